@@ -303,7 +303,7 @@ fn strvals(input: &[u8]) {
         UserValues { set_json: text.clone(), ..UserValues::default() },
         UserValues { set_literal: text, ..UserValues::default() },
     ] {
-        let _ = values.build();
+        let _ = values.build_map();
     }
 }
 

@@ -85,7 +85,7 @@ fn run(notices: &mut Notices) -> Result<Vec<u8>, ChartError> {
             given.values.read_file(Path::new(file))?;
         }
     }
-    let values = given.values.build()?;
+    let values = given.values.build_map()?;
     if let Some(version) = &given.kube_version {
         options.capabilities.kube_version = KubeVersion::parse(version)?;
     }

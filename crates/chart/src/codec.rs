@@ -6,28 +6,28 @@ use slipway_yaml::helm;
 use crate::values::make_floats;
 
 /// Reads the first document; whole numbers stay whole. The error has Helm's words.
-pub(crate) fn read(bytes: &[u8]) -> Result<Value, String> {
-    helm::from_str(text(bytes)?).map_err(|error| error.to_string())
+pub(crate) fn read_document(bytes: &[u8]) -> Result<Value, String> {
+    helm::from_str(utf8_text(bytes)?).map_err(|error| error.to_string())
 }
 
 /// Reads into any type; the error has Helm's words.
 pub(crate) fn read_as<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    helm::from_str(text(bytes)?).map_err(|error| error.to_string())
+    helm::from_str(utf8_text(bytes)?).map_err(|error| error.to_string())
 }
 
 /// Reads values: a map or nothing, every number a float.
 pub(crate) fn read_values(bytes: &[u8]) -> Result<Map<String, Value>, String> {
-    let mut values = slipway_yaml::map_from_str_helm(text(bytes)?).map_err(|error| error.to_string())?;
+    let mut values = slipway_yaml::map_from_str_helm(utf8_text(bytes)?).map_err(|error| error.to_string())?;
     values.values_mut().for_each(make_floats);
     Ok(values)
 }
 
 /// Writes one document as Helm does; what has no YAML form gives nothing.
-pub(crate) fn write(value: &Value) -> String {
+pub(crate) fn write_document(value: &Value) -> String {
     slipway_yaml::to_string(value).unwrap_or_default()
 }
 
-fn text(bytes: &[u8]) -> Result<&str, String> {
+fn utf8_text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| {
         let what = match error.error_len() {
             None => "incomplete UTF-8 octet sequence",

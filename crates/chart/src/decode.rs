@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// What Go calls a JSON value's kind in messages.
+/// Returns the name Go gives a JSON value's kind in messages.
 fn go_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -26,16 +26,22 @@ fn bare_kind(value: &Value) -> String {
 }
 
 /// The wrapping every failure of the typed step gets.
-fn wrap(message: &str) -> String {
+fn decode_failure(message: &str) -> String {
     format!("error unmarshaling JSON: while decoding JSON: json: {message}")
 }
 
 /// The value must be a map (or null): gives its entries.
-pub(crate) fn object<'v>(value: &'v Value, go_type: &str) -> Result<Option<&'v Map<String, Value>>, String> {
+pub(crate) fn expect_object<'v>(
+    value: &'v Value,
+    go_type: &str,
+) -> Result<Option<&'v Map<String, Value>>, String> {
     match value {
         Value::Null => Ok(None),
         Value::Object(map) => Ok(Some(map)),
-        other => Err(wrap(&format!("cannot unmarshal {} into Go value of type {go_type}", bare_kind(other)))),
+        other => Err(decode_failure(&format!(
+            "cannot unmarshal {} into Go value of type {go_type}",
+            bare_kind(other)
+        ))),
     }
 }
 
@@ -43,7 +49,7 @@ pub(crate) fn object<'v>(value: &'v Value, go_type: &str) -> Result<Option<&'v M
 pub(crate) struct StructFields<'v> {
     map: &'v Map<String, Value>,
     owner: &'static str,
-    /// What Go puts before a field's name when the struct has no name of its own.
+    /// The text Go puts before a field's name when the struct has no name of its own.
     prefix: &'static str,
 }
 
@@ -54,7 +60,7 @@ impl<'v> StructFields<'v> {
     }
 
     /// The fields of a struct without a name, reached through `prefix`.
-    pub(crate) fn nested(map: &'v Map<String, Value>, prefix: &'static str) -> Self {
+    pub(crate) fn for_nested(map: &'v Map<String, Value>, prefix: &'static str) -> Self {
         Self { map, owner: "", prefix }
     }
 
@@ -67,8 +73,8 @@ impl<'v> StructFields<'v> {
             .filter(|value| !value.is_null())
     }
 
-    fn mismatch(&self, value: &Value, name: &str, go_type: &str) -> String {
-        wrap(&format!(
+    fn type_mismatch(&self, value: &Value, name: &str, go_type: &str) -> String {
+        decode_failure(&format!(
             "cannot unmarshal {} into Go struct field {}.{}{name} of type {go_type}",
             bare_kind(value),
             self.owner,
@@ -76,36 +82,36 @@ impl<'v> StructFields<'v> {
         ))
     }
 
-    pub(crate) fn string(&self, name: &str) -> Result<String, String> {
+    pub(crate) fn string_field(&self, name: &str) -> Result<String, String> {
         match self.get(name) {
             None => Ok(String::new()),
-            Some(value) => text(value).ok_or_else(|| self.mismatch(value, name, "string")),
+            Some(value) => scalar_text(value).ok_or_else(|| self.type_mismatch(value, name, "string")),
         }
     }
 
-    pub(crate) fn boolean(&self, name: &str) -> Result<bool, String> {
+    pub(crate) fn bool_field(&self, name: &str) -> Result<bool, String> {
         match self.get(name) {
             None => Ok(false),
             Some(Value::Bool(value)) => Ok(*value),
-            Some(value) => Err(self.mismatch(value, name, "bool")),
+            Some(value) => Err(self.type_mismatch(value, name, "bool")),
         }
     }
 
-    pub(crate) fn list(&self, name: &str, go_type: &str) -> Result<Option<&'v Vec<Value>>, String> {
+    pub(crate) fn list_field(&self, name: &str, go_type: &str) -> Result<Option<&'v Vec<Value>>, String> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items)),
-            Some(value) => Err(self.mismatch(value, name, go_type)),
+            Some(value) => Err(self.type_mismatch(value, name, go_type)),
         }
     }
 
-    pub(crate) fn strings(&self, name: &str) -> Result<Vec<String>, String> {
-        let items = self.list(name, "[]string")?.map(Vec::as_slice).unwrap_or_default();
+    pub(crate) fn string_list(&self, name: &str) -> Result<Vec<String>, String> {
+        let items = self.list_field(name, "[]string")?.map(Vec::as_slice).unwrap_or_default();
         items
             .iter()
             .map(|item| match item {
                 Value::Null => Ok(String::new()),
-                item => text(item).ok_or_else(|| self.mismatch(item, name, "string")),
+                item => scalar_text(item).ok_or_else(|| self.type_mismatch(item, name, "string")),
             })
             .collect()
     }
@@ -117,46 +123,50 @@ impl<'v> StructFields<'v> {
                 .iter()
                 .map(|(key, value)| match value {
                     Value::Null => Ok((key.clone(), String::new())),
-                    value => text(value)
+                    value => scalar_text(value)
                         .map(|text| (key.clone(), text))
-                        .ok_or_else(|| self.mismatch(value, name, "string")),
+                        .ok_or_else(|| self.type_mismatch(value, name, "string")),
                 })
                 .collect::<Result<Vec<_>, _>>()
                 .map(Some),
-            Some(value) => Err(self.mismatch(value, name, "map[string]string")),
+            Some(value) => Err(self.type_mismatch(value, name, "map[string]string")),
         }
     }
 
     /// A nested struct; `go_type` is its Go type for the message.
-    pub(crate) fn object(&self, name: &str, go_type: &str) -> Result<Option<&'v Map<String, Value>>, String> {
+    pub(crate) fn object_field(
+        &self,
+        name: &str,
+        go_type: &str,
+    ) -> Result<Option<&'v Map<String, Value>>, String> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Object(map)) => Ok(Some(map)),
-            Some(value) => Err(self.mismatch(value, name, go_type)),
+            Some(value) => Err(self.type_mismatch(value, name, go_type)),
         }
     }
 
     /// A list of structs where an entry may be null.
-    pub(crate) fn objects(
+    pub(crate) fn object_list(
         &self,
         name: &str,
         go_type: &str,
         item_type: &str,
     ) -> Result<Vec<Option<&'v Map<String, Value>>>, String> {
-        let items = self.list(name, go_type)?.map(Vec::as_slice).unwrap_or_default();
+        let items = self.list_field(name, go_type)?.map(Vec::as_slice).unwrap_or_default();
         items
             .iter()
             .map(|item| match item {
                 Value::Null => Ok(None),
                 Value::Object(map) => Ok(Some(map)),
-                item => Err(self.mismatch(item, name, item_type)),
+                item => Err(self.type_mismatch(item, name, item_type)),
             })
             .collect()
     }
 }
 
 /// A scalar written out the way the YAML layer hands it to a Go string field.
-pub(crate) fn text(value: &Value) -> Option<String> {
+pub(crate) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(value) => Some(value.to_string()),
@@ -201,7 +211,7 @@ mod tests {
             (json!(0.00001), "1e-05"),
             (json!(16777217.5), "16777218"),
         ] {
-            assert_eq!(text(&value).as_deref(), Some(expected), "{value}");
+            assert_eq!(scalar_text(&value).as_deref(), Some(expected), "{value}");
         }
     }
 }

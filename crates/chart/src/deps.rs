@@ -11,28 +11,33 @@ use crate::codec;
 use crate::error::ChartError;
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::{ChartLock, Dependency};
-use crate::package::{PackageOptions, package};
+use crate::package::{PackageOptions, package_chart};
 use crate::version;
 use slipway_go::filepath::is_file_name;
 
-/// Where dependencies come from that are not beside the chart.
+/// Fetches dependencies that are not beside the chart.
 pub trait DependencyFetcher {
     /// The address meant by what Chart.yaml says, which may be the name of a known repository.
-    fn address(&self, repository: &str) -> Result<String, ChartError> {
+    fn resolve_address(&self, repository: &str) -> Result<String, ChartError> {
         Ok(repository.to_owned())
     }
     /// The newest version at `repository` that satisfies `constraint`.
-    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, ChartError>;
+    fn newest_version(
+        &self,
+        repository: &str,
+        name: &str,
+        constraint: &str,
+    ) -> Result<Option<String>, ChartError>;
     /// The archive of one version.
-    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError>;
+    fn fetch_archive(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError>;
 }
 
-/// Nothing can be fetched.
+/// Fetches nothing: every dependency must be beside the chart.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineFetcher;
 
 impl DependencyFetcher for OfflineFetcher {
-    fn resolve(
+    fn newest_version(
         &self,
         repository: &str,
         _name: &str,
@@ -41,7 +46,7 @@ impl DependencyFetcher for OfflineFetcher {
         Err(ChartError::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 
-    fn fetch(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, ChartError> {
+    fn fetch_archive(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, ChartError> {
         Err(ChartError::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 }
@@ -56,20 +61,20 @@ pub struct DependencyStatus {
     pub status: String,
 }
 
-/// What each declared dependency's state is.
-pub fn list(chart: &Chart, directory: &Path) -> Vec<DependencyStatus> {
+/// Returns the state of each declared dependency.
+pub fn list_dependencies(chart: &Chart, directory: &Path) -> Vec<DependencyStatus> {
     let dependencies = chart.metadata.dependencies.iter();
     dependencies
         .map(|dependency| DependencyStatus {
             name: dependency.name.clone(),
             version: dependency.version.clone(),
             repository: without_credentials(&dependency.repository).into_owned(),
-            status: status(chart, dependency, directory),
+            status: dependency_status(chart, dependency, directory),
         })
         .collect()
 }
 
-fn status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
+fn dependency_status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
     let charts = directory.join("charts");
     let prefix = format!("{}-", dependency.name);
     let mut archives: Vec<_> = fs::read_dir(&charts)
@@ -88,7 +93,9 @@ fn status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
             return match Chart::load(path.as_path(), &LoadOptions::default()) {
                 Err(_) => "corrupt".into(),
                 Ok(found) if found.name() != dependency.name => "misnamed".into(),
-                Ok(found) if version::satisfies(&dependency.version, &found.metadata.version) => "ok".into(),
+                Ok(found) if version::is_satisfied(&dependency.version, &found.metadata.version) => {
+                    "ok".into()
+                }
                 Ok(found) if !version::is_loose(&found.metadata.version) => "invalid version".into(),
                 Ok(_) => "wrong version".into(),
             };
@@ -99,7 +106,7 @@ fn status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
     if charts.join(&dependency.name).is_dir() {
         return match chart.dependencies.iter().find(|found| found.name() == dependency.name) {
             None => "misnamed".into(),
-            Some(found) if version::satisfies(&dependency.version, &found.metadata.version) => {
+            Some(found) if version::is_satisfied(&dependency.version, &found.metadata.version) => {
                 "unpacked".into()
             }
             Some(_) => "wrong version".into(),
@@ -109,7 +116,7 @@ fn status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
 }
 
 /// The digest Chart.lock carries: over what was asked for and what it became.
-pub fn digest(wanted: &[Dependency], locked: &[Dependency]) -> String {
+pub fn lock_digest(wanted: &[Dependency], locked: &[Dependency]) -> String {
     let lists = json!([
         wanted.iter().map(Dependency::to_json).collect::<Vec<_>>(),
         locked.iter().map(Dependency::to_json).collect::<Vec<_>>(),
@@ -141,15 +148,15 @@ pub(crate) fn go_json(value: &Value) -> String {
     text
 }
 
-/// Whether Chart.lock still says what Chart.yaml asks for.
+/// Returns true if Chart.lock still matches what Chart.yaml asks for.
 pub fn in_sync(chart: &Chart) -> bool {
     let Some(lock) = &chart.lock else { return chart.metadata.dependencies.is_empty() };
     let wanted = &chart.metadata.dependencies;
-    lock.digest == digest(wanted, &lock.dependencies)
+    lock.digest == lock_digest(wanted, &lock.dependencies)
         || (chart.metadata.api_version == "v1" && lock.digest == digest_v2(wanted))
 }
 
-/// What to do about what is in `charts/` already.
+/// Options of an update, for what is in `charts/` already.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// The time written into Chart.lock, RFC 3339.
@@ -158,7 +165,7 @@ pub struct UpdateOptions {
 
 /// Resolves the declared dependencies anew, puts them into `charts/` and writes Chart.lock. Gives the
 /// lines Helm prints.
-pub fn update(
+pub fn update_dependencies(
     directory: &Path,
     fetch: &dyn DependencyFetcher,
     options: &UpdateOptions,
@@ -168,29 +175,29 @@ pub fn update(
         return Ok(Vec::new());
     }
     resolve_names(&mut chart, fetch)?;
-    let locked = resolve(&chart, directory, fetch)?;
+    let locked = resolve_dependencies(&chart, directory, fetch)?;
     let lines = bring_in(&chart, directory, &locked, fetch)?;
     let lock = ChartLock {
         generated: options.generated.clone(),
-        digest: digest(&chart.metadata.dependencies, &locked),
+        digest: lock_digest(&chart.metadata.dependencies, &locked),
         dependencies: locked,
     };
     if chart.lock.as_ref().is_none_or(|old| old.digest != lock.digest) {
         let name = if chart.metadata.api_version == "v1" { "requirements.lock" } else { "Chart.lock" };
-        write(&directory.join(name), codec::write(&lock.to_json()).as_bytes())?;
+        write_file(&directory.join(name), codec::write_document(&lock.to_json()).as_bytes())?;
     }
     Ok(lines)
 }
 
 /// Puts what Chart.lock names into `charts/`; without a lock it is an update.
-pub fn build(
+pub fn build_dependencies(
     directory: &Path,
     fetch: &dyn DependencyFetcher,
     options: &UpdateOptions,
 ) -> Result<Vec<String>, ChartError> {
     let mut chart = Chart::load(directory, &LoadOptions::default())?;
     if chart.lock.is_none() {
-        return update(directory, fetch, options);
+        return update_dependencies(directory, fetch, options);
     }
     if chart.metadata.dependencies.is_empty() {
         return Ok(Vec::new());
@@ -215,12 +222,12 @@ pub fn build(
 /// Puts addresses where Chart.yaml names repositories, so that Chart.lock means the same elsewhere.
 fn resolve_names(chart: &mut Chart, fetch: &dyn DependencyFetcher) -> Result<(), ChartError> {
     for dependency in &mut chart.metadata.dependencies {
-        dependency.repository = fetch.address(&dependency.repository)?;
+        dependency.repository = fetch.resolve_address(&dependency.repository)?;
     }
     Ok(())
 }
 
-fn resolve(
+fn resolve_dependencies(
     chart: &Chart,
     directory: &Path,
     fetch: &dyn DependencyFetcher,
@@ -237,9 +244,9 @@ fn resolve(
         } else if let Some(path) = wanted.repository.strip_prefix("file://") {
             let local = local_chart(directory, path)?;
             let found = local.metadata.version.clone();
-            version::satisfies(&wanted.version, &found).then_some(found)
+            version::is_satisfied(&wanted.version, &found).then_some(found)
         } else {
-            fetch.resolve(&wanted.repository, &wanted.name, &wanted.version)?
+            fetch.newest_version(&wanted.repository, &wanted.name, &wanted.version)?
         };
         match found {
             Some(version) => locked.push(Dependency {
@@ -307,20 +314,20 @@ fn bring_in(
         }
         if let Some(path) = dependency.repository.strip_prefix("file://") {
             let local = local_chart(directory, path)?;
-            if !version::satisfies(&dependency.version, &local.metadata.version) {
+            if !version::is_satisfied(&dependency.version, &local.metadata.version) {
                 return Err(ChartError::Publish(format!(
                     "can't get a valid version for dependency {}",
                     dependency.name
                 )));
             }
-            let packed = package(&local, &PackageOptions::default())?;
+            let packed = package_chart(&local, &PackageOptions::default())?;
             archives.push((packed.file_name, packed.bytes));
             continue;
         }
         check_file_name(dependency, "version", &dependency.version)?;
         let address = without_credentials(&dependency.repository);
         lines.push(format!("Downloading {} from repo {address}", dependency.name));
-        let bytes = fetch.fetch(&dependency.repository, &dependency.name, &dependency.version)?;
+        let bytes = fetch.fetch_archive(&dependency.repository, &dependency.name, &dependency.version)?;
         archives.push((format!("{}-{}.tgz", dependency.name, dependency.version), bytes));
     }
     lines.push("Deleting outdated charts".to_owned());
@@ -340,12 +347,12 @@ fn bring_in(
         }
     }
     for (name, bytes) in archives {
-        write(&charts.join(name), &bytes)?;
+        write_file(&charts.join(name), &bytes)?;
     }
     Ok(lines)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), ChartError> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ChartError> {
     fs::write(path, bytes).map_err(|error| ChartError::Publish(go_io("open", path, &error)))
 }
 
@@ -364,7 +371,7 @@ mod tests {
         };
         let locked = Dependency { version: "0.1.0".into(), alias: String::new(), ..wanted.clone() };
         assert_eq!(
-            digest(&[wanted], &[locked]),
+            lock_digest(&[wanted], &[locked]),
             "sha256:9f5a4b2e58b3b4126cbd149a6ffa169780e6b8fa5e7c335fab11ca8dbadd87d9"
         );
     }

@@ -1,6 +1,6 @@
-//! What can go wrong with a chart, in the words Helm's users know.
+//! Errors of charts, in the words Helm's users know.
 
-/// Why a chart could not be loaded, given values, rendered or published.
+/// The reason a chart could not be loaded, given values, rendered or published.
 ///
 /// The text of each is exactly what Helm prints after `Error: `, so scripts and people that know
 /// Helm's messages find them here.
@@ -21,7 +21,7 @@ pub enum ChartError {
     /// A template does not parse or fails.
     #[error("{0}")]
     Template(String),
-    /// What the templates produced is not a list of manifests.
+    /// The output of the templates is not a list of manifests.
     #[error("{0}")]
     Manifest(String),
     /// Packaging, repositories, registries, provenance.
@@ -35,7 +35,7 @@ pub enum ChartError {
     Secret(String),
 }
 
-/// What Helm adds to a failure in or after rendering.
+/// The text Helm adds to a failure in or after rendering.
 const DEBUG_HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
 impl ChartError {
@@ -48,7 +48,7 @@ impl ChartError {
     }
 }
 
-/// A line Helm writes to its log while it works: worth knowing, not a failure.
+/// A line Helm writes to its log while it works; not a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNotice(pub String);
 
@@ -58,5 +58,5 @@ impl std::fmt::Display for LogNotice {
     }
 }
 
-/// Where notices are collected.
+/// A list that notices are collected in.
 pub type Notices = Vec<LogNotice>;

@@ -3,7 +3,7 @@
 //! [`Chart::load`] reads a directory or an archive. [`UserValues`] collects `-f` and `--set`.
 //! [`render`] produces manifests, hooks, notes and definitions; [`RenderedChart::to_template_output`] is what
 //! `helm template` prints, byte for byte. A [`ChartProgram`] keeps parsed templates for many renderings.
-//! Around that: [`lint`], [`show`], [`package`], [`create`], dependencies, repositories and
+//! Around that: [`lint`], [`show_chart`], [`package_chart`], [`create`], dependencies, repositories and
 //! encrypted values ([`secret`]).
 //!
 //! The crate reads the files it is pointed at and nothing else: no environment, no home directory, no
@@ -31,13 +31,15 @@ mod version;
 
 pub use create::create;
 pub use error::{ChartError, LogNotice, Notices};
-pub use load::{Chart, ChartFile, ChartInput, CrdFile, IgnoreRules, LoadLimits, LoadOptions, unpack};
+pub use load::{
+    Chart, ChartFile, ChartInput, CrdFile, IgnoreError, IgnoreRules, LoadLimits, LoadOptions, unpack,
+};
 pub use metadata::{ChartLock, ChartMetadata, Dependency, Maintainer};
-pub use package::{PackageOptions, PackedChart, package};
+pub use package::{PackageOptions, PackedChart, package_chart};
 pub use render::{
     Capabilities, ChartProgram, HELM_VERSION, INSTALL_ORDER, KubeVersion, RenderOptions, RenderedChart,
     RenderedHook, RenderedManifest, SeededHost, check_release_name, generate_name, install_rank,
-    name_from_template, render, split,
+    name_from_template, render, split_documents,
 };
-pub use show::{ChartPart, show};
+pub use show::{ChartPart, show_chart};
 pub use values::{SchemaSource, UserValues, is_address};

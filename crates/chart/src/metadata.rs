@@ -33,6 +33,16 @@ pub struct ChartMetadata {
     pub(crate) null_dependency: bool,
 }
 
+/// The reason a Chart.yaml cannot be used, in Helm's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MetadataError {
+    #[error("validation: {0}")]
+    Invalid(String),
+    /// Helm accepts this one in the index of a repository.
+    #[error("validation: more than one dependency with name or alias {0:?}")]
+    DuplicateDependency(String),
+}
+
 /// Someone who looks after a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maintainer {
@@ -55,7 +65,7 @@ pub struct Dependency {
     pub alias: String,
 }
 
-/// What the dependencies resolved to (Chart.lock).
+/// The versions the dependencies resolved to (Chart.lock).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartLock {
     pub generated: String,
@@ -65,8 +75,8 @@ pub struct ChartLock {
 
 impl ChartMetadata {
     /// Reads the fields of Chart.yaml over what is there already (requirements.yaml comes second).
-    pub(crate) fn read(&mut self, value: &Value) -> Result<(), String> {
-        let Some(map) = decode::object(value, "chart.Metadata")? else { return Ok(()) };
+    pub(crate) fn read_fields(&mut self, value: &Value) -> Result<(), String> {
+        let Some(map) = decode::expect_object(value, "chart.Metadata")? else { return Ok(()) };
         let fields = StructFields::new(map, "Metadata");
         for (name, field) in [
             ("name", &mut self.name),
@@ -82,47 +92,47 @@ impl ChartMetadata {
             ("type", &mut self.chart_type),
         ] {
             if fields.get(name).is_some() {
-                *field = fields.string(name)?;
+                *field = fields.string_field(name)?;
             }
         }
         if fields.get("sources").is_some() {
-            self.sources = fields.strings("sources")?;
+            self.sources = fields.string_list("sources")?;
         }
         if fields.get("keywords").is_some() {
-            self.keywords = fields.strings("keywords")?;
+            self.keywords = fields.string_list("keywords")?;
         }
         if fields.get("deprecated").is_some() {
-            self.deprecated = fields.boolean("deprecated")?;
+            self.deprecated = fields.bool_field("deprecated")?;
         }
         if let Some(annotations) = fields.string_map("annotations")? {
             self.annotations = annotations;
         }
         if fields.get("maintainers").is_some() {
             self.maintainers.clear();
-            for item in fields.objects("maintainers", "[]*chart.Maintainer", "chart.Maintainer")? {
+            for item in fields.object_list("maintainers", "[]*chart.Maintainer", "chart.Maintainer")? {
                 let Some(map) = item else {
                     self.null_maintainer = true;
                     continue;
                 };
                 let fields = StructFields::new(map, "Maintainer.maintainers");
                 self.maintainers.push(Maintainer {
-                    name: fields.string("name")?,
-                    email: fields.string("email")?,
-                    url: fields.string("url")?,
+                    name: fields.string_field("name")?,
+                    email: fields.string_field("email")?,
+                    url: fields.string_field("url")?,
                 });
             }
         }
         if fields.get("dependencies").is_some() {
-            let items = fields.objects("dependencies", "[]*chart.Dependency", "chart.Dependency")?;
+            let items = fields.object_list("dependencies", "[]*chart.Dependency", "chart.Dependency")?;
             self.null_dependency = items.iter().any(Option::is_none);
             self.dependencies =
-                items.into_iter().flatten().map(Dependency::read).collect::<Result<_, _>>()?;
+                items.into_iter().flatten().map(Dependency::from_fields).collect::<Result<_, _>>()?;
         }
         Ok(())
     }
 
     /// Cleans the text fields and checks what every chart must have; the text is Helm's.
-    pub(crate) fn validate(&mut self) -> Result<(), String> {
+    pub(crate) fn validate(&mut self) -> Result<(), MetadataError> {
         for field in [
             &mut self.name,
             &mut self.description,
@@ -137,9 +147,9 @@ impl ChartMetadata {
         .chain(&mut self.sources)
         .chain(&mut self.keywords)
         {
-            sanitize(field);
+            sanitize_text(field);
         }
-        let fail = |text: String| Err(format!("validation: {text}"));
+        let fail = |text: String| Err(MetadataError::Invalid(text));
         if self.api_version.is_empty() {
             return fail("chart.metadata.apiVersion is required".into());
         }
@@ -163,7 +173,7 @@ impl ChartMetadata {
         }
         for maintainer in &mut self.maintainers {
             for field in [&mut maintainer.name, &mut maintainer.email, &mut maintainer.url] {
-                sanitize(field);
+                sanitize_text(field);
             }
         }
         let mut seen: Vec<String> = Vec::new();
@@ -174,14 +184,14 @@ impl ChartMetadata {
             dependency.validate()?;
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
             if seen.contains(key) {
-                return fail(format!("more than one dependency with name or alias {key:?}"));
+                return Err(MetadataError::DuplicateDependency(key.clone()));
             }
             seen.push(key.clone());
         }
         Ok(())
     }
 
-    /// Whether only the partials of this chart are of use to others.
+    /// Returns true if this is a library chart, of which others use only the partials.
     pub fn is_library(&self) -> bool {
         self.chart_type.eq_ignore_ascii_case("library")
     }
@@ -237,33 +247,31 @@ impl ChartMetadata {
 }
 
 impl Dependency {
-    pub(crate) fn read(map: &Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn from_fields(map: &Map<String, Value>) -> Result<Self, String> {
         let fields = StructFields::new(map, "Dependency.dependencies");
         Ok(Self {
-            name: fields.string("name")?,
-            version: fields.string("version")?,
-            repository: fields.string("repository")?,
-            condition: fields.string("condition")?,
-            tags: fields.strings("tags")?,
-            enabled: fields.boolean("enabled")?,
-            import_values: fields.list("import-values", "[]interface {}")?.cloned().unwrap_or_default(),
-            alias: fields.string("alias")?,
+            name: fields.string_field("name")?,
+            version: fields.string_field("version")?,
+            repository: fields.string_field("repository")?,
+            condition: fields.string_field("condition")?,
+            tags: fields.string_list("tags")?,
+            enabled: fields.bool_field("enabled")?,
+            import_values: fields.list_field("import-values", "[]interface {}")?.cloned().unwrap_or_default(),
+            alias: fields.string_field("alias")?,
         })
     }
 
-    fn validate(&mut self) -> Result<(), String> {
+    fn validate(&mut self) -> Result<(), MetadataError> {
         for field in [&mut self.name, &mut self.version, &mut self.repository, &mut self.condition]
             .into_iter()
             .chain(&mut self.tags)
         {
-            sanitize(field);
+            sanitize_text(field);
         }
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         if !self.alias.chars().all(allowed) {
-            return Err(format!(
-                "validation: dependency {:?} has disallowed characters in the alias",
-                self.name
-            ));
+            let text = format!("dependency {:?} has disallowed characters in the alias", self.name);
+            return Err(MetadataError::Invalid(text));
         }
         Ok(())
     }
@@ -289,14 +297,18 @@ impl Dependency {
 }
 
 impl ChartLock {
-    pub(crate) fn read(value: &Value) -> Result<Self, String> {
-        let Some(map) = decode::object(value, "chart.Lock")? else { return Ok(Self::default()) };
+    pub(crate) fn from_value(value: &Value) -> Result<Self, String> {
+        let Some(map) = decode::expect_object(value, "chart.Lock")? else { return Ok(Self::default()) };
         let fields = StructFields::new(map, "Lock");
-        let items = fields.objects("dependencies", "[]*chart.Dependency", "chart.Dependency")?;
+        let items = fields.object_list("dependencies", "[]*chart.Dependency", "chart.Dependency")?;
         Ok(Self {
-            generated: fields.string("generated")?,
-            digest: fields.string("digest")?,
-            dependencies: items.into_iter().flatten().map(Dependency::read).collect::<Result<_, _>>()?,
+            generated: fields.string_field("generated")?,
+            digest: fields.string_field("digest")?,
+            dependencies: items
+                .into_iter()
+                .flatten()
+                .map(Dependency::from_fields)
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -311,7 +323,7 @@ impl ChartLock {
 }
 
 /// Unicode spaces become plain ones, what cannot be printed goes.
-fn sanitize(text: &mut String) {
+fn sanitize_text(text: &mut String) {
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return;
     }

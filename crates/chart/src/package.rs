@@ -19,7 +19,7 @@ pub struct PackedChart {
     pub bytes: Vec<u8>,
 }
 
-/// How to pack.
+/// Options of packing.
 #[derive(Clone, Debug, Default)]
 pub struct PackageOptions {
     /// Another version than Chart.yaml's.
@@ -31,7 +31,7 @@ pub struct PackageOptions {
 }
 
 /// Packs a chart with its subcharts.
-pub fn package(chart: &Chart, options: &PackageOptions) -> Result<PackedChart, ChartError> {
+pub fn package_chart(chart: &Chart, options: &PackageOptions) -> Result<PackedChart, ChartError> {
     let mut chart = chart.clone();
     if let Some(version) = &options.version {
         chart.metadata.version = version.clone();
@@ -40,7 +40,7 @@ pub fn package(chart: &Chart, options: &PackageOptions) -> Result<PackedChart, C
         chart.metadata.app_version = app_version.clone();
     }
     let mut metadata = chart.metadata.clone();
-    metadata.validate().map_err(ChartError::Publish)?;
+    metadata.validate().map_err(|error| ChartError::Publish(error.to_string()))?;
     let failed =
         |error: std::io::Error| ChartError::Publish(format!("cannot pack {}: {error}", chart.name()));
 
@@ -78,11 +78,11 @@ fn write_chart<W: Write>(
         // A v1 chart keeps its dependencies in requirements.yaml, which is among its files.
         metadata.dependencies.clear();
     }
-    add("Chart.yaml", codec::write(&metadata.to_json()).as_bytes())?;
+    add("Chart.yaml", codec::write_document(&metadata.to_json()).as_bytes())?;
     if metadata.api_version == "v2"
         && let Some(lock) = &chart.lock
     {
-        add("Chart.lock", codec::write(&lock.to_json()).as_bytes())?;
+        add("Chart.lock", codec::write_document(&lock.to_json()).as_bytes())?;
     }
     for file in chart.raw.iter().filter(|file| file.name == "values.yaml") {
         add("values.yaml", &file.data)?;

@@ -1,10 +1,10 @@
-//! What `show` prints of a chart: its description, defaults, readme, definitions.
+//! The parts of a chart that `show` prints: its description, defaults, readme, definitions.
 
 use crate::codec;
 use crate::error::ChartError;
 use crate::load::Chart;
 
-/// Which part to show.
+/// The part to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartPart {
     Chart,
@@ -15,10 +15,10 @@ pub enum ChartPart {
 }
 
 /// The text Helm's `show` prints for a part of a chart.
-pub fn show(chart: &Chart, part: ChartPart) -> Result<Vec<u8>, ChartError> {
+pub fn show_chart(chart: &Chart, part: ChartPart) -> Result<Vec<u8>, ChartError> {
     let mut out = Vec::new();
     if matches!(part, ChartPart::Chart | ChartPart::All) {
-        out.extend_from_slice(codec::write(&chart.metadata.to_json()).as_bytes());
+        out.extend_from_slice(codec::write_document(&chart.metadata.to_json()).as_bytes());
         out.push(b'\n');
     }
     if matches!(part, ChartPart::Values | ChartPart::All)
@@ -31,7 +31,7 @@ pub fn show(chart: &Chart, part: ChartPart) -> Result<Vec<u8>, ChartError> {
         out.push(b'\n');
     }
     if matches!(part, ChartPart::Readme | ChartPart::All)
-        && let Some(readme) = readme(chart)
+        && let Some(readme) = readme_text(chart)
     {
         if part == ChartPart::All {
             out.extend_from_slice(b"---\n");
@@ -51,7 +51,7 @@ pub fn show(chart: &Chart, part: ChartPart) -> Result<Vec<u8>, ChartError> {
     Ok(out)
 }
 
-fn readme(chart: &Chart) -> Option<&[u8]> {
+fn readme_text(chart: &Chart) -> Option<&[u8]> {
     const NAMES: [&str; 3] = ["readme.md", "readme.txt", "readme"];
     NAMES.iter().find_map(|name| {
         chart.files.iter().find(|file| file.name.eq_ignore_ascii_case(name)).map(|file| &*file.data)

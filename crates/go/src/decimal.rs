@@ -12,7 +12,7 @@ pub struct Decimal {
     exponent: i64,
 }
 
-/// Why a calculation has no result.
+/// The reason a calculation has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
     /// Infinities and NaN have no decimal form.
@@ -49,24 +49,24 @@ impl Decimal {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(0.0)
     }
 
-    fn aligned(&self, other: &Self) -> (BigInt, BigInt, i64) {
+    fn align_exponents(&self, other: &Self) -> (BigInt, BigInt, i64) {
         let exponent = self.exponent.min(other.exponent);
         (
-            scaled(&self.digits, self.exponent - exponent),
-            scaled(&other.digits, other.exponent - exponent),
+            scale_digits(&self.digits, self.exponent - exponent),
+            scale_digits(&other.digits, other.exponent - exponent),
             exponent,
         )
     }
 
     /// The exact sum.
     pub fn add(&self, other: &Self) -> Self {
-        let (left, right, exponent) = self.aligned(other);
+        let (left, right, exponent) = self.align_exponents(other);
         Self { digits: left + right, exponent }
     }
 
     /// The exact difference.
     pub fn sub(&self, other: &Self) -> Self {
-        let (left, right, exponent) = self.aligned(other);
+        let (left, right, exponent) = self.align_exponents(other);
         Self { digits: left - right, exponent }
     }
 
@@ -82,9 +82,9 @@ impl Decimal {
         }
         let shift = self.exponent - other.exponent + DIVISION_DIGITS;
         let (numerator, denominator) = if shift >= 0 {
-            (scaled(&self.digits, shift), other.digits.clone())
+            (scale_digits(&self.digits, shift), other.digits.clone())
         } else {
-            (self.digits.clone(), scaled(&other.digits, -shift))
+            (self.digits.clone(), scale_digits(&other.digits, -shift))
         };
         let mut quotient = &numerator / &denominator;
         let rest = &numerator - &quotient * &denominator;
@@ -96,6 +96,6 @@ impl Decimal {
     }
 }
 
-fn scaled(digits: &BigInt, by: i64) -> BigInt {
+fn scale_digits(digits: &BigInt, by: i64) -> BigInt {
     digits * BigInt::from(10).pow(u32::try_from(by).unwrap_or(0))
 }

@@ -76,7 +76,7 @@ fn match_chunk<'n>(mut chunk: &[u8], mut name: &'n [u8]) -> Result<Option<&'n [u
             b'[' => {
                 let mut letter = None;
                 if !failed {
-                    let (found, size) = decode(name);
+                    let (found, size) = decode_rune(name);
                     letter = found;
                     name = &name[size..];
                 }
@@ -108,7 +108,7 @@ fn match_chunk<'n>(mut chunk: &[u8], mut name: &'n [u8]) -> Result<Option<&'n [u
             b'?' => {
                 if !failed {
                     failed |= name[0] == b'/';
-                    let (_, size) = decode(name);
+                    let (_, size) = decode_rune(name);
                     name = &name[size..];
                 }
                 chunk = &chunk[1..];
@@ -142,7 +142,7 @@ fn range_end(chunk: &[u8]) -> Result<(char, &[u8]), BadPattern> {
         }
         Some(_) => {}
     }
-    let (letter, size) = decode(chunk);
+    let (letter, size) = decode_rune(chunk);
     let rest = &chunk[size..];
     match letter {
         Some(letter) if !rest.is_empty() => Ok((letter, rest)),
@@ -150,7 +150,7 @@ fn range_end(chunk: &[u8]) -> Result<(char, &[u8]), BadPattern> {
     }
 }
 
-fn decode(bytes: &[u8]) -> (Option<char>, usize) {
+fn decode_rune(bytes: &[u8]) -> (Option<char>, usize) {
     let window = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(window) {
         Ok(text) => text,
@@ -164,21 +164,21 @@ fn decode(bytes: &[u8]) -> (Option<char>, usize) {
 
 /// Returns the last element of a path; `.` for the empty path, `/` for one of slashes only.
 pub fn base(path: &str) -> &str {
-    text(path::base(path.as_bytes()))
+    as_text(path::base(path.as_bytes()))
 }
 
 /// Returns the extension of the last element with its dot, or nothing.
 pub fn ext(path: &str) -> &str {
-    text(path::ext(path.as_bytes()))
+    as_text(path::ext(path.as_bytes()))
 }
 
 /// Returns the shortest path naming the same thing: no `.`, no doubled `/`, `..` resolved where possible.
 pub fn clean(path: &str) -> String {
-    text(&path::clean(path.as_bytes())).to_owned()
+    as_text(&path::clean(path.as_bytes())).to_owned()
 }
 
 /// Views a part of a text as text again: paths are cut at ASCII characters only.
-fn text(part: &[u8]) -> &str {
+fn as_text(part: &[u8]) -> &str {
     std::str::from_utf8(part).unwrap_or_default()
 }
 

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Why a version or constraint cannot be used.
+/// The reason a version or constraint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SemverError {
     /// The text does not have the shape of a version.
@@ -46,9 +46,9 @@ pub struct Version {
     pub minor: u64,
     /// Third number, zero when left out.
     pub patch: u64,
-    /// What follows `-`.
+    /// The text after `-`.
     pub prerelease: String,
-    /// What follows `+`.
+    /// The text after `+`.
     pub metadata: String,
     /// The text as given.
     pub original: String,
@@ -63,7 +63,7 @@ struct Shape<'a> {
 }
 
 /// Reads `v?N(.N)?(.N)?(-pre)?(+meta)?` from the start, with `N` made of bytes that satisfy `part`.
-fn shape(text: &str, part: impl Fn(u8) -> bool) -> Option<Shape<'_>> {
+fn version_shape(text: &str, part: impl Fn(u8) -> bool) -> Option<Shape<'_>> {
     let bytes = text.as_bytes();
     let mut at = usize::from(bytes.first() == Some(&b'v'));
     let mut numbers = [None; 3];
@@ -116,7 +116,7 @@ fn shape(text: &str, part: impl Fn(u8) -> bool) -> Option<Shape<'_>> {
     Some(Shape { numbers, prerelease, metadata, len: at })
 }
 
-fn number(text: Option<&str>) -> Result<u64, SemverError> {
+fn parse_number(text: Option<&str>) -> Result<u64, SemverError> {
     text.map_or(Ok(0), |text| text.parse().map_err(|_| SemverError::OutOfRange(text.to_owned())))
 }
 
@@ -140,14 +140,14 @@ fn is_identifier(byte: u8) -> bool {
 impl Version {
     /// Parses a version, filling in what is left out.
     pub fn parse(text: &str) -> Result<Self, SemverError> {
-        let shape = shape(text, |byte| byte.is_ascii_digit()).ok_or(SemverError::Invalid)?;
+        let shape = version_shape(text, |byte| byte.is_ascii_digit()).ok_or(SemverError::Invalid)?;
         if shape.len != text.len() {
             return Err(SemverError::Invalid);
         }
         let version = Self {
-            major: number(shape.numbers[0])?,
-            minor: number(shape.numbers[1])?,
-            patch: number(shape.numbers[2])?,
+            major: parse_number(shape.numbers[0])?,
+            minor: parse_number(shape.numbers[1])?,
+            patch: parse_number(shape.numbers[2])?,
             prerelease: shape.prerelease.unwrap_or_default().to_owned(),
             metadata: shape.metadata.unwrap_or_default().to_owned(),
             original: text.to_owned(),
@@ -352,7 +352,7 @@ fn skip_space(text: &str, at: usize) -> usize {
     at + text.as_bytes()[at..].iter().take_while(|&&byte| is_space(byte)).count()
 }
 
-fn operator(text: &str) -> (Operator, usize) {
+fn parse_operator(text: &str) -> (Operator, usize) {
     const OPERATORS: [(&str, Operator); 11] = [
         ("!=", Operator::NotEqual),
         (">=", Operator::GreaterEqual),
@@ -378,13 +378,13 @@ fn rewrite_ranges(text: &str) -> String {
     let mut at = 0;
     while at < text.len() {
         let start = skip_space(text, at);
-        if let Some(low) = text.get(start..).and_then(|rest| shape(rest, is_constraint_part)) {
+        if let Some(low) = text.get(start..).and_then(|rest| version_shape(rest, is_constraint_part)) {
             let low_end = start + low.len;
             let dash = skip_space(text, low_end);
             if dash > low_end && text.as_bytes().get(dash) == Some(&b'-') {
                 let high_start = skip_space(text, dash + 1);
                 if high_start > dash + 1
-                    && let Some(high) = shape(&text[high_start..], is_constraint_part)
+                    && let Some(high) = version_shape(&text[high_start..], is_constraint_part)
                 {
                     let high_end = high_start + high.len;
                     let (low, high) = (&text[start..low_end], &text[high_start..high_end]);
@@ -434,7 +434,7 @@ impl Comparator {
         Ok(Self { operator, version, dirty, minor_dirty, patch_dirty })
     }
 
-    fn accepts(&self, version: &Version) -> bool {
+    fn accepts_version(&self, version: &Version) -> bool {
         let wanted = &self.version;
         let prerelease_unwanted = !version.prerelease.is_empty() && wanted.prerelease.is_empty();
         if prerelease_unwanted && (self.operator != Operator::NotEqual || self.dirty) {
@@ -514,9 +514,9 @@ impl Constraints {
         Ok(Self { groups })
     }
 
-    /// Whether the version satisfies some alternative.
+    /// Returns true if the version satisfies some alternative.
     pub fn check(&self, version: &Version) -> bool {
-        self.groups.iter().any(|group| group.iter().all(|comparator| comparator.accepts(version)))
+        self.groups.iter().any(|group| group.iter().all(|comparator| comparator.accepts_version(version)))
     }
 }
 
@@ -525,9 +525,9 @@ fn parse_group(text: &str) -> Result<Vec<Comparator>, SemverError> {
     let mut out = Vec::new();
     let mut at = skip_space(text, 0);
     loop {
-        let (operator, len) = operator(&text[at..]);
+        let (operator, len) = parse_operator(&text[at..]);
         at = skip_space(text, at + len);
-        let found = shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
+        let found = version_shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
         out.push((operator, at));
         at += found.len;
         let gap = skip_space(text, at);
@@ -544,7 +544,7 @@ fn parse_group(text: &str) -> Result<Vec<Comparator>, SemverError> {
     }
     out.into_iter()
         .map(|(operator, at)| {
-            let shape = shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
+            let shape = version_shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
             Comparator::new(operator, &shape)
         })
         .collect()

@@ -240,7 +240,7 @@ pub fn wrap(width: i64, text: &[u8], newline: &[u8], split_words: bool) -> Vec<u
     out
 }
 
-/// How many times `needle` occurs without overlap; an empty one occurs around every rune.
+/// Counts `needle` without overlap; an empty one occurs around every rune.
 pub fn count(text: &[u8], needle: &[u8]) -> usize {
     if needle.is_empty() { runes(text).count() + 1 } else { find_all(text, needle).len() }
 }
@@ -343,7 +343,7 @@ fn is_connector(rune: char) -> bool {
 }
 
 /// The words of a text and where they are.
-fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
+fn split_words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
     let all: Vec<(usize, char)> = runes(text).collect();
     let mut out = Vec::new();
     let mut at = 0;
@@ -388,14 +388,14 @@ fn is_word_rune(rune: char) -> bool {
         && !is_digit(rune)
 }
 
-/// What is none of the other kinds: `$`, `=`, letters without case.
+/// None of the other kinds: `$`, `=`, letters without case.
 fn is_symbol(rune: char) -> bool {
     !is_word_rune(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
 }
 
 /// Words in lower case joined by `connector` (`snakecase`, `kebabcase`).
 pub fn joined_words(text: &[u8], connector: char) -> Vec<u8> {
-    let words = words(text);
+    let words = split_words(text);
     let mut out = Vec::with_capacity(text.len() + 8);
     // Whether a connector is due before the next word.
     let mut due = false;

@@ -45,7 +45,7 @@ pub fn to_valid(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether the rune is white space (`unicode.IsSpace`).
+/// Returns true if the rune is white space (`unicode.IsSpace`).
 pub fn is_space(rune: char) -> bool {
     rune.is_whitespace()
 }
@@ -60,27 +60,27 @@ fn in_class(class: &LazyLock<Option<Regex>>, rune: char) -> bool {
     class.as_ref().is_some_and(|regex| regex.is_match(rune.encode_utf8(&mut [0; 4])))
 }
 
-/// Whether the rune has category L.
+/// Returns true if the rune has category L.
 pub fn is_letter(rune: char) -> bool {
     if rune.is_ascii() { rune.is_ascii_alphabetic() } else { in_class(&LETTER, rune) }
 }
 
-/// Whether the rune has category Nd.
+/// Returns true if the rune has category Nd.
 pub fn is_digit(rune: char) -> bool {
     if rune.is_ascii() { rune.is_ascii_digit() } else { in_class(&DIGIT, rune) }
 }
 
-/// Whether the rune has category Lu.
+/// Returns true if the rune has category Lu.
 pub fn is_upper(rune: char) -> bool {
     if rune.is_ascii() { rune.is_ascii_uppercase() } else { in_class(&UPPER, rune) }
 }
 
-/// Whether the rune has category Ll.
+/// Returns true if the rune has category Ll.
 pub fn is_lower(rune: char) -> bool {
     if rune.is_ascii() { rune.is_ascii_lowercase() } else { in_class(&LOWER, rune) }
 }
 
-/// Whether the rune has category P.
+/// Returns true if the rune has category P.
 pub fn is_punct(rune: char) -> bool {
     if rune.is_ascii() {
         rune.is_ascii_punctuation() && !matches!(rune, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~')
@@ -89,7 +89,7 @@ pub fn is_punct(rune: char) -> bool {
     }
 }
 
-/// Whether the rune is one of the title-case digraphs (category Lt).
+/// Returns true if the rune is one of the title-case digraphs (category Lt).
 pub fn is_title(rune: char) -> bool {
     matches!(rune, '\u{1c5}' | '\u{1c8}' | '\u{1cb}' | '\u{1f2}' | '\u{1f88}'..='\u{1f8f}' | '\u{1f98}'..='\u{1f9f}'
         | '\u{1fa8}'..='\u{1faf}' | '\u{1fbc}' | '\u{1fcc}' | '\u{1ffc}')
@@ -99,15 +99,15 @@ pub fn is_title(rune: char) -> bool {
 pub fn to_upper(rune: char) -> char {
     match rune {
         // Their full mappings are two runes long, their simple ones are the title-case letters.
-        '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => shifted(rune, 8),
-        '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => shifted(rune, 9),
-        _ => single(rune, rune.to_uppercase()),
+        '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => shift_rune(rune, 8),
+        '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => shift_rune(rune, 9),
+        _ => single_rune(rune, rune.to_uppercase()),
     }
 }
 
 /// Simple lower-case mapping.
 pub fn to_lower(rune: char) -> char {
-    if rune == '\u{130}' { 'i' } else { single(rune, rune.to_lowercase()) }
+    if rune == '\u{130}' { 'i' } else { single_rune(rune, rune.to_lowercase()) }
 }
 
 /// Simple title-case mapping.
@@ -123,13 +123,13 @@ pub fn to_title(rune: char) -> char {
     }
 }
 
-fn single(rune: char, mut mapped: impl Iterator<Item = char>) -> char {
+fn single_rune(rune: char, mut mapped: impl Iterator<Item = char>) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(one), None) => one,
         _ => rune,
     }
 }
 
-fn shifted(rune: char, by: u32) -> char {
+fn shift_rune(rune: char, by: u32) -> char {
     char::from_u32(u32::from(rune) + by).unwrap_or(rune)
 }

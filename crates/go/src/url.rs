@@ -7,7 +7,7 @@ use super::unicode::to_valid;
 pub struct Url {
     /// Scheme in lower case.
     pub scheme: String,
-    /// What follows the scheme when it is not a slash.
+    /// The text after the scheme when it is not a slash.
     pub opaque: Vec<u8>,
     /// User name and perhaps password.
     pub user: Option<UserInfo>,
@@ -91,7 +91,7 @@ fn should_escape(byte: u8, mode: Mode) -> bool {
     }
 }
 
-fn escape(text: &[u8], mode: Mode) -> Vec<u8> {
+fn escape_text(text: &[u8], mode: Mode) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &byte in text {
         if should_escape(byte, mode) {
@@ -103,7 +103,7 @@ fn escape(text: &[u8], mode: Mode) -> Vec<u8> {
     out
 }
 
-fn hex(byte: u8) -> Option<u8> {
+fn hex_value(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
@@ -115,14 +115,14 @@ struct Parser {
 }
 
 impl Parser {
-    fn unescape(&self, text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
+    fn unescape_text(&self, text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {
             let byte = text[at];
             if byte == b'%' {
-                let high = text.get(at + 1).copied().and_then(hex);
-                let low = text.get(at + 2).copied().and_then(hex);
+                let high = text.get(at + 1).copied().and_then(hex_value);
+                let low = text.get(at + 2).copied().and_then(hex_value);
                 let sequence = &text[at..text.len().min(at + 3)];
                 let (Some(high), Some(low)) = (high, low) else {
                     return Err(format!("invalid URL escape {}", (self.quote)(sequence)));
@@ -151,15 +151,15 @@ impl Parser {
         Ok(out)
     }
 
-    fn parse(&self, raw: &[u8]) -> Result<Url, String> {
+    fn parse_url(&self, raw: &[u8]) -> Result<Url, String> {
         let (text, fragment) = match raw.iter().position(|&byte| byte == b'#') {
             Some(at) => (&raw[..at], Some(&raw[at + 1..])),
             None => (raw, None),
         };
         let mut url = self.parse_base(text)?;
         if let Some(fragment) = fragment.filter(|fragment| !fragment.is_empty()) {
-            url.fragment = self.unescape(fragment, Mode::Fragment)?;
-            if escape(&url.fragment, Mode::Fragment) != fragment {
+            url.fragment = self.unescape_text(fragment, Mode::Fragment)?;
+            if escape_text(&url.fragment, Mode::Fragment) != fragment {
                 url.raw_fragment = fragment.to_vec();
             }
         }
@@ -175,7 +175,7 @@ impl Parser {
             url.path = b"*".to_vec();
             return Ok(url);
         }
-        let (scheme, mut rest) = scheme(text)?;
+        let (scheme, mut rest) = split_scheme(text)?;
         url.scheme = String::from_utf8_lossy(scheme).to_ascii_lowercase();
         if rest.ends_with(b"?") && rest.iter().filter(|&&byte| byte == b'?').count() == 1 {
             url.force_query = true;
@@ -199,36 +199,36 @@ impl Parser {
             let end = rest[2..].iter().position(|&byte| byte == b'/').map_or(rest.len(), |at| at + 2);
             let authority = &rest[2..end];
             rest = &rest[end..];
-            (url.user, url.host) = self.authority(authority)?;
+            (url.user, url.host) = self.parse_authority(authority)?;
         }
-        url.path = self.unescape(rest, Mode::Path)?;
-        if escape(&url.path, Mode::Path) != rest {
+        url.path = self.unescape_text(rest, Mode::Path)?;
+        if escape_text(&url.path, Mode::Path) != rest {
             url.raw_path = rest.to_vec();
         }
         Ok(url)
     }
 
-    fn authority(&self, text: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
+    fn parse_authority(&self, text: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
         let Some(at) = text.iter().rposition(|&byte| byte == b'@') else {
-            return Ok((None, self.host(text)?));
+            return Ok((None, self.parse_host(text)?));
         };
-        let host = self.host(&text[at + 1..])?;
+        let host = self.parse_host(&text[at + 1..])?;
         let info = &text[..at];
         let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(byte);
         if !info.iter().all(allowed) {
             return Err("net/url: invalid userinfo".to_owned());
         }
         let user = match info.iter().position(|&byte| byte == b':') {
-            None => UserInfo { name: self.unescape(info, Mode::User)?, password: None },
+            None => UserInfo { name: self.unescape_text(info, Mode::User)?, password: None },
             Some(colon) => UserInfo {
-                name: self.unescape(&info[..colon], Mode::User)?,
-                password: Some(self.unescape(&info[colon + 1..], Mode::User)?),
+                name: self.unescape_text(&info[..colon], Mode::User)?,
+                password: Some(self.unescape_text(&info[colon + 1..], Mode::User)?),
             },
         };
         Ok((Some(user), host))
     }
 
-    fn host(&self, text: &[u8]) -> Result<Vec<u8>, String> {
+    fn parse_host(&self, text: &[u8]) -> Result<Vec<u8>, String> {
         let bad_port = |port: &[u8]| format!("invalid port {} after host", (self.quote)(port));
         if text.starts_with(b"[") {
             let Some(end) = text.iter().rposition(|&byte| byte == b']') else {
@@ -240,9 +240,9 @@ impl Parser {
             }
             // A zone may be percent-encoded in its own way.
             if let Some(zone) = super::strings::find(&text[..end], b"%25") {
-                let mut host = self.unescape(&text[..zone], Mode::Host)?;
-                host.extend(self.unescape(&text[zone..end], Mode::Zone)?);
-                host.extend(self.unescape(&text[end..], Mode::Host)?);
+                let mut host = self.unescape_text(&text[..zone], Mode::Host)?;
+                host.extend(self.unescape_text(&text[zone..end], Mode::Zone)?);
+                host.extend(self.unescape_text(&text[end..], Mode::Host)?);
                 return Ok(host);
             }
         } else if let Some(colon) = text.iter().rposition(|&byte| byte == b':')
@@ -250,7 +250,7 @@ impl Parser {
         {
             return Err(bad_port(&text[colon..]));
         }
-        self.unescape(text, Mode::Host)
+        self.unescape_text(text, Mode::Host)
     }
 }
 
@@ -258,7 +258,7 @@ fn is_port(port: &[u8]) -> bool {
     port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit))
 }
 
-fn scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
+fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
     for (at, &byte) in text.iter().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}
@@ -274,7 +274,7 @@ fn scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
 impl Url {
     /// Parses a URL reference; `quote` is Go's `%q`, which the messages use.
     pub fn parse(text: &[u8], quote: QuoteFunction) -> Result<Self, UrlError> {
-        Parser { quote }.parse(text).map_err(|problem| {
+        Parser { quote }.parse_url(text).map_err(|problem| {
             // The message shows the text up to the fragment when the fragment is not at fault.
             let shown = match text.iter().position(|&byte| byte == b'#') {
                 Some(at) if Parser { quote }.parse_base(&text[..at]).is_err() => &text[..at],
@@ -302,11 +302,11 @@ impl Url {
         let valid = |byte: &u8| b"!$&'()*+,;=:@[]%".contains(byte) || !should_escape(*byte, Mode::Path);
         if !self.raw_path.is_empty()
             && self.raw_path.iter().all(valid)
-            && parser.unescape(&self.raw_path, Mode::Path).is_ok_and(|path| path == self.path)
+            && parser.unescape_text(&self.raw_path, Mode::Path).is_ok_and(|path| path == self.path)
         {
             return self.raw_path.clone();
         }
-        if self.path == b"*" { b"*".to_vec() } else { escape(&self.path, Mode::Path) }
+        if self.path == b"*" { b"*".to_vec() } else { escape_text(&self.path, Mode::Path) }
     }
 
     /// The URL as text.
@@ -325,7 +325,7 @@ impl Url {
                     out.extend_from_slice(&user.to_bytes());
                     out.push(b'@');
                 }
-                out.extend_from_slice(&escape(&self.host, Mode::Host));
+                out.extend_from_slice(&escape_text(&self.host, Mode::Host));
             }
             let path = self.escaped_path();
             if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
@@ -348,7 +348,7 @@ impl Url {
         if !self.fragment.is_empty() {
             out.push(b'#');
             if self.raw_fragment.is_empty() {
-                out.extend_from_slice(&escape(&self.fragment, Mode::Fragment));
+                out.extend_from_slice(&escape_text(&self.fragment, Mode::Fragment));
             } else {
                 out.extend_from_slice(&self.raw_fragment);
             }
@@ -360,10 +360,10 @@ impl Url {
 impl UserInfo {
     /// `name` or `name:password`, encoded.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = escape(&self.name, Mode::User);
+        let mut out = escape_text(&self.name, Mode::User);
         if let Some(password) = &self.password {
             out.push(b':');
-            out.extend(escape(password, Mode::User));
+            out.extend(escape_text(password, Mode::User));
         }
         out
     }

@@ -15,10 +15,12 @@ fn main() {
         ("genPrivateKey ed25519", r#"{{ genPrivateKey "ed25519" }}"#),
     ] {
         let mut set = TemplateSet::new(FuncMap::helm(&sprig::functions()), &limits);
-        set.parse("t", template).expect("the template parses");
+        set.parse_file("t", template).expect("the template parses");
         let begun = Instant::now();
         for _ in 0..ROUNDS {
-            TemplateRenderer::new(&set, &limits, &NoHost).execute("t", &GoValue::map()).expect("it renders");
+            TemplateRenderer::new(&set, &limits, &NoHost)
+                .execute_template("t", &GoValue::map())
+                .expect("it renders");
         }
         #[expect(clippy::print_stdout, reason = "an example")]
         {

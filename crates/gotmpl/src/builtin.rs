@@ -33,24 +33,24 @@ impl FuncMap {
     pub fn builtins() -> Self {
         use Builtin as B;
         let mut map = FuncMap::new();
-        let mut add = |name: &str, signature, b| map.define(name, signature, FuncCode::Builtin(b));
-        add("and", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Any), B::And);
-        add("or", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Or);
+        let mut add = |name: &str, signature, b| map.define_function(name, signature, FuncCode::Builtin(b));
+        add("and", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Any), B::And);
+        add("or", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Or);
         add("not", FuncSignature::new(&[GoType::Any], GoType::Bool), B::Not);
         add("len", FuncSignature::new(&[GoType::Any], GoType::Int), B::Len);
-        add("index", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Index);
-        add("slice", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Slice);
-        add("call", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Call);
-        add("eq", FuncSignature::variadic(&[GoType::Any], GoType::Any, GoType::Bool), B::Eq);
+        add("index", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Index);
+        add("slice", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Slice);
+        add("call", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Any), B::Call);
+        add("eq", FuncSignature::new_variadic(&[GoType::Any], GoType::Any, GoType::Bool), B::Eq);
         for (name, b) in [("ne", B::Ne), ("lt", B::Lt), ("le", B::Le), ("gt", B::Gt), ("ge", B::Ge)] {
             add(name, FuncSignature::new(&[GoType::Any, GoType::Any], GoType::Bool), b);
         }
-        add("print", FuncSignature::variadic(&[], GoType::Any, GoType::String), B::Print);
-        add("println", FuncSignature::variadic(&[], GoType::Any, GoType::String), B::Println);
-        add("printf", FuncSignature::variadic(&[GoType::String], GoType::Any, GoType::String), B::Printf);
-        add("html", FuncSignature::variadic(&[], GoType::Any, GoType::String), B::Html);
-        add("js", FuncSignature::variadic(&[], GoType::Any, GoType::String), B::Js);
-        add("urlquery", FuncSignature::variadic(&[], GoType::Any, GoType::String), B::UrlQuery);
+        add("print", FuncSignature::new_variadic(&[], GoType::Any, GoType::String), B::Print);
+        add("println", FuncSignature::new_variadic(&[], GoType::Any, GoType::String), B::Println);
+        add("printf", FuncSignature::new_variadic(&[GoType::String], GoType::Any, GoType::String), B::Printf);
+        add("html", FuncSignature::new_variadic(&[], GoType::Any, GoType::String), B::Html);
+        add("js", FuncSignature::new_variadic(&[], GoType::Any, GoType::String), B::Js);
+        add("urlquery", FuncSignature::new_variadic(&[], GoType::Any, GoType::String), B::UrlQuery);
         map
     }
 }

@@ -23,7 +23,7 @@ pub fn sprint(args: &[GoValue], max: usize) -> Result<Vec<u8>, FuncError> {
         if i > 0 && !string && !after_string {
             p.buf.push(b' ');
         }
-        p.arg(v, 'v');
+        p.print_operand(v, 'v');
         after_string = string;
     }
     p.finish()
@@ -36,7 +36,7 @@ pub fn sprintln(args: &[GoValue], max: usize) -> Result<Vec<u8>, FuncError> {
         if i > 0 {
             p.buf.push(b' ');
         }
-        p.arg(v, 'v');
+        p.print_operand(v, 'v');
     }
     p.buf.push(b'\n');
     p.finish()
@@ -51,14 +51,14 @@ impl FuncContext<'_> {
     /// `fmt.Sprintf`, within the limits.
     pub fn sprintf(&mut self, format: &[u8], args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
         let out = sprintf(format, args, self.limits().value_bytes)?;
-        self.charge(out.len())?;
+        self.charge_bytes(out.len())?;
         Ok(out)
     }
 
     /// `fmt.Sprint`, within the limits.
     pub fn sprint(&mut self, args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
         let out = sprint(args, self.limits().value_bytes)?;
-        self.charge(out.len())?;
+        self.charge_bytes(out.len())?;
         Ok(out)
     }
 
@@ -86,7 +86,7 @@ struct Flags {
     sharp_v: bool,
 }
 
-/// What stands for the address of a pointer, which nothing can depend on.
+/// The text printed for the address of a pointer, which nothing can depend on.
 const ADDRESS: u64 = 0xc0_0000_0000;
 
 struct Printer {
@@ -115,10 +115,11 @@ impl Printer {
 
     fn finish(self) -> Result<Vec<u8>, FuncError> {
         match self.failed {
-            Some(text) => Err(FuncError::limit(text)),
-            None if self.buf.len() > self.max => {
-                Err(FuncError::limit(format!("the text is longer than the limit of {} bytes", self.max)))
-            }
+            Some(text) => Err(FuncError::limit_exceeded(text)),
+            None if self.buf.len() > self.max => Err(FuncError::limit_exceeded(format!(
+                "the text is longer than the limit of {} bytes",
+                self.max
+            ))),
             None => Ok(self.buf),
         }
     }
@@ -135,7 +136,7 @@ impl Printer {
                 i += 1;
             }
             self.buf.extend(&format[start..i]);
-            if i >= end || self.stop() {
+            if i >= end || self.should_stop() {
                 break;
             }
             i += 1;
@@ -166,7 +167,7 @@ impl Printer {
                 }
                 after_index = false;
             } else {
-                self.f.width = number(format, &mut i, end);
+                self.f.width = parse_width(format, &mut i, end);
                 if after_index && self.f.width.is_some() {
                     self.good_index = false;
                 }
@@ -186,7 +187,7 @@ impl Printer {
                     }
                     after_index = false;
                 } else {
-                    self.f.precision = Some(number(format, &mut i, end).unwrap_or(0));
+                    self.f.precision = Some(parse_width(format, &mut i, end).unwrap_or(0));
                 }
             }
             if !after_index {
@@ -196,18 +197,18 @@ impl Printer {
                 self.buf.extend(b"%!(NOVERB)");
                 break;
             }
-            let (verb, len) = strconv::decode(&format[i..]);
+            let (verb, len) = strconv::decode_rune(&format[i..]);
             i += len;
             match verb {
                 '%' => self.buf.push(b'%'),
-                _ if !self.good_index => self.bad(verb, "BADINDEX"),
-                _ if next >= args.len() => self.bad(verb, "MISSING"),
+                _ if !self.good_index => self.write_bad_verb(verb, "BADINDEX"),
+                _ if next >= args.len() => self.write_bad_verb(verb, "MISSING"),
                 _ => {
                     if matches!(verb, 'v' | 'w') {
                         self.f.sharp_v = std::mem::take(&mut self.f.sharp);
                         self.f.plus_v = std::mem::take(&mut self.f.plus);
                     }
-                    self.arg(&args[next], verb);
+                    self.print_operand(&args[next], verb);
                     next += 1;
                 }
             }
@@ -224,14 +225,14 @@ impl Printer {
                 } else {
                     self.buf.extend(v.type_name().bytes());
                     self.buf.push(b'=');
-                    self.arg(v, 'v');
+                    self.print_operand(v, 'v');
                 }
             }
             self.buf.push(b')');
         }
     }
 
-    fn bad(&mut self, verb: char, what: &str) {
+    fn write_bad_verb(&mut self, verb: char, what: &str) {
         self.buf.extend(format!("%!{verb}({what})").bytes());
     }
 
@@ -249,7 +250,7 @@ impl Printer {
             return false;
         };
         let mut at = 1;
-        let n = number(rest, &mut at, close);
+        let n = parse_width(rest, &mut at, close);
         *i += close + 1;
         match n {
             Some(n) if at == close => {
@@ -268,7 +269,7 @@ impl Printer {
     }
 
     /// Has printing gone beyond what is allowed?
-    fn stop(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         self.failed.is_some() || self.buf.len() > self.max
     }
 
@@ -280,32 +281,32 @@ impl Printer {
         } else {
             self.buf.extend(v.type_name().bytes());
             self.buf.push(b'=');
-            self.arg(v, 'v');
+            self.print_operand(v, 'v');
         }
         self.buf.push(b')');
         self.erroring = false;
     }
 
     /// One operand.
-    fn arg(&mut self, v: &GoValue, verb: char) {
+    fn print_operand(&mut self, v: &GoValue, verb: char) {
         match (v, verb) {
-            (GoValue::Nil, 'T' | 'v') => self.pad(b"<nil>"),
+            (GoValue::Nil, 'T' | 'v') => self.write_padded(b"<nil>"),
             (GoValue::Nil, _) => self.bad_verb(v, verb),
             (_, 'T') => {
                 let name = v.type_name();
-                self.text(name.as_bytes());
+                self.write_truncated(name.as_bytes());
             }
             (GoValue::List(_) | GoValue::Map(_) | GoValue::Bytes(_) | GoValue::Ptr(_), 'p') => {
-                self.hex64(ADDRESS, !self.f.sharp);
+                self.write_hex64(ADDRESS, !self.f.sharp);
             }
             (_, 'p') => self.bad_verb(v, verb),
-            _ => self.value(v, verb, 0),
+            _ => self.print_value(v, verb, 0),
         }
     }
 
     /// A value at some depth inside an operand.
-    fn value(&mut self, v: &GoValue, verb: char, depth: usize) {
-        if self.stop() {
+    fn print_value(&mut self, v: &GoValue, verb: char, depth: usize) {
+        if self.should_stop() {
             return;
         }
         if depth > MAX_VALUE_DEPTH {
@@ -316,11 +317,11 @@ impl Printer {
             GoValue::Nil if self.f.sharp_v => self.buf.extend(b"interface {}(nil)"),
             GoValue::Nil => self.buf.extend(b"<nil>"),
             GoValue::Bool(b) => match verb {
-                't' | 'v' => self.pad(if *b { b"true" } else { b"false" }),
+                't' | 'v' => self.write_padded(if *b { b"true" } else { b"false" }),
                 _ => self.bad_verb(v, verb),
             },
             GoValue::Float64(n) => {
-                if !self.float(*n, verb) {
+                if !self.print_float(*n, verb) {
                     self.bad_verb(v, verb);
                 }
             }
@@ -328,9 +329,9 @@ impl Printer {
                 if matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
                     let plus = self.f.plus;
                     self.buf.push(b'(');
-                    self.float(*re, verb);
+                    self.print_float(*re, verb);
                     self.f.plus = true;
-                    self.float(*im, verb);
+                    self.print_float(*im, verb);
                     self.buf.extend(b"i)");
                     self.f.plus = plus;
                 } else {
@@ -338,16 +339,16 @@ impl Printer {
                 }
             }
             GoValue::Str(s) => {
-                if !self.string(s, verb) {
+                if !self.print_string(s, verb) {
                     self.bad_verb(v, verb);
                 }
             }
-            GoValue::Bytes(b) => self.bytes(v, b, verb, depth),
-            GoValue::List(l) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.list(v, l, verb, depth)),
-            GoValue::Map(m) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.map(v, m, verb, depth)),
+            GoValue::Bytes(b) => self.print_bytes(v, b, verb, depth),
+            GoValue::List(l) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.print_list(v, l, verb, depth)),
+            GoValue::Map(m) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.print_map(v, m, verb, depth)),
             GoValue::Object(o) => {
                 if !self.by_method(o, false, verb) {
-                    stacker::maybe_grow(RED_ZONE, SEGMENT, || self.object(v, o, verb, depth));
+                    stacker::maybe_grow(RED_ZONE, SEGMENT, || self.print_object(v, o, verb, depth));
                 }
             }
             GoValue::Ptr(o) => {
@@ -357,14 +358,14 @@ impl Printer {
                 if depth == 0 && matches!(o.kind(), GoKind::Struct | GoKind::Slice | GoKind::Map) {
                     self.buf.push(b'&');
                     let target = GoValue::Object(Rc::clone(o));
-                    self.object(&target, o, verb, depth + 1);
+                    self.print_object(&target, o, verb, depth + 1);
                     return;
                 }
-                self.pointer(v, verb);
+                self.print_pointer(v, verb);
             }
             _ => match (v.as_int(), v.as_uint()) {
-                (Some(n), _) => self.integer(v, n.unsigned_abs(), n < 0, true, verb),
-                (_, Some(n)) => self.integer(v, n, false, false, verb),
+                (Some(n), _) => self.print_integer(v, n.unsigned_abs(), n < 0, true, verb),
+                (_, Some(n)) => self.print_integer(v, n, false, false, verb),
                 _ => self.bad_verb(v, verb),
             },
         }
@@ -375,40 +376,40 @@ impl Printer {
         if self.erroring || self.f.sharp_v || !matches!(verb, 'v' | 's' | 'x' | 'X' | 'q') {
             return false;
         }
-        match o.text(addressable) {
-            Some(text) => self.string(&text, verb),
+        match o.string_form(addressable) {
+            Some(write_truncated) => self.print_string(&write_truncated, verb),
             None => false,
         }
     }
 
-    fn object(&mut self, v: &GoValue, o: &Rc<dyn GoObject>, verb: char, depth: usize) {
+    fn print_object(&mut self, v: &GoValue, o: &Rc<dyn GoObject>, verb: char, depth: usize) {
         let name = o.type_name();
-        match (o.kind(), o.inner()) {
+        match (o.kind(), o.underlying_value()) {
             (GoKind::Struct, _) => {
                 if self.f.sharp_v {
                     self.buf.extend(name.bytes());
                 }
                 self.buf.push(b'{');
-                for (i, (field, v)) in o.fields().iter().enumerate() {
+                for (i, (field, v)) in o.field_list().iter().enumerate() {
                     if i > 0 {
-                        self.separator();
+                        self.write_separator();
                     }
                     if self.f.plus_v || self.f.sharp_v {
                         self.buf.extend(field.bytes());
                         self.buf.push(b':');
                     }
-                    self.value(v, verb, depth + 1);
+                    self.print_value(v, verb, depth + 1);
                 }
                 self.buf.push(b'}');
             }
-            (_, Some(GoValue::List(l))) => self.list(v, &l, verb, depth),
-            (_, Some(GoValue::Map(m))) => self.map(v, &m, verb, depth),
-            (_, Some(inner)) => self.value(&inner, verb, depth),
+            (_, Some(GoValue::List(l))) => self.print_list(v, &l, verb, depth),
+            (_, Some(GoValue::Map(m))) => self.print_map(v, &m, verb, depth),
+            (_, Some(inner)) => self.print_value(&inner, verb, depth),
             _ => self.bad_verb(v, verb),
         }
     }
 
-    fn separator(&mut self) {
+    fn write_separator(&mut self) {
         if self.f.sharp_v {
             self.buf.extend(b", ");
         } else {
@@ -416,12 +417,12 @@ impl Printer {
         }
     }
 
-    fn list(&mut self, v: &GoValue, l: &GoList, verb: char, depth: usize) {
+    fn print_list(&mut self, v: &GoValue, l: &GoList, verb: char, depth: usize) {
         let items = l.items();
         if l.kind() == ListKind::Of("uint8") && matches!(verb, 's' | 'q' | 'x' | 'X') {
             let bytes: Vec<u8> = items.iter().filter_map(GoValue::as_uint).map(|n| n as u8).collect();
             drop(items);
-            return self.bytes(v, &bytes, verb, depth);
+            return self.print_bytes(v, &bytes, verb, depth);
         }
         let (open, close) = if self.f.sharp_v { (b'{', b'}') } else { (b'[', b']') };
         if self.f.sharp_v {
@@ -434,14 +435,14 @@ impl Printer {
         self.buf.push(open);
         for (i, v) in items.iter().enumerate() {
             if i > 0 {
-                self.separator();
+                self.write_separator();
             }
-            self.value(v, verb, depth + 1);
+            self.print_value(v, verb, depth + 1);
         }
         self.buf.push(close);
     }
 
-    fn map(&mut self, v: &GoValue, m: &GoMap, verb: char, depth: usize) {
+    fn print_map(&mut self, v: &GoValue, m: &GoMap, verb: char, depth: usize) {
         if self.f.sharp_v {
             self.buf.extend(v.type_name().bytes());
             if m.is_nil() {
@@ -454,44 +455,44 @@ impl Printer {
         }
         for (i, (k, v)) in m.entries().iter().enumerate() {
             if i > 0 {
-                self.separator();
+                self.write_separator();
             }
-            if !self.string(k, verb) {
+            if !self.print_string(k, verb) {
                 self.bad_verb(&GoValue::Str(k.clone()), verb);
             }
             self.buf.push(b':');
-            self.value(v, verb, depth + 1);
+            self.print_value(v, verb, depth + 1);
         }
         self.buf.push(if self.f.sharp_v { b'}' } else { b']' });
     }
 
-    fn pointer(&mut self, v: &GoValue, verb: char) {
+    fn print_pointer(&mut self, v: &GoValue, verb: char) {
         match verb {
             'v' if self.f.sharp_v => {
                 let text = format!("({})(0x{ADDRESS:x})", v.type_name());
                 self.buf.extend(text.bytes());
             }
-            'v' => self.hex64(ADDRESS, !self.f.sharp),
-            'b' | 'o' | 'd' | 'x' | 'X' => self.integer(v, ADDRESS, false, false, verb),
+            'v' => self.write_hex64(ADDRESS, !self.f.sharp),
+            'b' | 'o' | 'd' | 'x' | 'X' => self.print_integer(v, ADDRESS, false, false, verb),
             _ => self.bad_verb(v, verb),
         }
     }
 
-    fn hex64(&mut self, n: u64, leading: bool) {
+    fn write_hex64(&mut self, n: u64, leading: bool) {
         let sharp = std::mem::replace(&mut self.f.sharp, leading);
-        self.digits(n, false, 16, 'v', false);
+        self.write_digits(n, false, 16, 'v', false);
         self.f.sharp = sharp;
     }
 
     // Padding counts characters.
 
-    fn padding(&mut self, n: usize) {
+    fn write_padding(&mut self, n: usize) {
         // Widths go up to a million, so this stays small.
         let byte = if self.f.zero && !self.f.minus { b'0' } else { b' ' };
         self.buf.extend(std::iter::repeat_n(byte, n));
     }
 
-    fn pad(&mut self, text: &[u8]) {
+    fn write_padded(&mut self, text: &[u8]) {
         let Some(width) = self.f.width.filter(|w| *w > 0) else {
             self.buf.extend(text);
             return;
@@ -499,14 +500,14 @@ impl Printer {
         let fill = width.saturating_sub(rune_count(text));
         if self.f.minus {
             self.buf.extend(text);
-            self.padding(fill);
+            self.write_padding(fill);
         } else {
-            self.padding(fill);
+            self.write_padding(fill);
             self.buf.extend(text);
         }
     }
 
-    fn truncate<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+    fn truncate_text<'a>(&self, text: &'a [u8]) -> &'a [u8] {
         let Some(mut n) = self.f.precision else { return text };
         let mut at = 0;
         while at < text.len() {
@@ -514,30 +515,30 @@ impl Printer {
                 return &text[..at];
             }
             n -= 1;
-            at += strconv::decode(&text[at..]).1;
+            at += strconv::decode_rune(&text[at..]).1;
         }
         text
     }
 
-    fn text(&mut self, text: &[u8]) {
-        let text = self.truncate(text);
-        self.pad(text);
+    fn write_truncated(&mut self, text: &[u8]) {
+        let text = self.truncate_text(text);
+        self.write_padded(text);
     }
 
-    fn string(&mut self, s: &[u8], verb: char) -> bool {
+    fn print_string(&mut self, s: &[u8], verb: char) -> bool {
         match verb {
-            'v' if self.f.sharp_v => self.quoted(s),
-            'v' | 's' => self.text(s),
+            'v' if self.f.sharp_v => self.write_quoted(s),
+            'v' | 's' => self.write_truncated(s),
             'x' => self.hex_bytes(s, false),
             'X' => self.hex_bytes(s, true),
-            'q' => self.quoted(s),
+            'q' => self.write_quoted(s),
             _ => return false,
         }
         true
     }
 
-    fn quoted(&mut self, s: &[u8]) {
-        let s = self.truncate(s);
+    fn write_quoted(&mut self, s: &[u8]) {
+        let s = self.truncate_text(s);
         let text = if self.f.sharp && strconv::can_backquote(s) {
             [b"`", s, b"`"].concat()
         } else if self.f.plus {
@@ -545,7 +546,7 @@ impl Printer {
         } else {
             strconv::quote(s)
         };
-        self.pad(&text);
+        self.write_padded(&text);
     }
 
     fn hex_bytes(&mut self, s: &[u8], upper: bool) {
@@ -567,10 +568,10 @@ impl Printer {
             out.push(digits[usize::from(b >> 4)]);
             out.push(digits[usize::from(b & 15)]);
         }
-        self.pad(&out);
+        self.write_padded(&out);
     }
 
-    fn bytes(&mut self, v: &GoValue, b: &[u8], verb: char, depth: usize) {
+    fn print_bytes(&mut self, v: &GoValue, b: &[u8], verb: char, depth: usize) {
         match verb {
             'v' | 'd' => {
                 if self.f.sharp_v {
@@ -581,54 +582,54 @@ impl Printer {
                 }
                 for (i, b) in b.iter().enumerate() {
                     if i > 0 {
-                        self.separator();
+                        self.write_separator();
                     }
                     if self.f.sharp_v {
-                        self.hex64(u64::from(*b), true);
+                        self.write_hex64(u64::from(*b), true);
                     } else {
-                        self.digits(u64::from(*b), false, 10, verb, false);
+                        self.write_digits(u64::from(*b), false, 10, verb, false);
                     }
                 }
                 self.buf.push(if self.f.sharp_v { b'}' } else { b']' });
             }
             's' | 'x' | 'X' | 'q' => {
-                self.string(b, verb);
+                self.print_string(b, verb);
             }
             _ => {
                 let items = b.iter().map(|b| GoValue::Uint8(*b)).collect();
                 let l = GoList::of(ListKind::Of("uint8"), items);
-                self.list(v, &l, verb, depth);
+                self.print_list(v, &l, verb, depth);
             }
         }
     }
 
-    fn integer(&mut self, v: &GoValue, n: u64, negative: bool, signed: bool, verb: char) {
+    fn print_integer(&mut self, v: &GoValue, n: u64, negative: bool, signed: bool, verb: char) {
         match verb {
-            'v' if self.f.sharp_v && !signed => self.hex64(n, true),
-            'v' | 'd' => self.digits(n, negative, 10, verb, false),
-            'b' => self.digits(n, negative, 2, verb, false),
-            'o' | 'O' => self.digits(n, negative, 8, verb, false),
-            'x' => self.digits(n, negative, 16, verb, false),
-            'X' => self.digits(n, negative, 16, verb, true),
+            'v' if self.f.sharp_v && !signed => self.write_hex64(n, true),
+            'v' | 'd' => self.write_digits(n, negative, 10, verb, false),
+            'b' => self.write_digits(n, negative, 2, verb, false),
+            'o' | 'O' => self.write_digits(n, negative, 8, verb, false),
+            'x' => self.write_digits(n, negative, 16, verb, false),
+            'X' => self.write_digits(n, negative, 16, verb, true),
             'c' | 'q' | 'U' => {
                 let bits = if negative { n.wrapping_neg() } else { n };
-                self.rune(bits, verb);
+                self.write_rune(bits, verb);
             }
             _ => self.bad_verb(v, verb),
         }
     }
 
-    fn rune(&mut self, n: u64, verb: char) {
+    fn write_rune(&mut self, n: u64, verb: char) {
         let c = u32::try_from(n).ok().and_then(char::from_u32);
         match verb {
             'c' => {
                 let text = c.unwrap_or('\u{fffd}').to_string();
-                self.pad(text.as_bytes());
+                self.write_padded(text.as_bytes());
             }
             'q' => {
                 let c = c.unwrap_or('\u{fffd}');
                 let text = if self.f.plus { strconv::quote_rune_ascii(c) } else { strconv::quote_rune(c) };
-                self.pad(&text);
+                self.write_padded(&text);
             }
             _ => {
                 let width = self.f.precision.unwrap_or(4).max(4);
@@ -638,19 +639,19 @@ impl Printer {
                     text.push_str(&format!(" '{c}'"));
                 }
                 let zero = std::mem::take(&mut self.f.zero);
-                self.pad(text.as_bytes());
+                self.write_padded(text.as_bytes());
                 self.f.zero = zero;
             }
         }
     }
 
-    fn digits(&mut self, n: u64, negative: bool, base: u32, verb: char, upper: bool) {
+    fn write_digits(&mut self, n: u64, negative: bool, base: u32, verb: char, upper: bool) {
         let mut least = 0;
         if let Some(p) = self.f.precision {
             least = p;
             if p == 0 && n == 0 {
                 let zero = std::mem::take(&mut self.f.zero);
-                self.padding(self.f.width.unwrap_or(0));
+                self.write_padding(self.f.width.unwrap_or(0));
                 self.f.zero = zero;
                 return;
             }
@@ -693,11 +694,11 @@ impl Printer {
         out.extend(std::iter::repeat_n('0', zeros));
         out.push_str(&number);
         let zero = std::mem::take(&mut self.f.zero);
-        self.pad(out.as_bytes());
+        self.write_padded(out.as_bytes());
         self.f.zero = zero;
     }
 
-    fn float(&mut self, n: f64, verb: char) -> bool {
+    fn print_float(&mut self, n: f64, verb: char) -> bool {
         let (form, precision) = match verb {
             'v' => (b'g', -1),
             'b' | 'g' | 'G' | 'x' | 'X' => (verb as u8, -1),
@@ -717,7 +718,7 @@ impl Printer {
         if n.is_nan() || n.is_infinite() {
             let zero = std::mem::take(&mut self.f.zero);
             let from = usize::from(num[0] == b'+' && n.is_nan() && !self.f.space && !self.f.plus);
-            self.pad(&num[from..]);
+            self.write_padded(&num[from..]);
             self.f.zero = zero;
             return true;
         }
@@ -730,14 +731,14 @@ impl Printer {
                 && let Some(w) = self.f.width.filter(|w| *w > num.len())
             {
                 self.buf.push(num[0]);
-                self.padding(w - num.len());
+                self.write_padding(w - num.len());
                 self.buf.extend(&num[1..]);
                 return true;
             }
-            self.pad(&num);
+            self.write_padded(&num);
             return true;
         }
-        self.pad(&num[1..]);
+        self.write_padded(&num[1..]);
         true
     }
 }
@@ -781,7 +782,7 @@ fn rune_count(text: &[u8]) -> usize {
     let mut at = 0;
     let mut n = 0;
     while at < text.len() {
-        at += strconv::decode(&text[at..]).1;
+        at += strconv::decode_rune(&text[at..]).1;
         n += 1;
     }
     n
@@ -790,7 +791,7 @@ fn rune_count(text: &[u8]) -> usize {
 /// Beyond a million, Go treats a width as absent.
 const TOO_LARGE: i64 = 1_000_000;
 
-fn number(s: &[u8], i: &mut usize, end: usize) -> Option<usize> {
+fn parse_width(s: &[u8], i: &mut usize, end: usize) -> Option<usize> {
     let mut n: Option<usize> = None;
     while *i < end && s[*i].is_ascii_digit() {
         let so_far = n.unwrap_or(0);

@@ -41,7 +41,7 @@ pub enum GoType {
 
 impl GoType {
     /// The type as Go prints it in messages.
-    pub fn name(self) -> &'static str {
+    pub fn type_name(self) -> &'static str {
         match self {
             GoType::Any => "interface {}",
             GoType::Bool => "bool",
@@ -62,7 +62,7 @@ impl GoType {
         }
     }
 
-    /// Whether Go's nil can stand for a value of this type.
+    /// Returns true if Go's nil can stand for a value of this type.
     pub fn can_be_nil(self) -> bool {
         match self {
             GoType::Any
@@ -78,7 +78,7 @@ impl GoType {
     }
 
     /// The zero value of a type that [can be nil](GoType::can_be_nil).
-    pub(crate) fn zero(self) -> GoValue {
+    pub(crate) fn zero_value(self) -> GoValue {
         use crate::value::ListKind;
         match self {
             GoType::Map => GoValue::Map(GoMap::nil(MapKind::Any)),
@@ -92,7 +92,7 @@ impl GoType {
     }
 
     /// Go's assignability of a concrete value to this type.
-    pub(crate) fn accepts(self, v: &GoValue) -> bool {
+    pub(crate) fn accepts_value(self, v: &GoValue) -> bool {
         match self {
             GoType::Any => true,
             // chartutil.Values has map[string]interface{} underneath, so it is assignable.
@@ -101,11 +101,11 @@ impl GoType {
             GoType::Int => matches!(v, GoValue::Int(_)),
             GoType::Bool => matches!(v, GoValue::Bool(_)),
             GoType::Float64 => matches!(v, GoValue::Float64(_)),
-            _ => v.type_name() == self.name(),
+            _ => v.type_name() == self.type_name(),
         }
     }
 
-    pub(crate) fn kind(self) -> GoKind {
+    pub(crate) fn go_kind(self) -> GoKind {
         match self {
             GoType::Any => GoKind::Interface,
             GoType::Bool => GoKind::Bool,
@@ -125,7 +125,7 @@ impl GoType {
 
 impl fmt::Display for GoType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.type_name())
     }
 }
 
@@ -143,15 +143,15 @@ impl FuncSignature {
         FuncSignature { params, variadic: None, result }
     }
 
-    pub const fn variadic(params: &'static [GoType], rest: GoType, result: GoType) -> Self {
+    pub const fn new_variadic(params: &'static [GoType], rest: GoType, result: GoType) -> Self {
         FuncSignature { params, variadic: Some(rest), result }
     }
 }
 
-/// What a function gives back.
+/// The result of a function.
 pub type FuncResult = Result<GoValue, FuncError>;
 
-/// Why a function failed; the text follows `error calling NAME: `.
+/// The reason a function failed; the text follows `error calling NAME: `.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct FuncError {
@@ -166,7 +166,7 @@ impl FuncError {
     }
 
     /// Work or memory beyond [`RenderLimits`]: no fallback value may hide this one.
-    pub fn limit(message: impl Into<String>) -> Self {
+    pub fn limit_exceeded(message: impl Into<String>) -> Self {
         FuncError { message: message.into(), limit: true }
     }
 
@@ -279,7 +279,7 @@ impl<'a> FuncArgs<'a> {
     }
 }
 
-/// What a running function may ask of the engine.
+/// The services of the engine for a running function.
 pub struct FuncContext<'a> {
     limits: &'a RenderLimits,
     host: &'a dyn TemplateHost,
@@ -293,12 +293,12 @@ const STEPS_BETWEEN_LOOKS: u64 = 1000;
 /// Bytes between two looks at the clock.
 const BYTES_BETWEEN_LOOKS: u64 = 1 << 20;
 
-/// What one execution has consumed so far.
+/// The resources one execution has consumed so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ResourceUse {
     pub(crate) steps: u64,
     pub(crate) bytes: u64,
-    /// What was used when the clock was last looked at.
+    /// The use at the last look at the clock.
     looked_steps: u64,
     looked_bytes: u64,
 }
@@ -319,34 +319,37 @@ impl<'a> FuncContext<'a> {
     }
 
     /// Call before building a string or list of `bytes` bytes whose size the template chose.
-    pub fn charge(&mut self, bytes: usize) -> Result<(), FuncError> {
+    pub fn charge_bytes(&mut self, bytes: usize) -> Result<(), FuncError> {
         if bytes > self.limits.value_bytes {
-            return Err(FuncError::limit(format!(
+            return Err(FuncError::limit_exceeded(format!(
                 "the result would be {bytes} bytes long; the limit is {} bytes",
                 self.limits.value_bytes
             )));
         }
         self.used.bytes = self.used.bytes.saturating_add(bytes as u64);
         if self.used.bytes > self.limits.total_bytes {
-            return Err(FuncError::limit(format!(
+            return Err(FuncError::limit_exceeded(format!(
                 "rendering used more than {} bytes of memory",
                 self.limits.total_bytes
             )));
         }
-        self.look()
+        self.check_deadline()
     }
 
     /// Call for work the template chose the amount of: one step is about one node evaluated.
-    pub fn work(&mut self, steps: u64) -> Result<(), FuncError> {
+    pub fn charge_steps(&mut self, steps: u64) -> Result<(), FuncError> {
         self.used.steps = self.used.steps.saturating_add(steps);
         if self.used.steps > self.limits.steps {
-            return Err(FuncError::limit(format!("rendering took more than {} steps", self.limits.steps)));
+            return Err(FuncError::limit_exceeded(format!(
+                "rendering took more than {} steps",
+                self.limits.steps
+            )));
         }
-        self.look()
+        self.check_deadline()
     }
 
     /// Looks at the clock after some work: asking it costs more than a step.
-    fn look(&mut self) -> Result<(), FuncError> {
+    fn check_deadline(&mut self) -> Result<(), FuncError> {
         let used = &mut self.used;
         if used.steps.wrapping_sub(used.looked_steps) < STEPS_BETWEEN_LOOKS
             && used.bytes.wrapping_sub(used.looked_bytes) < BYTES_BETWEEN_LOOKS
@@ -358,10 +361,10 @@ impl<'a> FuncContext<'a> {
         if let (Some(end), Some(time)) = (self.end, self.limits.time)
             && Instant::now() >= end
         {
-            return Err(FuncError::limit(format!("rendering took longer than {time:?}")));
+            return Err(FuncError::limit_exceeded(format!("rendering took longer than {time:?}")));
         }
         if self.host.is_stopped() {
-            return Err(FuncError::limit("rendering was stopped"));
+            return Err(FuncError::limit_exceeded("rendering was stopped"));
         }
         Ok(())
     }
@@ -443,11 +446,11 @@ impl FuncMap {
     }
 
     /// Adds or replaces `func name(params...) result`.
-    pub fn add<F>(&mut self, name: &str, params: &'static [GoType], result: GoType, body: F)
+    pub fn add_function<F>(&mut self, name: &str, params: &'static [GoType], result: GoType, body: F)
     where
         F: Fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult + Send + Sync + 'static,
     {
-        self.define(name, FuncSignature::new(params, result), FuncCode::Plain(Box::new(body)));
+        self.define_function(name, FuncSignature::new(params, result), FuncCode::Plain(Box::new(body)));
     }
 
     /// Adds or replaces `func name(params..., rest...) result`.
@@ -461,15 +464,19 @@ impl FuncMap {
     ) where
         F: Fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult + Send + Sync + 'static,
     {
-        self.define(name, FuncSignature::variadic(params, rest, result), FuncCode::Plain(Box::new(body)));
+        self.define_function(
+            name,
+            FuncSignature::new_variadic(params, rest, result),
+            FuncCode::Plain(Box::new(body)),
+        );
     }
 
-    pub(crate) fn define(&mut self, name: &str, signature: FuncSignature, code: FuncCode) {
+    pub(crate) fn define_function(&mut self, name: &str, signature: FuncSignature, code: FuncCode) {
         self.map.insert(name.into(), Arc::new(TemplateFunc { name: name.to_owned(), signature, code }));
     }
 
     /// Makes `alias` another name of `name`.
-    pub fn alias(&mut self, alias: &str, name: &str) {
+    pub fn add_alias(&mut self, alias: &str, name: &str) {
         let Some(f) = self.map.get(name) else { return };
         // The message of a failing call names the function as the template wrote it; that name comes
         // from the call, not from here, so the body can be shared.
@@ -477,7 +484,7 @@ impl FuncMap {
         self.map.insert(alias.into(), f);
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub fn remove_function(&mut self, name: &str) {
         self.map.remove(name);
     }
 

@@ -1,14 +1,14 @@
-//! What a template can reach outside itself, and how much it may consume.
+//! The interface of a template to the outside, and the limits of a rendering.
 
 use std::time::{Duration, SystemTime};
 
 use crate::func::FuncError;
 use crate::value::{GoMap, GoValue};
 
-/// The world outside the templates. The default gives what `helm template` gives: nothing.
+/// The environment of the templates. The default gives what `helm template` gives: nothing.
 pub trait TemplateHost {
     /// Helm's `lookup`: one object, a list when `name` is empty, an empty map when there is none.
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,
@@ -20,7 +20,7 @@ pub trait TemplateHost {
     }
 
     /// The address `getHostByName` gives.
-    fn resolve(&self, host: &str) -> Option<String> {
+    fn resolve_host(&self, host: &str) -> Option<String> {
         let _ = host;
         None
     }
@@ -45,18 +45,18 @@ pub trait TemplateHost {
         rand::Rng::fill_bytes(&mut rand::rng(), bytes);
     }
 
-    /// Whether [`TemplateHost::fill_random`] repeats itself: then keys are made from it alone, which is slower.
+    /// Returns true if [`TemplateHost::fill_random`] repeats itself: then keys are made from it alone, which is slower.
     fn is_seeded(&self) -> bool {
         false
     }
 
-    /// Whether nobody waits for the result any more; asked now and then while rendering.
+    /// Returns true if nobody waits for the result any more; asked now and then while rendering.
     fn is_stopped(&self) -> bool {
         false
     }
 
     /// Lint mode: `required` and `fail` report here and go on, if this returns true.
-    fn tolerate(&self, message: &str) -> bool {
+    fn tolerates_failure(&self, message: &str) -> bool {
         let _ = message;
         false
     }

@@ -21,6 +21,7 @@ mod str;
 mod trace;
 mod value;
 
+pub use encoding::json::json_syntax_error;
 pub use exec::{ExecError, TemplateRenderer, remove_no_value};
 pub use func::{
     FuncArgs, FuncBody, FuncContext, FuncError, FuncMap, FuncResult, FuncSignature, GoType, TemplateFunc,

@@ -21,55 +21,55 @@ pub trait GoObject: Any {
     }
 
     /// The exported fields of a struct in declaration order, an embedded struct as one field.
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         Vec::new()
     }
 
     /// One field by name, promoted ones included.
-    fn field(&self, name: &str) -> Option<GoValue> {
-        self.fields().into_iter().find(|(n, _)| *n == name).map(|(_, v)| v)
+    fn field_named(&self, name: &str) -> Option<GoValue> {
+        self.field_list().into_iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
     /// The plain value underneath a named slice, map, string or number type.
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         None
     }
 
-    /// Why Go refuses to call a method that is there: what it returns does not fit a template.
-    fn uncallable(&self, name: &str) -> Option<String> {
+    /// Returns the reason Go refuses to call an existing method: its results do not fit a template.
+    fn uncallable_reason(&self, name: &str) -> Option<String> {
         let _ = name;
         None
     }
 
     /// The signature of a method; those with pointer receivers only when `addressable`.
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         let _ = (name, addressable);
         None
     }
 
-    /// Calls a method that [`GoObject::method`] described; the arguments fit its signature.
+    /// Calls a method that [`GoObject::method_signature`] described; the arguments fit its signature.
     fn call(&self, name: &str, ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
         let _ = (ctx, args);
         Err(FuncError::new(format!("no method {name}")))
     }
 
-    /// What its `String()` (or `Error()`) method gives; a pointer receiver's only when `addressable`.
-    fn text(&self, addressable: bool) -> Option<GoString> {
+    /// Returns the result of its `String()` (or `Error()`) method; a pointer receiver's only when `addressable`.
+    fn string_form(&self, addressable: bool) -> Option<GoString> {
         let _ = addressable;
         None
     }
 
-    /// What encoding/json makes of it.
-    fn json(&self) -> ObjectJson {
-        ObjectJson::Fields(self.fields().into_iter().map(|(k, v)| (GoString::from(k), v)).collect())
+    /// Returns its form in encoding/json.
+    fn json_form(&self) -> ObjectJson {
+        ObjectJson::Fields(self.field_list().into_iter().map(|(k, v)| (GoString::from(k), v)).collect())
     }
 
     /// Deep equality with another object of the same type name.
-    fn equals(&self, other: &dyn GoObject) -> bool {
-        let (a, b) = (self.fields(), other.fields());
+    fn deep_equals(&self, other: &dyn GoObject) -> bool {
+        let (a, b) = (self.field_list(), other.field_list());
         a.len() == b.len()
             && a.iter().zip(&b).all(|((_, a), (_, b))| a.deep_equal(b))
-            && match (self.inner(), other.inner()) {
+            && match (self.underlying_value(), other.underlying_value()) {
                 (Some(a), Some(b)) => a.deep_equal(&b),
                 (None, None) => true,
                 _ => false,

@@ -12,7 +12,7 @@ use crate::object::{GoObject, ObjectJson};
 use crate::str::GoString;
 use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 
-/// What a decoded whole number becomes.
+/// The Go type of a decoded whole number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WholeNumbers {
     /// `float64`, as in everything Helm reads from YAML or JSON.
@@ -22,14 +22,14 @@ pub enum WholeNumbers {
 }
 
 impl WholeNumbers {
-    fn signed(self, n: i64) -> GoValue {
+    fn signed_value(self, n: i64) -> GoValue {
         match self {
             WholeNumbers::Float64 => GoValue::Float64(n as f64),
             WholeNumbers::Int64 => GoValue::Int64(n),
         }
     }
 
-    fn unsigned(self, n: u64) -> GoValue {
+    fn unsigned_value(self, n: u64) -> GoValue {
         match (self, i64::try_from(n)) {
             (WholeNumbers::Int64, Ok(n)) => GoValue::Int64(n),
             _ => GoValue::Float64(n as f64),
@@ -45,8 +45,8 @@ impl GoValue {
             serde_json::Value::Null => GoValue::Nil,
             serde_json::Value::Bool(b) => GoValue::Bool(*b),
             serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
-                (Some(n), _) => numbers.signed(n),
-                (_, Some(n)) => numbers.unsigned(n),
+                (Some(n), _) => numbers.signed_value(n),
+                (_, Some(n)) => numbers.unsigned_value(n),
                 _ => GoValue::Float64(n.as_f64().unwrap_or_default()),
             },
             serde_json::Value::String(s) => GoValue::Str(s.as_str().into()),
@@ -73,7 +73,7 @@ thread_local! {
 struct Nested;
 
 impl Nested {
-    fn enter() -> Option<Nested> {
+    fn enter_level() -> Option<Nested> {
         DEPTH.with(|d| {
             (d.get() < MAX_VALUE_DEPTH).then(|| {
                 d.set(d.get() + 1);
@@ -89,7 +89,7 @@ impl Drop for Nested {
     }
 }
 
-fn cycle<E: serde::ser::Error>(v: &GoValue) -> E {
+fn cycle_error<E: serde::ser::Error>(v: &GoValue) -> E {
     E::custom(format!("json: unsupported value: encountered a cycle via {}", v.type_name()))
 }
 
@@ -112,7 +112,7 @@ impl Serialize for GoValue {
             GoValue::List(l) if l.is_nil() => s.serialize_unit(),
             GoValue::Map(m) if m.is_nil() => s.serialize_unit(),
             GoValue::List(l) => {
-                let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
+                let Some(_nested) = Nested::enter_level() else { return Err(cycle_error(self)) };
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || {
                     let items = l.items();
                     let mut seq = s.serialize_seq(Some(items.len()))?;
@@ -123,7 +123,7 @@ impl Serialize for GoValue {
                 })
             }
             GoValue::Map(m) => {
-                let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
+                let Some(_nested) = Nested::enter_level() else { return Err(cycle_error(self)) };
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || {
                     let entries = m.entries();
                     let mut map = s.serialize_map(Some(entries.len()))?;
@@ -134,15 +134,15 @@ impl Serialize for GoValue {
                 })
             }
             GoValue::Object(o) | GoValue::Ptr(o) => {
-                let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
-                stacker::maybe_grow(RED_ZONE, SEGMENT, || object(o.as_ref(), s))
+                let Some(_nested) = Nested::enter_level() else { return Err(cycle_error(self)) };
+                stacker::maybe_grow(RED_ZONE, SEGMENT, || serialize_object(o.as_ref(), s))
             }
         }
     }
 }
 
-fn object<S: Serializer>(o: &dyn GoObject, s: S) -> Result<S::Ok, S::Error> {
-    match o.json() {
+fn serialize_object<S: Serializer>(o: &dyn GoObject, s: S) -> Result<S::Ok, S::Error> {
+    match o.json_form() {
         ObjectJson::Value(v) => v.serialize(s),
         ObjectJson::Error(text) => Err(S::Error::custom(text)),
         ObjectJson::Fields(fields) => {
@@ -190,7 +190,7 @@ pub struct ValueSeed(pub WholeNumbers);
 impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = GoValue;
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<GoValue, D::Error> {
-        let Some(_nested) = Nested::enter() else {
+        let Some(_nested) = Nested::enter_level() else {
             return Err(D::Error::custom("exceeded max depth"));
         };
         stacker::maybe_grow(RED_ZONE, SEGMENT, || d.deserialize_any(self))
@@ -225,11 +225,11 @@ impl<'de> Visitor<'de> for ValueSeed {
     }
 
     fn visit_i64<E>(self, n: i64) -> Result<GoValue, E> {
-        Ok(self.0.signed(n))
+        Ok(self.0.signed_value(n))
     }
 
     fn visit_u64<E>(self, n: u64) -> Result<GoValue, E> {
-        Ok(self.0.unsigned(n))
+        Ok(self.0.unsigned_value(n))
     }
 
     fn visit_i128<E>(self, n: i128) -> Result<GoValue, E> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::func::FuncMap;
 use crate::host::RenderLimits;
 use crate::parse::ast::{ParseTree, SourceText};
-use crate::parse::{ParseError, parse};
+use crate::parse::{ParseError, parse_file};
 
 /// The name of Helm's set, which shows in messages.
 pub(crate) const ROOT: &str = "gotpl";
@@ -31,7 +31,7 @@ fn first_of_each_text(files: &[(&str, Arc<[u8]>)]) -> Vec<usize> {
 }
 
 /// The trees of a file as those of another file of the same text.
-fn renamed(trees: &[Arc<ParseTree>], from: &str, to: &str) -> Vec<Arc<ParseTree>> {
+fn renamed_trees(trees: &[Arc<ParseTree>], from: &str, to: &str) -> Vec<Arc<ParseTree>> {
     let Some(source) = trees.first().map(|tree| Arc::clone(&tree.source.text)) else { return Vec::new() };
     let source = Arc::new(SourceText { name: to.to_owned(), text: source });
     let named = |tree: &ParseTree| if tree.name == from { to.to_owned() } else { tree.name.clone() };
@@ -57,13 +57,13 @@ impl TemplateSet {
 
     /// Parses a file; what it defines replaces earlier templates of the same name, except that a body
     /// of only space never does.
-    pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), ParseError> {
-        let trees = parse(name, text.as_ref().into(), &self.funcs, self.parse_depth)?;
-        self.add(trees);
+    pub fn parse_file(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), ParseError> {
+        let trees = parse_file(name, text.as_ref().into(), &self.funcs, self.parse_depth)?;
+        self.add_trees(trees);
         Ok(())
     }
 
-    fn add(&mut self, trees: Vec<Arc<ParseTree>>) {
+    fn add_trees(&mut self, trees: Vec<Arc<ParseTree>>) {
         for tree in trees {
             if tree.is_empty() && self.trees.contains_key(&tree.name) {
                 continue;
@@ -72,7 +72,7 @@ impl TemplateSet {
         }
     }
 
-    /// Parses files in order, as [`TemplateSet::parse`] does one by one. A text that occurs again, as
+    /// Parses files in order, as [`TemplateSet::parse_file`] does one by one. A text that occurs again, as
     /// library charts do in every chart that uses them, is parsed once; much text is parsed by several
     /// threads. The error is that of the first file that has one, with its place among the files.
     pub fn parse_all(&mut self, files: &[(&str, Arc<[u8]>)]) -> Result<(), (usize, ParseError)> {
@@ -83,7 +83,7 @@ impl TemplateSet {
         let parsed: Vec<OnceLock<Result<Vec<Arc<ParseTree>>, ParseError>>> =
             files.iter().map(|_| OnceLock::new()).collect();
         let of = |at: usize| {
-            parsed[at].get_or_init(|| parse(files[at].0, Arc::clone(&files[at].1), &funcs, depth))
+            parsed[at].get_or_init(|| parse_file(files[at].0, Arc::clone(&files[at].1), &funcs, depth))
         };
         if size >= WORTH_A_THREAD {
             let queue: Vec<usize> = different().collect();
@@ -102,8 +102,8 @@ impl TemplateSet {
         for (at, first) in firsts.iter().enumerate() {
             let trees = of(*first).as_ref().map_err(|error| (at, error.clone()))?;
             let trees =
-                if at == *first { trees.clone() } else { renamed(trees, files[*first].0, files[at].0) };
-            self.add(trees);
+                if at == *first { trees.clone() } else { renamed_trees(trees, files[*first].0, files[at].0) };
+            self.add_trees(trees);
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl TemplateSet {
         &self.funcs
     }
 
-    pub(crate) fn tree(&self, name: &str) -> Option<&Arc<ParseTree>> {
+    pub(crate) fn find_tree(&self, name: &str) -> Option<&Arc<ParseTree>> {
         self.trees.get(name)
     }
 

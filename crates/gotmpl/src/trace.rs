@@ -1,4 +1,4 @@
-//! Which part of a rendered text came from which place and which values.
+//! Traces each part of a rendered text to its place in the templates and to values.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub struct NestedText {
 
 /// Collects while templates execute.
 pub(crate) struct Tracer {
-    /// Where each map and list of the data is.
+    /// The path of each map and list of the data.
     paths: HashMap<usize, String>,
     reads: Vec<String>,
     nested: Vec<NestedText>,
@@ -49,7 +49,7 @@ pub(crate) struct Tracer {
     outer: Vec<Outer>,
 }
 
-/// What an action had collected when it called `include`.
+/// The reads an action had collected when it called `include`.
 struct Outer {
     reads: Vec<String>,
     nested: Vec<NestedText>,
@@ -76,12 +76,12 @@ impl Tracer {
                 continue;
             }
             if let GoValue::Map(m) = &v {
-                for (k, v) in m.entries().iter().filter(|(_, v)| container(v)) {
+                for (k, v) in m.entries().iter().filter(|(_, v)| is_container(v)) {
                     pending.push((format!("{path}.{k}"), v.clone()));
                 }
             }
             if let GoValue::List(l) = &v {
-                for (i, v) in l.items().iter().enumerate().filter(|(_, v)| container(v)) {
+                for (i, v) in l.items().iter().enumerate().filter(|(_, v)| is_container(v)) {
                     pending.push((format!("{path}[{i}]"), v.clone()));
                 }
             }
@@ -106,7 +106,7 @@ impl Tracer {
         self.nested.clear();
     }
 
-    pub(crate) fn read(&mut self, container: usize, key: &str) {
+    pub(crate) fn note_read(&mut self, container: usize, key: &str) {
         let Some(base) = self.paths.get(&container) else { return };
         let path = if key.starts_with('[') { format!("{base}{key}") } else { format!("{base}.{key}") };
         // `.Values.a.b` reads `.Values`, then `.Values.a`: keep the last of such a chain.
@@ -121,7 +121,7 @@ impl Tracer {
         }
     }
 
-    /// What was read since the action began decides about what follows.
+    /// Makes the reads since the action began guards of what follows.
     pub(crate) fn begin_guard(&mut self) -> usize {
         let before = self.guards.len();
         if !self.reads.is_empty() {
@@ -138,11 +138,11 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn text(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
+    pub(crate) fn note_text(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
         self.push(tree, pos, start..end, true, Vec::new(), Vec::new());
     }
 
-    pub(crate) fn action(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
+    pub(crate) fn note_action(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
         let (reads, nested) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.nested));
         if start != end {
             self.push(tree, pos, start..end, false, reads, nested);
@@ -189,6 +189,6 @@ impl Tracer {
     }
 }
 
-fn container(v: &GoValue) -> bool {
+fn is_container(v: &GoValue) -> bool {
     matches!(v, GoValue::Map(_) | GoValue::List(_))
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::object::GoObject;
 use crate::str::GoString;
 
-/// What Go would hold in an `interface{}`.
+/// A value Go would hold in an `interface{}`.
 ///
 /// Maps and lists are references: a clone is another name for the same storage, as in Go.
 #[derive(Clone, Default)]
@@ -182,7 +182,7 @@ impl GoValue {
         match self {
             GoValue::Int(n) | GoValue::Int64(n) => Some(*n),
             GoValue::Int32(n) => Some(i64::from(*n)),
-            GoValue::Object(o) => o.inner().and_then(|v| v.as_int()),
+            GoValue::Object(o) => o.underlying_value().and_then(|v| v.as_int()),
             _ => None,
         }
     }
@@ -193,7 +193,7 @@ impl GoValue {
             GoValue::Uint8(n) => Some(u64::from(*n)),
             GoValue::Uint32(n) => Some(u64::from(*n)),
             GoValue::Uint64(n) => Some(*n),
-            GoValue::Object(o) => o.inner().and_then(|v| v.as_uint()),
+            GoValue::Object(o) => o.underlying_value().and_then(|v| v.as_uint()),
             _ => None,
         }
     }
@@ -221,7 +221,7 @@ impl GoValue {
             GoValue::Bytes(b) => {
                 Some(GoList::of(ListKind::Of("uint8"), b.iter().map(|b| GoValue::Uint8(*b)).collect()))
             }
-            GoValue::Object(o) => o.inner().and_then(|v| v.elements()),
+            GoValue::Object(o) => o.underlying_value().and_then(|v| v.elements()),
             _ => None,
         }
     }
@@ -233,13 +233,13 @@ impl GoValue {
             GoValue::Str(s) | GoValue::Bytes(s) => Some(s.len()),
             GoValue::List(l) => Some(l.len()),
             GoValue::Map(m) => Some(m.len()),
-            GoValue::Object(o) => o.inner().and_then(|v| v.len()),
+            GoValue::Object(o) => o.underlying_value().and_then(|v| v.len()),
             _ => None,
         }
     }
 
     /// Go templates' truth: what `if` decides by.
-    pub fn truth(&self) -> bool {
+    pub fn is_true(&self) -> bool {
         match self {
             GoValue::Nil => false,
             GoValue::Bool(b) => *b,
@@ -253,7 +253,7 @@ impl GoValue {
             GoValue::Str(s) | GoValue::Bytes(s) => !s.is_empty(),
             GoValue::List(l) => !l.is_empty(),
             GoValue::Map(m) => !m.is_empty(),
-            GoValue::Object(o) => o.inner().is_none_or(|v| v.truth()),
+            GoValue::Object(o) => o.underlying_value().is_none_or(|v| v.is_true()),
             GoValue::Ptr(_) => true,
         }
     }
@@ -269,7 +269,7 @@ impl GoValue {
     }
 }
 
-/// How deep values may nest before comparing, copying, printing or encoding gives up:
+/// The depth of values at which comparing, copying, printing or encoding gives up:
 /// far beyond any document, small enough to catch `set $d "self" $d`.
 pub const MAX_VALUE_DEPTH: usize = 10_000;
 
@@ -317,7 +317,7 @@ fn deep_equal(a: &GoValue, b: &GoValue, depth: usize) -> bool {
                 })
         }
         (GoValue::Object(a), GoValue::Object(b)) | (GoValue::Ptr(a), GoValue::Ptr(b)) => {
-            Rc::ptr_eq(a, b) || (a.type_name() == b.type_name() && a.equals(b.as_ref()))
+            Rc::ptr_eq(a, b) || (a.type_name() == b.type_name() && a.deep_equals(b.as_ref()))
         }
         _ => false,
     }
@@ -576,7 +576,7 @@ impl<K: Into<GoString>> FromIterator<(K, GoValue)> for GoMap {
 impl Drop for Items {
     fn drop(&mut self) {
         if self.0.get_mut().iter().any(is_container) {
-            unwind(std::mem::take(self.0.get_mut()));
+            drop_flat(std::mem::take(self.0.get_mut()));
         }
     }
 }
@@ -584,7 +584,7 @@ impl Drop for Items {
 impl Drop for Entries {
     fn drop(&mut self) {
         if self.0.get_mut().values().any(is_container) {
-            unwind(std::mem::take(self.0.get_mut()).into_values().collect());
+            drop_flat(std::mem::take(self.0.get_mut()).into_values().collect());
         }
     }
 }
@@ -593,7 +593,7 @@ fn is_container(v: &GoValue) -> bool {
     matches!(v, GoValue::List(_) | GoValue::Map(_))
 }
 
-fn unwind(mut pending: Vec<GoValue>) {
+fn drop_flat(mut pending: Vec<GoValue>) {
     while let Some(v) = pending.pop() {
         match v {
             GoValue::List(l) => {
@@ -614,11 +614,11 @@ fn unwind(mut pending: Vec<GoValue>) {
 /// Prints like `%v`, cut at depth 50: for tests and messages of ours, not for output.
 impl fmt::Debug for GoValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(self, f, 0)
+        debug_value(self, f, 0)
     }
 }
 
-fn debug(v: &GoValue, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+fn debug_value(v: &GoValue, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     if depth > 50 {
         return f.write_str("…");
     }
@@ -633,7 +633,7 @@ fn debug(v: &GoValue, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
                 if i > 0 {
                     f.write_str(", ")?;
                 }
-                debug(v, f, depth + 1)?;
+                debug_value(v, f, depth + 1)?;
             }
             f.write_str("]")
         }
@@ -644,7 +644,7 @@ fn debug(v: &GoValue, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
                     f.write_str(", ")?;
                 }
                 write!(f, "{k}: ")?;
-                debug(v, f, depth + 1)?;
+                debug_value(v, f, depth + 1)?;
             }
             f.write_str("}")
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use slipway_problem::{Location, Problem, Problems, nearest};
+use slipway_problem::{Location, Problem, Problems, nearest_name};
 
 use crate::cycle;
 use crate::graph::{Adjacency, Graph, Shape};
@@ -201,7 +201,7 @@ impl<N> GraphBuilder<N> {
         let mut near = |name: &str| {
             hints += 1;
             let known = unique.iter().map(|&entry| entries[entry as usize].id.as_str());
-            (hints <= MOST_HINTS).then(|| nearest(name, known).map(str::to_owned)).flatten()
+            (hints <= MOST_HINTS).then(|| nearest_name(name, known).map(str::to_owned)).flatten()
         };
         let mut pairs: Vec<(u32, u32)> = Vec::with_capacity(needs.len());
         for (owner, need) in &needs {

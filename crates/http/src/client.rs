@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use url::{Origin, Url};
 
 use crate::HttpError;
-use crate::request::{Authorization, HttpRequest, Login, parse_url, shown};
+use crate::request::{Authorization, HttpRequest, Login, parse_url, shown_url};
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     /// PEM certificates to trust besides the system's.
@@ -22,12 +22,12 @@ pub struct ClientOptions {
     pub insecure_skip_tls_verify: bool,
     /// Talk to registries without TLS.
     pub plain_http: bool,
-    /// What it calls itself; Helm's name if empty.
+    /// The user agent; Helm's name if empty.
     pub user_agent: String,
     pub network: NetworkOptions,
 }
 
-/// The patience a request is met with, and who may end it early.
+/// The limits of a request, and its cancellation.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkOptions {
     pub limits: NetworkLimits,
@@ -56,7 +56,7 @@ impl Default for NetworkLimits {
     }
 }
 
-/// A client.
+/// An HTTP client.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: reqwest::Client,
@@ -70,7 +70,7 @@ const MOST_REDIRECTS: usize = 10;
 
 impl HttpClient {
     pub fn new(options: &ClientOptions) -> Result<Self, HttpError> {
-        let bad = |error: reqwest::Error| HttpError::Invalid(describe(&error));
+        let bad = |error: reqwest::Error| HttpError::Invalid(describe_error(&error));
         let agent = if options.user_agent.is_empty() { "Helm/3.17.3" } else { &options.user_agent };
         let mut builder = reqwest::Client::builder()
             .user_agent(agent)
@@ -111,10 +111,10 @@ impl HttpClient {
     ) -> Result<Vec<u8>, HttpError> {
         let mut request = HttpRequest::new(Method::GET, parse_url(url)?);
         if let Some(login) = login {
-            request.authorization = Some(Authorization::basic(login, request.url.origin())?);
+            request.authorization = Some(Authorization::from_login(login, request.url.origin())?);
         }
-        let answer = self.send(request).await?;
-        let status = answer.status();
+        let answer = self.send_request(request).await?;
+        let status = answer.status_code();
         if !status.is_success() {
             return Err(HttpError::Status {
                 address: without_credentials(url).into_owned(),
@@ -122,11 +122,11 @@ impl HttpClient {
                 reason: status.canonical_reason().unwrap_or_default(),
             });
         }
-        answer.body(most).await
+        answer.read_body(most).await
     }
 
     /// Sends a request and follows redirects.
-    pub async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    pub async fn send_request(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let patience = Patience::new(&request.url, &self.network);
         for _ in 0..=MOST_REDIRECTS {
             let mut headers = request.headers.clone();
@@ -142,11 +142,11 @@ impl HttpClient {
             if let Some(content) = &request.content {
                 builder = builder.body(content.clone());
             }
-            let response = patience.wait(wait, builder.send()).await?;
+            let response = patience.wait_for(wait, builder.send()).await?;
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             match location {
                 Some(location) if is_redirect(response.status()) => {
-                    request.redirect(response.status(), location)?;
+                    request.follow_redirect(response.status(), location)?;
                 }
                 _ => return Ok(HttpResponse { response, origin: request.url.origin(), patience }),
             }
@@ -159,25 +159,25 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// The answer of a server; its content is still to come.
+/// The response of a server; its body is still to be read.
 pub struct HttpResponse {
     response: Response,
-    /// Who answered, after redirects.
+    /// The address that answered, after redirects.
     pub origin: Origin,
     patience: Patience,
 }
 
 impl HttpResponse {
-    pub fn status(&self) -> StatusCode {
+    pub fn status_code(&self) -> StatusCode {
         self.response.status()
     }
 
-    pub fn header(&self, name: &reqwest::header::HeaderName) -> Option<&str> {
+    pub fn header_text(&self, name: &reqwest::header::HeaderName) -> Option<&str> {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The content, up to a limit.
-    pub async fn body(mut self, most: usize) -> Result<Vec<u8>, HttpError> {
+    pub async fn read_body(mut self, most: usize) -> Result<Vec<u8>, HttpError> {
         let too_large =
             |patience: &Patience| HttpError::TooLarge { address: patience.address.clone(), limit: most };
         if self.response.content_length().is_some_and(|length| length > most as u64) {
@@ -185,7 +185,7 @@ impl HttpResponse {
         }
         let mut content = Vec::new();
         loop {
-            match self.patience.wait(Wait::Answer, self.response.chunk()).await? {
+            match self.patience.wait_for(Wait::Answer, self.response.chunk()).await? {
                 Some(chunk) if content.len() + chunk.len() <= most => content.extend_from_slice(&chunk),
                 Some(_) => return Err(too_large(&self.patience)),
                 None => return Ok(content),
@@ -194,7 +194,7 @@ impl HttpResponse {
     }
 }
 
-/// The reason somebody waits.
+/// The event a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Upload,
@@ -203,7 +203,7 @@ enum Wait {
 
 /// The time that is left of a request.
 struct Patience {
-    /// What is fetched, fit to be shown.
+    /// The address being fetched, without credentials.
     address: String,
     end: Instant,
     network: NetworkOptions,
@@ -212,10 +212,10 @@ struct Patience {
 impl Patience {
     fn new(url: &Url, network: &NetworkOptions) -> Self {
         let end = Instant::now() + network.limits.total;
-        Self { address: shown(url), end, network: network.clone() }
+        Self { address: shown_url(url), end, network: network.clone() }
     }
 
-    async fn wait<T>(
+    async fn wait_for<T>(
         &self,
         wait: Wait,
         work: impl Future<Output = Result<T, reqwest::Error>>,
@@ -233,7 +233,7 @@ impl Patience {
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 Err(HttpError::ConnectTimeout { address: address(), limit: connect })
             }
-            Ok(Err(error)) => Err(HttpError::Transport(describe(&error))),
+            Ok(Err(error)) => Err(HttpError::Transport(describe_error(&error))),
             Err(_) if end == self.end => Err(HttpError::TotalTimeout { address: address(), limit: total }),
             Err(_) => Err(HttpError::IdleTimeout { address: address(), limit: idle }),
         }
@@ -241,7 +241,7 @@ impl Patience {
 }
 
 /// The error with its causes, without credentials.
-fn describe(error: &reqwest::Error) -> String {
+fn describe_error(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

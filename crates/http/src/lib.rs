@@ -10,7 +10,7 @@ mod request;
 
 pub use client::{ClientOptions, HttpClient, HttpResponse, NetworkLimits, NetworkOptions};
 pub use error::HttpError;
-pub use request::{Authorization, HttpRequest, Login, parse_url, shown};
+pub use request::{Authorization, HttpRequest, Login, parse_url, shown_url};
 /// The types requests are made of.
 pub use reqwest::{
     Method, StatusCode,

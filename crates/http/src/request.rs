@@ -30,20 +30,20 @@ pub struct Authorization {
 
 impl Authorization {
     /// A user's name and password.
-    pub fn basic(login: &Login, origin: Origin) -> Result<Self, HttpError> {
+    pub fn from_login(login: &Login, origin: Origin) -> Result<Self, HttpError> {
         use base64::Engine as _;
         let pair = base64::engine::general_purpose::STANDARD
             .encode(format!("{}:{}", login.username, login.password));
-        Self::header(AUTHORIZATION, &format!("Basic {pair}"), origin)
+        Self::from_header(AUTHORIZATION, &format!("Basic {pair}"), origin)
     }
 
     /// A token.
-    pub fn bearer(token: &str, origin: Origin) -> Result<Self, HttpError> {
-        Self::header(AUTHORIZATION, &format!("Bearer {token}"), origin)
+    pub fn from_token(token: &str, origin: Origin) -> Result<Self, HttpError> {
+        Self::from_header(AUTHORIZATION, &format!("Bearer {token}"), origin)
     }
 
-    /// Any header that lets somebody in.
-    pub fn header(name: HeaderName, value: &str, origin: Origin) -> Result<Self, HttpError> {
+    /// Returns credentials in any header.
+    pub fn from_header(name: HeaderName, value: &str, origin: Origin) -> Result<Self, HttpError> {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| HttpError::Invalid("a header has characters it cannot have".into()))?;
         value.set_sensitive(true);
@@ -51,7 +51,7 @@ impl Authorization {
     }
 }
 
-/// Something to send.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     pub method: Method,
@@ -67,13 +67,13 @@ impl HttpRequest {
     }
 
     /// Goes where an answer points to, if that is allowed.
-    pub(crate) fn redirect(&mut self, status: StatusCode, location: &str) -> Result<(), HttpError> {
-        let from = shown(&self.url);
+    pub(crate) fn follow_redirect(&mut self, status: StatusCode, location: &str) -> Result<(), HttpError> {
+        let from = shown_url(&self.url);
         let refused = |why: String| HttpError::Redirect(format!("{from} redirects {why}"));
         let mut target =
             self.url.join(location).map_err(|error| refused(format!("to no address: {error}")))?;
         if !matches!(target.scheme(), "http" | "https") {
-            return Err(refused(format!("to {}, which is not HTTP", shown(&target))));
+            return Err(refused(format!("to {}, which is not HTTP", shown_url(&target))));
         }
         let same = target.origin() == self.url.origin();
         if same && target.username().is_empty() && target.password().is_none() {
@@ -82,7 +82,7 @@ impl HttpRequest {
         }
         if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
             if self.content.is_some() && !same {
-                return Err(refused(format!("what is sent to another host, {}", shown(&target))));
+                return Err(refused(format!("what is sent to another host, {}", shown_url(&target))));
             }
         } else if self.method != Method::HEAD {
             self.method = Method::GET;
@@ -109,6 +109,6 @@ pub fn parse_url(url: &str) -> Result<Url, HttpError> {
 }
 
 /// An address without its credentials.
-pub fn shown(url: &Url) -> String {
+pub fn shown_url(url: &Url) -> String {
     without_credentials(url.as_str()).into_owned()
 }

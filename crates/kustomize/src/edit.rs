@@ -122,7 +122,7 @@ fn open_document(text: &str, file: &str) -> Result<EditableDocument, Problems> {
     if root.is_null() || root.as_map().is_some() {
         return Ok(document);
     }
-    Err(Problem::error(format!("a kustomization is a mapping, not {}", root.kind()))
+    Err(Problem::error(format!("a kustomization is a mapping, not {}", root.kind_name()))
         .at(Location::file(file))
         .into())
 }
@@ -131,9 +131,9 @@ fn list_field<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Pro
     match root.get(field) {
         None => Ok(&[]),
         Some(node) if node.is_null() => Ok(&[]),
-        Some(node) => node
-            .as_seq()
-            .ok_or_else(|| node.problem(format!("`{field}` should be a list, not {}", node.kind())).into()),
+        Some(node) => node.as_seq().ok_or_else(|| {
+            node.problem(format!("`{field}` should be a list, not {}", node.kind_name())).into()
+        }),
     }
 }
 

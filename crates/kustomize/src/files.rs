@@ -237,6 +237,6 @@ fn nearest_entry(from: &BuildDirectory, entry: &str) -> Option<String> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
     names.sort();
-    let near = slipway_problem::nearest(name, names.iter().map(String::as_str))?;
+    let near = slipway_problem::nearest_name(name, names.iter().map(String::as_str))?;
     Some(display_path(&parent.join(near)))
 }

@@ -28,7 +28,7 @@ pub(crate) fn generate_object(
 ) -> Resource {
     let mut pairs: Vec<LocatedValue<(String, Vec<u8>)>> = Vec::new();
     for entry in &generator.envs {
-        if let Some(text) = problems.take(files.text(from, entry)) {
+        if let Some(text) = problems.collect_from(files.text(from, entry)) {
             read_env(&text, entry, &mut pairs, problems);
         }
     }
@@ -44,7 +44,7 @@ pub(crate) fn generate_object(
         match split_file(&entry.value) {
             Ok((key, path)) => {
                 let path = LocatedValue { value: path, at: entry.at.clone() };
-                if let Some(bytes) = problems.take(files.bytes(from, &path)) {
+                if let Some(bytes) = problems.collect_from(files.bytes(from, &path)) {
                     pairs.push(LocatedValue { value: (key, bytes), at: entry.at.clone() });
                 }
             }

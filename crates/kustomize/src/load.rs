@@ -72,7 +72,7 @@ impl<'a> Loader<'a> {
 
     /// Loads the kustomization a build starts with.
     pub(crate) fn load(&mut self, root: &Path) -> Option<LoadedKustomization> {
-        let directory = self.problems.take(self.files.start(root))?;
+        let directory = self.problems.collect_from(self.files.start(root))?;
         self.load_root(directory, None)
     }
 
@@ -151,7 +151,7 @@ impl<'a> Loader<'a> {
         let file = display_path(&directory.shown.join(&name));
         let entry = LocatedValue { value: file.clone(), at: Location::file(file.as_str()) };
         let bytes = self.files.read_bytes_of(&real, &entry);
-        let text = self.problems.take(bytes.and_then(|bytes| decode_text(bytes, &entry)))?;
+        let text = self.problems.collect_from(bytes.and_then(|bytes| decode_text(bytes, &entry)))?;
         let kustomization = Kustomization::read(&text, &file, self.problems)?;
         self.build_metadata.get_or_insert(kustomization.build_metadata);
         let relative_file = display_path(&directory.relative.join(&name));
@@ -173,7 +173,7 @@ impl<'a> Loader<'a> {
         let mut components = Vec::new();
         for entry in &kustomization.components {
             let place = self.files.resolve_entry(directory, entry);
-            match self.problems.take(place) {
+            match self.problems.collect_from(place) {
                 None => {}
                 Some(EntryTarget::File(_)) => self.problems.push(
                     Problem::error(format!("`{}` is a file, a component is a directory", entry.value))
@@ -202,7 +202,7 @@ impl<'a> Loader<'a> {
         let mut config = TransformerConfig::default();
         for entry in &kustomization.configurations {
             let text = self.files.text(directory, entry);
-            if let Some(text) = self.problems.take(text) {
+            if let Some(text) = self.problems.collect_from(text) {
                 let file = display_path(&directory.shown.join(&entry.value));
                 let more = read_configuration(&text, &file, self.problems);
                 let conflicts = config.merge(&more);
@@ -214,7 +214,7 @@ impl<'a> Loader<'a> {
         }
         for entry in &kustomization.crds {
             let text = self.files.text(directory, entry);
-            if let Some(text) = self.problems.take(text) {
+            if let Some(text) = self.problems.collect_from(text) {
                 let file = display_path(&directory.shown.join(&entry.value));
                 let _ = config.merge(&read_hints(&text, &file, self.problems));
             }
@@ -268,9 +268,10 @@ impl<'a> Loader<'a> {
                 ReplacementEntry::Inline(replacement) => replacements.push(*replacement),
                 ReplacementEntry::File(entry) => {
                     let text = self.files.text(directory, &entry);
-                    if let Some(text) = self.problems.take(text) {
+                    if let Some(text) = self.problems.collect_from(text) {
                         let file = display_path(&directory.shown.join(&entry.value));
-                        if let Some(node) = self.problems.take(YamlReader::kustomize().read_one(&text, &file))
+                        if let Some(node) =
+                            self.problems.collect_from(YamlReader::kustomize().read_one(&text, &file))
                         {
                             let findings = &mut Findings::new(strictness, self.problems);
                             replacements.extend(read_replacements(&node, findings));
@@ -294,7 +295,7 @@ impl<'a> Loader<'a> {
         let (inline, paths): (Vec<_>, Vec<_>) = listed.iter().partition(|entry| is_inline(&entry.value));
         let mut entries = Vec::new();
         for entry in inline {
-            let documents = self.problems.take(read_documents(&entry.value, "", &entry.at));
+            let documents = self.problems.collect_from(read_documents(&entry.value, "", &entry.at));
             let mut objects = Vec::new();
             for document in documents.iter().flatten() {
                 let origin = ResourceOrigin::File { path: relative_file.to_owned() };
@@ -357,7 +358,7 @@ impl<'a> Loader<'a> {
         entry: &LocatedValue<String>,
     ) -> Option<ResourceEntry> {
         let place = self.files.resolve_entry(directory, entry);
-        match self.problems.take(place)? {
+        match self.problems.collect_from(place)? {
             EntryTarget::Directory(found) => {
                 let root = self.load_root(found, Some(&entry.at))?;
                 if root.kustomization.kind == FileKind::Component {
@@ -372,9 +373,9 @@ impl<'a> Loader<'a> {
             }
             EntryTarget::File(real) => {
                 let bytes = self.files.read_bytes_of(&real, entry);
-                let text = self.problems.take(bytes.and_then(|bytes| decode_text(bytes, entry)))?;
+                let text = self.problems.collect_from(bytes.and_then(|bytes| decode_text(bytes, entry)))?;
                 let file = display_path(&crate::files::normalise_path(&directory.shown.join(&entry.value)));
-                let documents = self.problems.take(read_documents(&text, &file, &entry.at))?;
+                let documents = self.problems.collect_from(read_documents(&text, &file, &entry.at))?;
                 let path =
                     display_path(&crate::files::normalise_path(&directory.relative.join(&entry.value)));
                 let mut objects = Vec::new();
@@ -434,7 +435,7 @@ impl<'a> Loader<'a> {
         let body = match (&entry.path, &entry.patch) {
             (Some(path), _) => {
                 let text = self.files.text(directory, path);
-                let text = self.problems.take(text)?;
+                let text = self.problems.collect_from(text)?;
                 let file = display_path(&crate::files::normalise_path(&directory.shown.join(&path.value)));
                 patch::read_patch(&text, &file, &path.at, self.problems)?
             }

@@ -71,7 +71,7 @@ pub(crate) fn read_objects(
             continue;
         }
         let Some(map) = node.as_map() else {
-            problems.push(node.problem(format!("an object is a mapping, not {}", node.kind())));
+            problems.push(node.problem(format!("an object is a mapping, not {}", node.kind_name())));
             continue;
         };
         let kind = map.get("kind").and_then(YamlNode::as_str).unwrap_or_default();
@@ -103,7 +103,7 @@ fn read_object(
     let name = node.get("metadata").and_then(|metadata| metadata.get("name"));
     if name.and_then(YamlNode::scalar_text).is_none_or(|name| name.is_empty()) {
         let problem = node.problem("the object has no `metadata.name`");
-        problems.push(if node.at(["metadata", "generateName"]).is_some() {
+        problems.push(if node.node_at(["metadata", "generateName"]).is_some() {
             problem.hint("`generateName` is not enough: a build has to know what objects are called")
         } else {
             problem
@@ -118,14 +118,14 @@ fn read_object(
         for key in ["name", "namespace"] {
             if let Some(found) = metadata.get_mut(key)
                 && (found.is_number() || found.is_boolean())
-                && let Some(text) = node.at(["metadata", key]).and_then(YamlNode::scalar_text)
+                && let Some(text) = node.node_at(["metadata", key]).and_then(YamlNode::scalar_text)
             {
                 *found = Value::String(text.into_owned());
             }
         }
     }
     let mut unquoted = Vec::new();
-    if let Some(written) = node.at(["metadata", "annotations"]).and_then(YamlNode::as_map)
+    if let Some(written) = node.node_at(["metadata", "annotations"]).and_then(YamlNode::as_map)
         && let Some(Value::Object(read)) =
             value.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
     {

@@ -130,7 +130,7 @@ fn value_of(node: &YamlNode, problems: &mut Problems) -> Value {
         Written::Map(map) => {
             for key in map.keys().filter(|key| key.as_str().is_none()) {
                 let hint = format!("write it in quotes: \"{}\"", key.raw());
-                problems.push(key.problem(format!("a key is a string, not {}", key.kind())).hint(hint));
+                problems.push(key.problem(format!("a key is a string, not {}", key.kind_name())).hint(hint));
             }
             let entry = |(key, value): (&YamlNode, &YamlNode)| {
                 (key.key_text().into_owned(), value_of(value, problems))

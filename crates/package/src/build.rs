@@ -308,7 +308,7 @@ impl Package {
                     found.push(problem);
                 }
             }
-            found.quote(&patch.file, &patch.text);
+            found.add_excerpts(&patch.file, &patch.text);
             problems.extend(found);
         }
     }
@@ -323,7 +323,7 @@ impl Package {
         if inputs.strict {
             warnings_to_errors(&mut problems);
         }
-        problems.sort();
+        problems.sort_by_location();
         let mut files: Vec<Arc<str>> = problems
             .iter()
             .filter(|problem| problem.excerpt.is_none())
@@ -337,7 +337,7 @@ impl Package {
                 self.local.as_ref().filter(|(name, _)| **name == *file).map(|(_, text)| text.as_str());
             let own = || std::str::from_utf8(self.files.get(&file)?).ok();
             if let Some(text) = values.or(local).or_else(own) {
-                problems.quote(&file, text);
+                problems.add_excerpts(&file, text);
             }
         }
         match build {

@@ -202,7 +202,8 @@ fn read_case(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<Tes
         if let Some(snapshot) = &snapshot
             && snapshot.split('/').any(|part| part == "..")
         {
-            let problem = fields.place("snapshot").problem(format!("`{snapshot}` leads out of the package"));
+            let problem =
+                fields.node_of("snapshot").problem(format!("`{snapshot}` leads out of the package"));
             fields.problems().push(problem.code("KR010"));
             return None;
         }

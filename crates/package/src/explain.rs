@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value as Json;
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 use crate::apply::{PathSegment, WriteKind, item_seg, show_segs};
 use crate::build::PackageBuild;
@@ -234,7 +234,7 @@ impl PackageBuild {
         }
         let Some((index, length)) = best else {
             let problem = coded_error("KX002", format!("no object matches `{target}`"));
-            let near = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
+            let near = nearest_name(target, names.iter().map(String::as_str)).map(str::to_owned);
             return Err(match near {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None if names.is_empty() => problem.hint(format!("the package has no `{kind}`")),

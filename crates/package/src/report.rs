@@ -44,7 +44,7 @@ pub(crate) fn read_strictly<'n, T>(
     read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
 ) -> T {
     let mut found = Problems::new();
-    let mut fields = FieldReader::of(node, &mut found);
+    let mut fields = FieldReader::new(node, &mut found);
     let value = read(&mut fields);
     fields.finish();
     problems.extend(found.into_iter().map(|problem| match problem.code {

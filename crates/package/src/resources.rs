@@ -229,7 +229,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn read_resource(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
     let Some(mapping) = node.as_map() else {
-        problems.push(node.problem(format!("expected an object, not {}", node.kind())).code("KR003"));
+        problems.push(node.problem(format!("expected an object, not {}", node.kind_name())).code("KR003"));
         return None;
     };
     let mut fine = true;

@@ -15,5 +15,5 @@ pub use bounded::{
     LARGEST_FILE, read_file, read_file_within, read_hint, read_regular_file, read_stream, read_text_file,
 };
 pub use location::Location;
-pub use nearest::nearest;
+pub use nearest::nearest_name;
 pub use problem::{Problem, ProblemSeverity, Problems};

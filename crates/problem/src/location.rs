@@ -1,4 +1,4 @@
-//! Where in the user's files something stands.
+//! Places in the user's files.
 
 use std::fmt;
 use std::sync::Arc;

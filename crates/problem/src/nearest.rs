@@ -5,7 +5,7 @@
 /// Near enough means a Damerau–Levenshtein distance (adjacent swaps count once) of at most a third of
 /// the longer name, ignoring case; ties go to the candidate that sorts first, so the answer does not
 /// depend on the order of `candidates`.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
@@ -17,7 +17,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         if wanted.len().abs_diff(letters.len()) > allowed {
             continue;
         }
-        let distance = distance(&wanted, &letters);
+        let distance = edit_distance(&wanted, &letters);
         if distance <= allowed && best.is_none_or(|found| (distance, candidate) < found) {
             best = Some((distance, candidate));
         }
@@ -25,7 +25,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-fn distance(a: &[char], b: &[char]) -> usize {
+fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
@@ -60,13 +60,13 @@ mod tests {
             ("", None),
             ("image", None),
         ] {
-            assert_eq!(nearest(typed, known), expected, "{typed}");
+            assert_eq!(nearest_name(typed, known), expected, "{typed}");
         }
     }
 
     #[test]
     fn ties_do_not_depend_on_order() {
-        assert_eq!(nearest("bat", ["cat", "bar"]), Some("bar"));
-        assert_eq!(nearest("bat", ["bar", "cat"]), Some("bar"));
+        assert_eq!(nearest_name("bat", ["cat", "bar"]), Some("bar"));
+        assert_eq!(nearest_name("bat", ["bar", "cat"]), Some("bar"));
     }
 }

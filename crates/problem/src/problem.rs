@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Location, nearest};
+use crate::{Location, nearest_name};
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
@@ -50,26 +50,26 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn of(severity: ProblemSeverity, message: impl Into<String>) -> Self {
+    fn with_severity(severity: ProblemSeverity, message: impl Into<String>) -> Self {
         Self { severity, code: None, message: message.into(), at: None, excerpt: None, hint: None }
     }
 
     /// Starts an error.
     pub fn error(message: impl Into<String>) -> Self {
-        Self::of(ProblemSeverity::Error, message)
+        Self::with_severity(ProblemSeverity::Error, message)
     }
 
     /// Starts a warning.
     pub fn warning(message: impl Into<String>) -> Self {
-        Self::of(ProblemSeverity::Warning, message)
+        Self::with_severity(ProblemSeverity::Warning, message)
     }
 
     /// Starts a note.
     pub fn note(message: impl Into<String>) -> Self {
-        Self::of(ProblemSeverity::Note, message)
+        Self::with_severity(ProblemSeverity::Note, message)
     }
 
-    /// Says where.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {
         self.at = Some(location);
@@ -79,7 +79,7 @@ impl Problem {
     /// Says where, and keeps the line of `text` (the whole file) the location points to.
     #[must_use]
     pub fn in_text(mut self, location: Location, text: &str) -> Self {
-        self.excerpt = excerpt(&location, text);
+        self.excerpt = excerpt_line(&location, text);
         self.at = Some(location);
         self
     }
@@ -92,7 +92,7 @@ impl Problem {
         self
     }
 
-    /// Says what to do next.
+    /// Sets the hint: what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -103,12 +103,12 @@ impl Problem {
     #[must_use]
     pub fn did_you_mean<'a>(mut self, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
         if self.hint.is_none() {
-            self.hint = nearest(name, candidates).map(|found| format!("did you mean `{found}`?"));
+            self.hint = nearest_name(name, candidates).map(|found| format!("did you mean `{found}`?"));
         }
         self
     }
 
-    /// Gives it a stable identifier.
+    /// Sets the code, a stable identifier.
     #[must_use]
     pub fn code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
@@ -117,19 +117,19 @@ impl Problem {
 }
 
 /// The line of `text` that `location` points to, if it may be shown.
-fn excerpt(location: &Location, text: &str) -> Option<String> {
+fn excerpt_line(location: &Location, text: &str) -> Option<String> {
     let line = text.lines().nth((location.line as usize).checked_sub(1)?)?;
     may_show(location, line).then(|| line.to_owned())
 }
 
-/// Whether a line may be shown: not one that is too long, nor one of a link. What a link leads to may be anybody's
+/// Returns true if a line may be shown: not one that is too long, nor one of a link. What a link leads to may be anybody's
 /// secret, and whoever made it need not be who reads the message.
 fn may_show(location: &Location, line: &str) -> bool {
     const LONGEST: usize = 400;
     line.len() <= LONGEST && !is_linked(Path::new(&*location.file))
 }
 
-/// Whether a path, or a directory of a relative one, is a symbolic link.
+/// Returns true if a path, or a directory of a relative one, is a symbolic link.
 fn is_linked(path: &Path) -> bool {
     let parts = if path.is_absolute() { 1 } else { usize::MAX };
     let is_link = |part: &Path| part.symlink_metadata().is_ok_and(|about| about.is_symlink());
@@ -175,7 +175,7 @@ impl Problems {
     }
 
     /// Adds those of `result`, if it failed; gives its value, if it did not.
-    pub fn take<T>(&mut self, result: Result<T, impl Into<Problems>>) -> Option<T> {
+    pub fn collect_from<T>(&mut self, result: Result<T, impl Into<Problems>>) -> Option<T> {
         result.map_err(|problems| self.0.extend(problems.into().0)).ok()
     }
 
@@ -191,21 +191,21 @@ impl Problems {
         self.0.iter()
     }
 
-    /// Whether any of them is an error.
+    /// Returns true if any of them is an error.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == ProblemSeverity::Error)
     }
 
     /// Puts them in the order of the files: by location, unlocated ones first.
-    pub fn sort(&mut self) {
+    pub fn sort_by_location(&mut self) {
         self.0.sort_by(|a, b| a.at.cmp(&b.at));
     }
 
     /// Gives the problems of `file` that keep no excerpt the line of its `text` they point to.
-    pub fn quote(&mut self, file: &str, text: &str) {
+    pub fn add_excerpts(&mut self, file: &str, text: &str) {
         for problem in self.0.iter_mut().filter(|problem| problem.excerpt.is_none()) {
             if let Some(at) = problem.at.as_ref().filter(|at| *at.file == *file) {
-                problem.excerpt = excerpt(at, text);
+                problem.excerpt = excerpt_line(at, text);
             }
         }
     }
@@ -299,7 +299,7 @@ mod tests {
         for (path, shown) in [(file, Some("password")), (link, None)] {
             let at = Location::new(path.to_str().unwrap(), 1, 1);
             let mut found = Problems::from(Problem::error("bad").at(at.clone()));
-            found.quote(path.to_str().unwrap(), "password\n");
+            found.add_excerpts(path.to_str().unwrap(), "password\n");
             let direct = Problem::error("bad").in_text(at, "password\n");
             let line = Problem::error("bad").at_line(Location::new(path.to_str().unwrap(), 1, 1), "password");
             for problem in [&direct, &line, found.iter().next().unwrap()] {

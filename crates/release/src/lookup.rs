@@ -39,7 +39,7 @@ pub async fn lookup_object(
 }
 
 impl TemplateHost for ClusterHost {
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,

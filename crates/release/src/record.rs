@@ -152,7 +152,7 @@ pub fn read_documents(release: &Release) -> (Vec<Document>, Problems) {
             ))),
         }
     };
-    for part in slipway_chart::split(release.manifest.as_bytes()) {
+    for part in slipway_chart::split_documents(release.manifest.as_bytes()) {
         read(&String::from_utf8_lossy(part), None, RecordPart::Regular);
     }
     for hook in &release.hooks {

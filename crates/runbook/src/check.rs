@@ -90,5 +90,5 @@ fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
     if node.is_null() || node.as_map().is_some() {
         return Ok(());
     }
-    Err(("E003", format!("{path}: values are a mapping, not {}", node.kind())))
+    Err(("E003", format!("{path}: values are a mapping, not {}", node.kind_name())))
 }

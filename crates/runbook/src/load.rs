@@ -64,7 +64,7 @@ pub fn load(
     warn_about_references(&findings);
 
     let mut syntax = Problems::new();
-    let documents = reader().gather(&text.text, file, &mut syntax);
+    let documents = reader().gather_documents(&text.text, file, &mut syntax);
     findings.take_substituted(syntax);
     let mut documents = documents.iter().filter(|node| !node.is_null());
     let root = documents.next();

@@ -120,6 +120,6 @@ pub(crate) fn read(text: &str, file: &str, objects: &mut Vec<Value>, problems: &
         .max_depth(100)
         .max_nodes(1_000_000)
         .max_bytes(LARGEST_FILE);
-    let documents = reader.gather(text, file, problems);
+    let documents = reader.gather_documents(text, file, problems);
     objects.extend(documents.iter().filter(|node| !node.is_null()).map(slipway_yaml::YamlNode::to_json));
 }

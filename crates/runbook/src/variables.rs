@@ -131,7 +131,7 @@ impl Variables {
                                 .problem(format!(
                                     "`{}` must be a scalar, not {}",
                                     name.key_text(),
-                                    value.kind()
+                                    value.kind_name()
                                 ))
                                 .code("E104"),
                         ),
@@ -139,7 +139,7 @@ impl Variables {
                 }
             }
             _ => problems.push(
-                Problem::error(format!("a variable file is a flat mapping, not {}", root.kind()))
+                Problem::error(format!("a variable file is a flat mapping, not {}", root.kind_name()))
                     .at(Location::file(file))
                     .code("E104"),
             ),

@@ -110,7 +110,7 @@ impl Policy {
 
     /// Reads the `policy` section.
     pub(crate) fn read(fields: &mut FieldReader<'_, '_>) -> Self {
-        let has = |fields: &FieldReader<'_, '_>, key: &str| fields.has(key);
+        let has = |fields: &FieldReader<'_, '_>, key: &str| fields.has_key(key);
         let approved_providers =
             has(fields, "approvedProviders").then(|| fields.seq("approvedProviders", provider_name));
         let approved_types = has(fields, "approvedTypes").then(|| fields.seq("approvedTypes", provider_type));
@@ -129,7 +129,8 @@ impl Policy {
 fn read_rule(fields: &mut FieldReader<'_, '_>, seen: &mut Vec<String>) -> Option<PolicyRule> {
     let id = fields.required_str("id").to_owned();
     if seen.contains(&id) {
-        let problem = Problem::error(format!("there are two rules `{id}`")).at(fields.place("id").location());
+        let problem =
+            Problem::error(format!("there are two rules `{id}`")).at(fields.node_of("id").location());
         fields.problems().push(problem.hint("refusals name the rule: give each an id of its own"));
     }
     seen.push(id.clone());

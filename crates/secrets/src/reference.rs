@@ -235,7 +235,7 @@ impl SecretReference {
                 (reason.to_owned(), "encode it as `%` and two hexadecimal digits".to_owned())
             })?;
             if !PARAMETERS.contains(&name) {
-                let hint = slipway_problem::nearest(name, PARAMETERS).map_or_else(
+                let hint = slipway_problem::nearest_name(name, PARAMETERS).map_or_else(
                     || format!("known parameters are {}", PARAMETERS.join(", ")),
                     |found| format!("did you mean `{found}`?"),
                 );

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use slipway_chart::net::{AccessOptions, HelmHome, Login, ProvenanceMode, wait};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, ProvenanceMode, run_blocking};
 use slipway_source::{
     ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, LoadError, SourcePath,
     SourceReference,
@@ -146,7 +146,7 @@ impl Fetcher for HelmFetcher {
     fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         let home = self.request.home.clone().unwrap_or_else(helm::home);
         let remote = helm::remote_with(home, self.request.access.clone());
-        Box::pin(async move { Ok(wait(remote.get(url))?) })
+        Box::pin(async move { Ok(run_blocking(remote.get(url))?) })
     }
 }
 
@@ -191,7 +191,7 @@ pub fn locate(request: &ChartRequest) -> anyhow::Result<(PathBuf, Vec<String>)> 
     }
     let provenance = if keyring.is_some() { ProvenanceMode::Must } else { ProvenanceMode::No };
     let remote = helm::remote_with(home.clone().unwrap_or_else(helm::home), access.clone());
-    let found = wait(remote.locate(reference, provenance))?;
+    let found = run_blocking(remote.locate_chart(reference, provenance))?;
     if let Some(keyring) = keyring {
         chart::verify::check(&found.path, keyring)?;
     }

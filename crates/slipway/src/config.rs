@@ -59,7 +59,8 @@ impl Settings {
         let mut problems = Problems::new();
         let (path, must_exist) = file_path(globals);
         let file = path.as_deref().filter(|path| must_exist || path.is_file());
-        let layers = Layers { file: file.and_then(|path| problems.take(read(path))).unwrap_or_default() };
+        let layers =
+            Layers { file: file.and_then(|path| problems.collect_from(read(path))).unwrap_or_default() };
         let settings = Self {
             kubeconfig: layers.pick(
                 globals.kubeconfig.clone().map(Some),
@@ -336,11 +337,11 @@ fn read(path: &Path) -> Result<FileSettings, Problems> {
     let Some(root) = slipway_yaml::YamlReader::new().gather_one(&text.text, &text.name, &mut problems) else {
         return Err(problems);
     };
-    let mut fields = FieldReader::of(&root, &mut problems);
+    let mut fields = FieldReader::new(&root, &mut problems);
     let mut settings = FileSettings::new();
     for key in KEYS {
         if let Some(value) = fields.string(key) {
-            settings.push((key, value, fields.place(key).location()));
+            settings.push((key, value, fields.node_of(key).location()));
         }
     }
     // Read by whoever uses secrets.
@@ -370,12 +371,13 @@ impl Layers {
             let Some(text) = variable(name) else { continue };
             let parsed = parse(&text.to_string_lossy())
                 .map_err(|problem| problem.at(Location::file(format!("${name}"))));
-            if let Some(value) = problems.take(parsed) {
+            if let Some(value) = problems.collect_from(parsed) {
                 return Setting { value, origin: Origin::Variable(name) };
             }
         }
         for (_, text, at) in self.file.iter().filter(|(name, ..)| *name == key) {
-            if let Some(value) = problems.take(parse(text).map_err(|problem| problem.at(at.clone()))) {
+            if let Some(value) = problems.collect_from(parse(text).map_err(|problem| problem.at(at.clone())))
+            {
                 return Setting { value, origin: Origin::File(at.clone()) };
             }
         }

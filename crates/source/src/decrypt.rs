@@ -121,7 +121,7 @@ pub(crate) fn decrypt_chart(
         })?;
         values.files.push(decrypt_values(&name, &bytes, &key, redactor)?);
     }
-    let files = if has_files { Some(SecretFiles::of(chart, &key)?) } else { None };
+    let files = if has_files { Some(SecretFiles::decrypt_files(chart, &key)?) } else { None };
     for content in files.iter().flat_map(SecretFiles::contents) {
         redactor.register(content);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 /// A source on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ fn missing_problem(path: &Path) -> Problem {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let names = entry_names(parent);
     let wanted = path.file_name().unwrap_or_default().to_string_lossy();
-    match nearest(&wanted, names.iter().map(String::as_str)) {
+    match nearest_name(&wanted, names.iter().map(String::as_str)) {
         Some(near) => problem.hint(format!("did you mean `{}`?", parent.join(near).display())),
         None => problem.hint("a source is the directory of a chart, package or kustomization"),
     }

@@ -16,14 +16,14 @@ pub(crate) struct SourceHost<'a> {
 }
 
 impl TemplateHost for SourceHost<'_> {
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,
         namespace: &str,
         name: &str,
     ) -> Result<GoValue, FuncError> {
-        self.lookup.lookup(api_version, kind, namespace, name)
+        self.lookup.lookup_object(api_version, kind, namespace, name)
     }
 
     fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
@@ -34,8 +34,8 @@ impl TemplateHost for SourceHost<'_> {
         }
     }
 
-    fn resolve(&self, host: &str) -> Option<String> {
-        self.machine.resolve(host)
+    fn resolve_host(&self, host: &str) -> Option<String> {
+        self.machine.resolve_host(host)
     }
 
     fn now(&self) -> SystemTime {
@@ -58,8 +58,8 @@ impl TemplateHost for SourceHost<'_> {
         self.machine.is_stopped()
     }
 
-    fn tolerate(&self, message: &str) -> bool {
-        self.machine.tolerate(message)
+    fn tolerates_failure(&self, message: &str) -> bool {
+        self.machine.tolerates_failure(message)
     }
 }
 
@@ -86,8 +86,8 @@ impl<'a> RepeatingHost<'a> {
 }
 
 impl TemplateHost for RepeatingHost<'_> {
-    fn resolve(&self, host: &str) -> Option<String> {
-        self.machine.resolve(host)
+    fn resolve_host(&self, host: &str) -> Option<String> {
+        self.machine.resolve_host(host)
     }
 
     fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
@@ -122,7 +122,7 @@ impl TemplateHost for RepeatingHost<'_> {
         self.machine.is_stopped()
     }
 
-    fn tolerate(&self, message: &str) -> bool {
-        self.machine.tolerate(message)
+    fn tolerates_failure(&self, message: &str) -> bool {
+        self.machine.tolerates_failure(message)
     }
 }

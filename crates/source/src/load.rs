@@ -223,9 +223,7 @@ impl LoadedSource {
     ) -> Result<RenderedChart, slipway_chart::ChartError> {
         let mut rendered = chart.program.render_with(values, options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
-            rendered.post_render(options, |text| {
-                post_renderer.rewrite(text).map_err(|error| error.to_string())
-            })?;
+            rendered.post_render(options, |text| post_renderer.rewrite(text))?;
         }
         Ok(rendered)
     }
@@ -273,7 +271,7 @@ fn read_manifests(path: &Path) -> Result<Vec<Document>, LoadError> {
         match slipway_problem::read_file(&file) {
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
-                for part in slipway_chart::split(&bytes) {
+                for part in slipway_chart::split_documents(&bytes) {
                     let origin = DocumentOrigin::with_text(Arc::clone(&name), Arc::clone(&text));
                     reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Regular);
                 }

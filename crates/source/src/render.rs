@@ -189,14 +189,14 @@ impl LoadedSource {
         let mut reader = DocumentReader::default();
         for crd in rendered.crds.iter().filter(|_| !context.skip_crds) {
             let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
-            for part in slipway_chart::split(&crd.file.data) {
+            for part in slipway_chart::split_documents(&crd.file.data) {
                 let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
                 reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
             }
         }
         match &rendered.post_rendered {
             Some(text) => {
-                for part in slipway_chart::split(text) {
+                for part in slipway_chart::split_documents(text) {
                     let part = String::from_utf8_lossy(part);
                     let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
                     reader.read_document(

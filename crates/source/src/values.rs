@@ -115,8 +115,8 @@ impl SourceValues {
         decrypted: Option<UserValues>,
         secrets: &SecretContext<'_>,
     ) -> Result<Self, LoadError> {
-        let recorded = user.build()?;
-        let used = decrypted.as_ref().map(UserValues::build).transpose()?;
+        let recorded = user.build_map()?;
+        let used = decrypted.as_ref().map(UserValues::build_map).transpose()?;
         Self { user, decrypted, recorded, used, resolved: None }.with_resolved_secrets(secrets)
     }
 
@@ -124,7 +124,7 @@ impl SourceValues {
     pub(crate) fn of_package(user: UserValues, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
             || !user.files.is_empty();
-        let recorded = if is_given { user.build().unwrap_or_default() } else { Map::new() };
+        let recorded = if is_given { user.build_map().unwrap_or_default() } else { Map::new() };
         Self { user, recorded, ..Self::default() }.with_resolved_secrets(secrets)
     }
 

@@ -133,7 +133,7 @@ fn check_schemas(
         values.read_file(&file.path).ok()?;
     }
     values.set_json = release.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let values = Value::Object(values.build().ok()?);
+    let values = Value::Object(values.build_map().ok()?);
     let is_known = find_references(&values, Interpolation::On).is_ok_and(|found| found.is_empty());
     let values = values.as_object().filter(|_| is_known && !chart.has_encrypted_values())?;
     let Err(error @ slipway_chart::ChartError::Schema(_)) = chart.check_values(values) else { return None };
@@ -160,13 +160,13 @@ fn check_values(input: &Input<'_>) -> Result<(), Problems> {
         Problem::error(message).code("ST013").at(at.clone())
     })?;
     let values = UserValues { files: vec![(input.shown.to_owned(), content)], ..UserValues::default() };
-    let Err(error) = values.build() else { return Ok(()) };
+    let Err(error) = values.build_map() else { return Ok(()) };
     // The chart loader's word decides; the parser knows the place.
     let text = values.files.first().map(|(_, content)| String::from_utf8_lossy(content)).unwrap_or_default();
     Err(match slipway_yaml::parse_one(&text, input.shown) {
         Err(located) => located.into_iter().map(|problem| problem.code("ST013")).collect(),
         Ok(root) if root.as_map().is_none() => {
-            let message = format!("a values file holds a mapping, not {}", root.kind());
+            let message = format!("a values file holds a mapping, not {}", root.kind_name());
             Problem::error(message).code("ST013").at(root.location()).into()
         }
         Ok(_) => Problem::error(error.to_string()).code("ST013").at(at).into(),

@@ -247,7 +247,7 @@ pub(crate) fn needs(tree: &Tree, releases: &[Release], problems: &mut Problems) 
             let declared = &tree.releases[release.declaration].needs;
             let mut found: Vec<usize> = declared
                 .iter()
-                .filter_map(|need| problems.take(resolve(tree, releases, &by_name, position, need)))
+                .filter_map(|need| problems.collect_from(resolve(tree, releases, &by_name, position, need)))
                 .collect();
             found.sort_unstable();
             found.dedup();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
-use slipway_problem::{Problem, Problems, nearest};
+use slipway_problem::{Problem, Problems, nearest_name};
 use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
 use crate::model::{Declaration, Located, Runner, Settings, StackFile};
@@ -155,11 +155,11 @@ fn heads(fields: &mut FieldReader<'_, '_>, kind: Kind) {
     fields.ignore_prefix("x-");
     if let Some(api_version) = fields.str("apiVersion").filter(|version| *version != API_VERSION) {
         let message = format!("expected apiVersion {API_VERSION}, found \"{api_version}\"");
-        fields.complain("apiVersion", message);
+        fields.report_problem("apiVersion", message);
     }
     if let Some(found) = fields.str("kind").filter(|found| *found != kind.name()) {
         let problem = fields
-            .place("kind")
+            .node_of("kind")
             .problem(format!("expected kind {}, found \"{found}\"", kind.name()))
             .code("ST003");
         fields.problems().push(problem);
@@ -168,7 +168,7 @@ fn heads(fields: &mut FieldReader<'_, '_>, kind: Kind) {
 
 fn stack(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> StackFile {
     let is_root = place.dir.is_empty();
-    let mut fields = FieldReader::of(root, problems);
+    let mut fields = FieldReader::new(root, problems);
     heads(&mut fields, Kind::Stack);
     let mut file =
         StackFile { dir: place.dir.to_owned(), path: place.path.to_owned(), ..StackFile::default() };
@@ -176,18 +176,18 @@ fn stack(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> StackFi
     file.default_profile = located(&mut fields, "defaultProfile", FieldReader::string);
     for (key, given) in [("name", &file.name), ("defaultProfile", &file.default_profile)] {
         if given.is_some() && !is_root {
-            fields.complain(key, format!("{key} is only allowed in the root stack.yaml"));
+            fields.report_problem(key, format!("{key} is only allowed in the root stack.yaml"));
         }
     }
     if let Some(name) = &file.name
         && let Some(wrong) = wrong_stack_name(&name.value)
     {
-        fields.complain("name", wrong);
+        fields.report_problem("name", wrong);
     }
     if let Some(profile) = &file.default_profile
         && let Some(wrong) = wrong_word("profile", &profile.value)
     {
-        fields.complain("defaultProfile", wrong);
+        fields.report_problem("defaultProfile", wrong);
     }
     file.defaults = fields.fields("defaults", |fields| inherited(fields, "defaults")).unwrap_or_default();
     file.profiles = fields.entries("profiles", |name, node, problems| {
@@ -195,7 +195,7 @@ fn stack(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> StackFi
         if let Some(wrong) = wrong_word("profile", &name_text) {
             problems.push(name.problem(wrong));
         }
-        let mut fields = FieldReader::of(node, problems);
+        let mut fields = FieldReader::new(node, problems);
         fields.ignore_prefix("x-");
         let what = "a profile's defaults";
         let settings = fields.fields("defaults", |fields| inherited(fields, what)).unwrap_or_default();
@@ -204,13 +204,13 @@ fn stack(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> StackFi
     });
     if let Some(runner) = fields.fields("runner", runner) {
         if !is_root {
-            fields.complain("runner", "runner is only allowed in the root stack.yaml");
+            fields.report_problem("runner", "runner is only allowed in the root stack.yaml");
         }
         file.runner = runner;
     }
     let mut index = 0;
     file.releases = fields.seq("releases", |item, problems| {
-        let mut fields = FieldReader::of(item, problems);
+        let mut fields = FieldReader::new(item, problems);
         let declaration = release(&mut fields, place, Some(index));
         fields.finish();
         index += 1;
@@ -224,7 +224,7 @@ fn runner(fields: &mut FieldReader<'_, '_>) -> Runner {
     fields.ignore_prefix("x-");
     let positive = |fields: &mut FieldReader<'_, '_>, key: &'static str, value: Option<u64>| {
         if value == Some(0) {
-            fields.complain(key, format!("`{key}` must be at least 1"));
+            fields.report_problem(key, format!("`{key}` must be at least 1"));
         }
         value.filter(|value| *value > 0)
     };
@@ -252,7 +252,7 @@ fn runner(fields: &mut FieldReader<'_, '_>) -> Runner {
 }
 
 fn release_file(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> Option<Declaration> {
-    let mut fields = FieldReader::of(root, problems);
+    let mut fields = FieldReader::new(root, problems);
     heads(&mut fields, Kind::Release);
     let declaration = release(&mut fields, place, None);
     fields.finish();
@@ -265,7 +265,10 @@ fn release(fields: &mut FieldReader<'_, '_>, place: &Place<'_>, index: Option<us
     let chart = located(fields, "chart", FieldReader::string);
     let what = index.map_or_else(|| "the release".to_owned(), |index| format!("releases[{index}]"));
     for (key, missing) in [("name", name.is_none()), ("chart", chart.is_none())] {
-        if missing && (!fields.has(key) || fields.place(key).is_null()) && fields.node().as_map().is_some() {
+        if missing
+            && (!fields.has_key(key) || fields.node_of(key).is_null())
+            && fields.node().as_map().is_some()
+        {
             let problem = fields.node().problem(format!("{what} has no {key}")).code("ST004");
             fields.problems().push(problem);
         }
@@ -273,10 +276,10 @@ fn release(fields: &mut FieldReader<'_, '_>, place: &Place<'_>, index: Option<us
     if let Some(name) = &name
         && let Some(wrong) = wrong_label("release name", &name.value, 53)
     {
-        fields.complain("name", wrong);
+        fields.report_problem("name", wrong);
     }
     if chart.as_ref().is_some_and(|chart| chart.value.is_empty()) {
-        fields.complain("chart", "`chart` is empty");
+        fields.report_problem("chart", "`chart` is empty");
     }
     let chart_version = located(fields, "chartVersion", FieldReader::text);
     let needs = fields.seq("needs", |item, problems| {
@@ -306,7 +309,7 @@ fn release(fields: &mut FieldReader<'_, '_>, place: &Place<'_>, index: Option<us
 fn inherited(fields: &mut FieldReader<'_, '_>, what: &str) -> Settings {
     fields.ignore_prefix("x-");
     for key in RELEASE_ONLY {
-        if fields.has(key) {
+        if fields.has_key(key) {
             fields.ignore(key);
             let at = fields.node().as_map().and_then(|mapping| mapping.entry(key));
             let node = at.map_or(fields.node(), |(name, _)| name);
@@ -327,14 +330,14 @@ fn settings(fields: &mut FieldReader<'_, '_>) -> Settings {
         if let Some(name) = &settings.cluster
             && let Some(wrong) = wrong_word("cluster name", &name.value)
         {
-            cluster.complain("name", wrong);
+            cluster.report_problem("name", wrong);
         }
     });
     settings.namespace = located(fields, "namespace", FieldReader::text);
     if let Some(namespace) = &settings.namespace
         && let Some(wrong) = wrong_label("namespace", &namespace.value, 63)
     {
-        fields.complain("namespace", wrong);
+        fields.report_problem("namespace", wrong);
     }
     settings.values = fields.seq("values", |item, problems| {
         let value = text_item(item, "values", problems)?;
@@ -351,7 +354,7 @@ fn settings(fields: &mut FieldReader<'_, '_>) -> Settings {
             return None;
         }
         if value.as_map().is_some() || value.as_seq().is_some() {
-            let problem = value.problem(format!("`set` takes plain values, not {}", value.kind()));
+            let problem = value.problem(format!("`set` takes plain values, not {}", value.kind_name()));
             problems.push(problem.hint("put structures into a values file, or set their leaves: `a.b: 1`"));
             return None;
         }
@@ -388,7 +391,7 @@ fn timeout(fields: &mut FieldReader<'_, '_>) -> Option<Located<Duration>> {
     let parsed =
         slipway_go::time::Duration::parse_unsigned(&text.value).filter(|duration| !duration.is_zero());
     if parsed.is_none() {
-        let problem = fields.place("timeout").problem(format!("`{}` is not a duration", text.value));
+        let problem = fields.node_of("timeout").problem(format!("`{}` is not a duration", text.value));
         fields.problems().push(problem.hint("write a number with a unit: `90s`, `10m`, `1h30m`"));
     }
     Some(Located { value: parsed?, at: text.at })
@@ -400,13 +403,13 @@ fn located<'n, 'p, T>(
     read: impl Fn(&mut FieldReader<'n, 'p>, &'static str) -> Option<T>,
 ) -> Option<Located<T>> {
     let value = read(fields, key)?;
-    Some(Located { value, at: fields.place(key).location() })
+    Some(Located { value, at: fields.node_of(key).location() })
 }
 
 fn text_item(item: &YamlNode, key: &str, problems: &mut Problems) -> Option<Located<String>> {
     let text = item.scalar_text().filter(|_| !item.is_null());
     if text.is_none() {
-        problems.push(item.problem(format!("`{key}` must hold strings, not {}", item.kind())));
+        problems.push(item.problem(format!("`{key}` must hold strings, not {}", item.kind_name())));
     }
     Some(Located { value: text?.into_owned(), at: item.location() })
 }
@@ -467,7 +470,7 @@ fn wrong_set_key(key: &str) -> Option<String> {
     }
     // What Helm's own grammar makes of it has the last word.
     let probe = UserValues { set_json: vec![format!("{key}=null")], ..UserValues::default() };
-    let wrong = probe.build().is_err();
+    let wrong = probe.build_map().is_err();
     wrong.then(|| format!("set key \"{key}\" is not a path such as `a.b` or `list[0].name`"))
 }
 
@@ -476,7 +479,7 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     let mut left: Vec<&str> = known.into_iter().collect();
     let mut found = Vec::new();
     while found.len() < 3
-        && let Some(next) = nearest(name, left.iter().copied())
+        && let Some(next) = nearest_name(name, left.iter().copied())
     {
         found.push(next);
         left.retain(|known| *known != next);

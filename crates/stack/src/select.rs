@@ -116,7 +116,8 @@ pub(crate) fn select(
         sets.push(by_path(universe, &all, &selector.from_paths, problems));
     }
     if let Some(range) = &selector.git_range {
-        let changes = problems.take(git::changes(git, &universe.tree.root, range)).unwrap_or_default();
+        let changes =
+            problems.collect_from(git::changes(git, &universe.tree.root, range)).unwrap_or_default();
         let mut found = by_change(universe, &changes, &mut selection);
         found.retain(|position, _| inside(position));
         sets.push(found);

@@ -15,7 +15,7 @@ pub fn from_node<'de, T: Deserialize<'de>>(node: &'de YamlNode) -> Result<T, Pro
     T::deserialize(node).map_err(|error| error.into_problem(node).into())
 }
 
-/// Why a node is not what was asked for.
+/// The reason a node does not have the requested type.
 #[derive(Debug)]
 pub struct NodeError {
     message: String,
@@ -28,7 +28,7 @@ impl NodeError {
         self.problem.map_or_else(|| node.problem(self.message), |problem| *problem)
     }
 
-    fn at(mut self, node: &YamlNode) -> Self {
+    fn located_at(mut self, node: &YamlNode) -> Self {
         if self.problem.is_none() {
             self.problem = Some(Box::new(node.problem(self.message.clone())));
         }
@@ -53,7 +53,7 @@ impl de::Error for NodeError {
     }
 }
 
-fn visit<'de, V: Visitor<'de>>(node: &'de YamlNode, visitor: V) -> Result<V::Value, NodeError> {
+fn visit_node<'de, V: Visitor<'de>>(node: &'de YamlNode, visitor: V) -> Result<V::Value, NodeError> {
     match &node.value {
         NodeValue::Null => visitor.visit_unit(),
         NodeValue::Bool(value) => visitor.visit_bool(*value),
@@ -70,7 +70,7 @@ impl<'de> Deserializer<'de> for &'de YamlNode {
     type Error = NodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
-        visit(self, visitor).map_err(|error| error.at(self))
+        visit_node(self, visitor).map_err(|error| error.located_at(self))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
@@ -82,7 +82,7 @@ impl<'de> Deserializer<'de> for &'de YamlNode {
         _name: &'static str,
         visitor: V,
     ) -> Result<V::Value, NodeError> {
-        visitor.visit_newtype_struct(self).map_err(|error: NodeError| error.at(self))
+        visitor.visit_newtype_struct(self).map_err(|error: NodeError| error.located_at(self))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -98,7 +98,7 @@ impl<'de> Deserializer<'de> for &'de YamlNode {
             })),
             _ => visitor.visit_enum(self.key_text().into_deserializer()),
         };
-        result.map_err(|error: NodeError| error.at(self))
+        result.map_err(|error: NodeError| error.located_at(self))
     }
 
     serde::forward_to_deserialize_any! {
@@ -120,7 +120,7 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
     type Error = NodeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, NodeError> {
-        self.0.next().map(|node| seed.deserialize(node).map_err(|error| error.at(node))).transpose()
+        self.0.next().map(|node| seed.deserialize(node).map_err(|error| error.located_at(node))).transpose()
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -139,14 +139,14 @@ impl<'de, I: Iterator<Item = (&'de YamlNode, &'de YamlNode)>> de::MapAccess<'de>
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, NodeError> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
         self.value = Some(value);
-        seed.deserialize(Key(key)).map(Some).map_err(|error| error.at(key))
+        seed.deserialize(Key(key)).map(Some).map_err(|error| error.located_at(key))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, NodeError> {
         let Some(value) = self.value.take() else {
             return Err(de::Error::custom("a value was asked for before its key"));
         };
-        seed.deserialize(value).map_err(|error| error.at(value))
+        seed.deserialize(value).map_err(|error| error.located_at(value))
     }
 }
 
@@ -156,7 +156,7 @@ struct Key<'de>(&'de YamlNode);
 macro_rules! numeric_keys {
     ($($method:ident),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
-            visit(self.0, visitor)
+            visit_node(self.0, visitor)
         }
     )*};
 }

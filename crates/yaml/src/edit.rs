@@ -75,64 +75,64 @@ impl EditableDocument {
     pub fn set(&mut self, path: &[PathSegment], value: &Json) -> Result<(), Problems> {
         let root = self.root()?;
         let mut meant = root.to_json();
-        if !put(&mut meant, path, value) {
-            return Err(self.refuse(path, "there is nothing to put it into"));
+        if !put_value(&mut meant, path, value) {
+            return Err(self.edit_refused(path, "there is nothing to put it into"));
         }
         let mut trail = vec![&root];
         for (depth, step) in path.iter().enumerate() {
             let parent = trail[depth];
-            if let Some(found) = child(parent, step) {
+            if let Some(found) = child_node(parent, step) {
                 trail.push(found);
                 continue;
             }
-            let text = if count(parent) == 0 {
-                self.replaced(&trail, &path[..depth], &wrap(&path[depth..], value))
+            let text = if entry_count(parent) == 0 {
+                self.with_replaced_value(&trail, &path[..depth], &wrap_in_path(&path[depth..], value))
             } else {
-                self.inserted(&trail, step, &wrap(&path[depth + 1..], value))
+                self.with_inserted_entry(&trail, step, &wrap_in_path(&path[depth + 1..], value))
             };
-            return self.accept(text?, path, &meant);
+            return self.accept_text(text?, path, &meant);
         }
-        let text = self.replaced(&trail, path, value)?;
-        self.accept(text, path, &meant)
+        let text = self.with_replaced_value(&trail, path, value)?;
+        self.accept_text(text, path, &meant)
     }
 
     /// Removes the entry or item at `path`; says whether it was there. The last one leaves `{}` or `[]`.
     pub fn remove(&mut self, path: &[PathSegment]) -> Result<bool, Problems> {
         let root = self.root()?;
         let Some((last, parents)) = path.split_last() else {
-            return Err(self.refuse(path, "the document itself cannot be removed"));
+            return Err(self.edit_refused(path, "the document itself cannot be removed"));
         };
-        let Some(parent) = parents.iter().try_fold(&root, child) else { return Ok(false) };
-        let Some(index) = position(parent, last) else { return Ok(false) };
-        if count(parent) == 1 {
+        let Some(parent) = parents.iter().try_fold(&root, child_node) else { return Ok(false) };
+        let Some(index) = entry_position(parent, last) else { return Ok(false) };
+        if entry_count(parent) == 1 {
             let empty = if matches!(parent.value, NodeValue::Seq(_)) { json!([]) } else { json!({}) };
             self.set(parents, &empty)?;
             return Ok(true);
         }
         let mut meant = root.to_json();
-        take(&mut meant, path);
+        remove_value(&mut meant, path);
         let text = match parent.form {
             NodeForm::Flow => self.without_flow_entry(parent, index),
             _ => self.without_block_entry(parent, index),
         };
-        self.accept(text, path, &meant)?;
+        self.accept_text(text, path, &meant)?;
         Ok(true)
     }
 
-    fn refuse(&self, path: &[PathSegment], why: &str) -> Problems {
+    fn edit_refused(&self, path: &[PathSegment], why: &str) -> Problems {
         let path: Vec<String> = path.iter().map(PathSegment::to_string).collect();
         let message = format!("`{}` cannot be edited: {why}", path.join("."));
         Problem::error(message).at(Location::file(self.file.as_str())).into()
     }
 
     /// Takes a new text if it says what was meant.
-    fn accept(&mut self, text: String, path: &[PathSegment], meant: &Json) -> Result<(), Problems> {
+    fn accept_text(&mut self, text: String, path: &[PathSegment], meant: &Json) -> Result<(), Problems> {
         match self.reader.read_one(&text, &self.file) {
-            Ok(root) if same(&root.to_json(), meant) => {
+            Ok(root) if is_same_json(&root.to_json(), meant) => {
                 self.text = text;
                 Ok(())
             }
-            _ => Err(self.refuse(path, "its layout is unusual; edit the file by hand")),
+            _ => Err(self.edit_refused(path, "its layout is unusual; edit the file by hand")),
         }
     }
 
@@ -154,35 +154,40 @@ impl EditableDocument {
         node.span.start + node.raw().trim_end_matches(['\n', '\r', ' ']).len()
     }
 
-    fn spliced(&self, start: usize, end: usize, new: &str) -> String {
+    fn spliced_text(&self, start: usize, end: usize, new: &str) -> String {
         format!("{}{new}{}", &self.text[..start], &self.text[end..])
     }
 
     /// The text with another value for the last node of `trail`, which stands at `path`.
-    fn replaced(&self, trail: &[&YamlNode], path: &[PathSegment], value: &Json) -> Result<String, Problems> {
+    fn with_replaced_value(
+        &self,
+        trail: &[&YamlNode],
+        path: &[PathSegment],
+        value: &Json,
+    ) -> Result<String, Problems> {
         let node = trail[trail.len() - 1];
         let (start, end) = (node.span.start, self.end(node));
         let parent = trail.len().checked_sub(2).map(|index| trail[index]);
         let (Some(parent), Some(step)) = (parent, path.last()) else {
-            let written = write(value)?;
+            let written = write_value(value)?;
             // A text of comments gets its first value at its end.
             if start == end && !self.text.is_empty() {
                 let separator = if self.text.ends_with('\n') { "" } else { "\n" };
                 return Ok(format!("{}{separator}{written}", self.text));
             }
             let written = if end == self.text.len() { &written } else { written.trim_end_matches('\n') };
-            return Ok(self.spliced(start, end, written));
+            return Ok(self.spliced_text(start, end, written));
         };
         if trail[..trail.len() - 1].iter().any(|node| node.form == NodeForm::Flow) {
-            return Ok(self.spliced(start, end, &inline(value)));
+            return Ok(self.spliced_text(start, end, &write_inline(value)));
         }
         let column = self.entry_column(parent);
         if let PathSegment::Index(_) = step {
             let column = if start == end { column + 2 } else { node.span.column as usize - 1 };
             let separator = if start == end { " " } else { "" };
-            let written = write(value)?;
-            let written = format!("{separator}{}", indented(written.trim_end_matches('\n'), column));
-            return Ok(self.spliced(start, end, &written));
+            let written = write_value(value)?;
+            let written = format!("{separator}{}", indent_lines(written.trim_end_matches('\n'), column));
+            return Ok(self.spliced_text(start, end, &written));
         }
         let on_own_lines =
             node.form == NodeForm::Block && self.text[self.line_start(start)..start].trim().is_empty();
@@ -191,17 +196,17 @@ impl EditableDocument {
             if on_own_lines {
                 let same_kind = value.is_array() == matches!(node.value, NodeValue::Seq(_));
                 let column = if same_kind { node.span.column as usize - 1 } else { list_column };
-                return Ok(self.spliced(self.line_start(start), end, &block(value, column)?));
+                return Ok(self.spliced_text(self.line_start(start), end, &write_block(value, column)?));
             }
             // A comment behind the old value stays where it is; the block follows on the next line.
             let stop = if node.raw().contains('\n') { end } else { self.line_end(end) };
             let head = self.text[..start].trim_end_matches(' ');
             let comment = &self.text[end..stop];
-            let block = block(value, list_column)?;
+            let block = write_block(value, list_column)?;
             return Ok(format!("{head}{comment}\n{block}{}", &self.text[stop..]));
         }
-        let written = same_quotes(node, value).map_or_else(|| write(value), Ok)?;
-        let written = indented(written.strip_suffix('\n').unwrap_or(&written), column);
+        let written = same_quotes(node, value).map_or_else(|| write_value(value), Ok)?;
+        let written = indent_lines(written.strip_suffix('\n').unwrap_or(&written), column);
         if on_own_lines {
             let key = self.key_of(parent, step).map_or(start, |key| key.span.end);
             let colon = key + self.text[key..].find(':').map_or(0, |at| at + 1);
@@ -210,7 +215,7 @@ impl EditableDocument {
             return Ok(format!("{} {written}{between}{}", &self.text[..colon], &self.text[stop..]));
         }
         let separator = if start == end && self.text[..start].ends_with(':') { " " } else { "" };
-        Ok(self.spliced(start, end, &format!("{separator}{written}")))
+        Ok(self.spliced_text(start, end, &format!("{separator}{written}")))
     }
 
     fn key_of<'n>(&self, parent: &'n YamlNode, step: &PathSegment) -> Option<&'n YamlNode> {
@@ -221,17 +226,22 @@ impl EditableDocument {
     }
 
     /// The text with one more entry at the end of the last node of `trail`, which has some already.
-    fn inserted(&self, trail: &[&YamlNode], step: &PathSegment, value: &Json) -> Result<String, Problems> {
+    fn with_inserted_entry(
+        &self,
+        trail: &[&YamlNode],
+        step: &PathSegment,
+        value: &Json,
+    ) -> Result<String, Problems> {
         let node = trail[trail.len() - 1];
         if node.form == NodeForm::Flow || trail.iter().any(|node| node.form == NodeForm::Flow) {
             let close = node.span.end - 1;
             let body = self.text[..close].trim_end_matches([' ', '\n', '\r']);
             let comma = if body.ends_with(',') { " " } else { ", " };
             let key = match step {
-                PathSegment::Key(key) => format!("{}: ", inline(&json!(key))),
+                PathSegment::Key(key) => format!("{}: ", write_inline(&json!(key))),
                 PathSegment::Index(_) => String::new(),
             };
-            return Ok(format!("{body}{comma}{key}{}{}", inline(value), &self.text[body.len()..]));
+            return Ok(format!("{body}{comma}{key}{}{}", write_inline(value), &self.text[body.len()..]));
         }
         let entry = match step {
             PathSegment::Key(key) => json!({ key.as_str(): value }),
@@ -239,7 +249,7 @@ impl EditableDocument {
         };
         let column = self.entry_column(node);
         let at = self.line_end(self.end(node));
-        Ok(self.spliced(at, at, &format!("\n{}", block(&entry, column)?)))
+        Ok(self.spliced_text(at, at, &format!("\n{}", write_block(&entry, column)?)))
     }
 
     /// The column at which the entries of a block collection stand.
@@ -248,7 +258,7 @@ impl EditableDocument {
         first.unwrap_or(node).span.column as usize - 1
     }
 
-    /// Whether lists of this file are indented under their key, going by the first one.
+    /// Returns true if lists of this file are indented under their key, going by the first one.
     fn indents_lists(&self) -> Result<bool, Problems> {
         let root = self.root()?;
         let mut rest = vec![&root];
@@ -271,8 +281,8 @@ impl EditableDocument {
         Ok(false)
     }
 
-    /// Where the entry at `index` of a block collection starts, and where its value ends.
-    fn extent(&self, parent: &YamlNode, index: usize) -> Option<(usize, usize)> {
+    /// Returns the start of the entry at `index` of a collection and the end of its value.
+    fn entry_extent(&self, parent: &YamlNode, index: usize) -> Option<(usize, usize)> {
         match &parent.value {
             NodeValue::Map(mapping) => {
                 let (key, value) = mapping.iter().nth(index)?;
@@ -291,41 +301,41 @@ impl EditableDocument {
     }
 
     fn without_block_entry(&self, parent: &YamlNode, index: usize) -> String {
-        let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
+        let Some((start, end)) = self.entry_extent(parent, index) else { return self.text.clone() };
         let line = self.line_start(start);
         if self.text[line..start].trim().is_empty() {
-            return self.spliced(line, self.next_line(end), "");
+            return self.spliced_text(line, self.next_line(end), "");
         }
         // It shares its line with a dash before it: the next entry moves up.
-        let stop = self.extent(parent, index + 1).map_or(end, |(next, _)| next);
-        self.spliced(start, stop, "")
+        let stop = self.entry_extent(parent, index + 1).map_or(end, |(next, _)| next);
+        self.spliced_text(start, stop, "")
     }
 
     fn without_flow_entry(&self, parent: &YamlNode, index: usize) -> String {
-        let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
-        if let Some((next, _)) = self.extent(parent, index + 1) {
-            return self.spliced(start, next, "");
+        let Some((start, end)) = self.entry_extent(parent, index) else { return self.text.clone() };
+        if let Some((next, _)) = self.entry_extent(parent, index + 1) {
+            return self.spliced_text(start, next, "");
         }
         let before = self.text[..start].trim_end().trim_end_matches(',');
-        self.spliced(before.len(), end, "")
+        self.spliced_text(before.len(), end, "")
     }
 }
 
-fn child<'n>(node: &'n YamlNode, step: &PathSegment) -> Option<&'n YamlNode> {
+fn child_node<'n>(node: &'n YamlNode, step: &PathSegment) -> Option<&'n YamlNode> {
     match step {
         PathSegment::Key(key) => node.get(key),
         PathSegment::Index(index) => node.as_seq()?.get(*index),
     }
 }
 
-fn position(parent: &YamlNode, step: &PathSegment) -> Option<usize> {
+fn entry_position(parent: &YamlNode, step: &PathSegment) -> Option<usize> {
     match step {
         PathSegment::Key(name) => parent.as_map()?.keys().position(|key| key.key_text() == *name),
         PathSegment::Index(index) => (*index < parent.as_seq()?.len()).then_some(*index),
     }
 }
 
-fn count(node: &YamlNode) -> usize {
+fn entry_count(node: &YamlNode) -> usize {
     match &node.value {
         NodeValue::Seq(items) => items.len(),
         NodeValue::Map(mapping) => mapping.len(),
@@ -335,7 +345,7 @@ fn count(node: &YamlNode) -> usize {
 }
 
 /// Puts `value` at `path` of `root`; says whether there was a place for it.
-fn put(root: &mut Json, path: &[PathSegment], value: &Json) -> bool {
+fn put_value(root: &mut Json, path: &[PathSegment], value: &Json) -> bool {
     let Some((step, rest)) = path.split_first() else {
         *root = value.clone();
         return true;
@@ -345,19 +355,19 @@ fn put(root: &mut Json, path: &[PathSegment], value: &Json) -> bool {
     }
     match (root, step) {
         (Json::Object(map), PathSegment::Key(key)) => {
-            put(map.entry(key.as_str()).or_insert(Json::Null), rest, value)
+            put_value(map.entry(key.as_str()).or_insert(Json::Null), rest, value)
         }
         (Json::Array(items), PathSegment::Index(index)) if *index <= items.len() => {
             if *index == items.len() {
                 items.push(Json::Null);
             }
-            put(&mut items[*index], rest, value)
+            put_value(&mut items[*index], rest, value)
         }
         _ => false,
     }
 }
 
-fn take(root: &mut Json, path: &[PathSegment]) {
+fn remove_value(root: &mut Json, path: &[PathSegment]) {
     match (root, path) {
         (Json::Object(map), [PathSegment::Key(key)]) => {
             map.shift_remove(key);
@@ -367,26 +377,26 @@ fn take(root: &mut Json, path: &[PathSegment]) {
         }
         (Json::Object(map), [PathSegment::Key(key), rest @ ..]) => {
             if let Some(inner) = map.get_mut(key) {
-                take(inner, rest);
+                remove_value(inner, rest);
             }
         }
         (Json::Array(items), [PathSegment::Index(index), rest @ ..]) => {
             if let Some(inner) = items.get_mut(*index) {
-                take(inner, rest);
+                remove_value(inner, rest);
             }
         }
         _ => {}
     }
 }
 
-fn wrap(path: &[PathSegment], value: &Json) -> Json {
+fn wrap_in_path(path: &[PathSegment], value: &Json) -> Json {
     path.iter().rev().fold(value.clone(), |value, step| match step {
         PathSegment::Key(key) => json!({ key.as_str(): value }),
         PathSegment::Index(_) => json!([value]),
     })
 }
 
-/// Whether a value is a collection with entries, which takes lines of its own.
+/// Returns true if a value is a collection with entries, which takes lines of its own.
 fn is_full(value: &Json) -> bool {
     match value {
         Json::Object(map) => !map.is_empty(),
@@ -395,15 +405,15 @@ fn is_full(value: &Json) -> bool {
     }
 }
 
-fn write(value: &Json) -> Result<String, Problems> {
+fn write_value(value: &Json) -> Result<String, Problems> {
     YamlEmitter::manifest().emit(value).map_err(|error| Problem::error(error.to_string()).into())
 }
 
 /// A collection on lines of its own at `column`, without the last line break.
-fn block(value: &Json, column: usize) -> Result<String, Problems> {
-    let written = write(value)?;
+fn write_block(value: &Json, column: usize) -> Result<String, Problems> {
+    let written = write_value(value)?;
     let written = written.strip_suffix('\n').unwrap_or(&written);
-    Ok(format!("{}{}", " ".repeat(column), indented(written, column)))
+    Ok(format!("{}{}", " ".repeat(column), indent_lines(written, column)))
 }
 
 /// Text that replaces quoted text keeps its quotes where they can hold it.
@@ -420,7 +430,7 @@ fn same_quotes(node: &YamlNode, value: &Json) -> Option<String> {
 }
 
 /// Lines after the first moved to the right.
-fn indented(text: &str, column: usize) -> String {
+fn indent_lines(text: &str, column: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, line) in text.split('\n').enumerate() {
         if index > 0 {
@@ -435,21 +445,23 @@ fn indented(text: &str, column: usize) -> String {
 }
 
 /// A value in flow style: JSON is YAML, and words need no quotes.
-fn inline(value: &Json) -> String {
+fn write_inline(value: &Json) -> String {
     let Json::String(text) = value else { return value.to_string() };
-    match write(value) {
+    match write_value(value) {
         Ok(written) if !text.contains([',', '[', ']', '{', '}', '?', '\n']) => written.trim_end().to_owned(),
         _ => value.to_string(),
     }
 }
 
 /// Equal as JSON, integers and floats of the same value alike.
-fn same(a: &Json, b: &Json) -> bool {
+fn is_same_json(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_json(a, b))
+        }
         (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| is_same_json(a, b)))
         }
         _ => a == b,
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a text: as Go words it, and as a located problem.
+//! Errors of reading and writing: in Go's words, and as located problems.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use slipway_problem::{Location, Problem};
 
 use crate::scan::TextMark;
 
-/// Which stage found the mistake; Go counts lines differently in each.
+/// The stage that found the mistake; Go counts lines differently in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorStage {
     /// The text contains characters YAML does not allow.
@@ -28,12 +28,12 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    pub(crate) fn composer(mark: TextMark, problem: impl Into<Box<str>>) -> Box<Self> {
+    pub(crate) fn composer_error(mark: TextMark, problem: impl Into<Box<str>>) -> Box<Self> {
         let problem = problem.into();
         Box::new(Self { origin: ErrorStage::Composer, context: "", context_mark: mark, problem, mark })
     }
 
-    /// What is wrong, without a place.
+    /// Returns the message without a place.
     pub fn message(&self) -> &str {
         &self.problem
     }
@@ -79,7 +79,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// Why a text could not be read, or a value not written, with the very words Helm prints.
+/// The reason a text could not be read, or a value not written, in Helm's words.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlError {
     /// The text is not YAML, or its values have no JSON form.

@@ -6,7 +6,7 @@
 //!
 //! let node = parse_one("name: web\nreplicas: two\nimagee: x\n", "stack.yaml").unwrap();
 //! let mut problems = Problems::new();
-//! let mut fields = FieldReader::of(&node, &mut problems);
+//! let mut fields = FieldReader::new(&node, &mut problems);
 //! let name = fields.required_str("name");
 //! let replicas = fields.u64("replicas").unwrap_or(1);
 //! let image = fields.str("image");
@@ -45,10 +45,10 @@ pub struct FieldReader<'n, 'p> {
 
 impl<'n, 'p> FieldReader<'n, 'p> {
     /// Starts reading `node`. Null is an empty mapping; anything else but a mapping is a problem.
-    pub fn of(node: &'n YamlNode, problems: &'p mut Problems) -> Self {
+    pub fn new(node: &'n YamlNode, problems: &'p mut Problems) -> Self {
         let mapping = node.as_map();
         if mapping.is_none() && !node.is_null() {
-            problems.push(node.problem(format!("expected a mapping, not {}", node.kind())));
+            problems.push(node.problem(format!("expected a mapping, not {}", node.kind_name())));
         }
         Self { node, mapping, problems, known: Vec::new(), prefixes: Vec::new(), open: false }
     }
@@ -58,24 +58,24 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         self.node
     }
 
-    /// Where to put problems of one's own.
+    /// Returns the list of problems, for the caller's own.
     pub fn problems(&mut self) -> &mut Problems {
         self.problems
     }
 
     /// Reports a problem with the value of `key`, or with the mapping if the key is not there.
-    pub fn complain(&mut self, key: &str, message: impl Into<String>) {
-        let problem = self.place(key).problem(message);
+    pub fn report_problem(&mut self, key: &str, message: impl Into<String>) {
+        let problem = self.node_of(key).problem(message);
         self.problems.push(problem);
     }
 
     /// The node messages about `key` point to.
-    pub fn place(&self, key: &str) -> &'n YamlNode {
+    pub fn node_of(&self, key: &str) -> &'n YamlNode {
         self.mapping.and_then(|mapping| mapping.get(key)).unwrap_or(self.node)
     }
 
-    /// Whether `key` is there, even if null; does not make it known.
-    pub fn has(&self, key: &str) -> bool {
+    /// Returns true if `key` is there, even if null; does not make it known.
+    pub fn has_key(&self, key: &str) -> bool {
         self.mapping.is_some_and(|mapping| mapping.contains_key(key))
     }
 
@@ -93,17 +93,17 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     pub fn required(&mut self, key: &'static str) -> Option<&'n YamlNode> {
         let found = self.optional(key);
         if found.is_none() && (self.mapping.is_some() || self.node.is_null()) {
-            let message = if self.has(key) {
+            let message = if self.has_key(key) {
                 format!("`{key}` is required but empty")
             } else {
                 format!("missing key `{key}`")
             };
-            self.complain(key, message);
+            self.report_problem(key, message);
         }
         found
     }
 
-    fn expect<T>(
+    fn expect_kind<T>(
         &mut self,
         key: &'static str,
         node: Option<&'n YamlNode>,
@@ -113,7 +113,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         let node = node?;
         let taken = take(node);
         if taken.is_none() {
-            self.problems.push(mismatch(node, key, what));
+            self.problems.push(kind_mismatch(node, key, what));
         }
         taken
     }
@@ -121,13 +121,13 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     /// Text.
     pub fn str(&mut self, key: &'static str) -> Option<&'n str> {
         let node = self.optional(key);
-        self.expect(key, node, "a string", YamlNode::as_str)
+        self.expect_kind(key, node, "a string", YamlNode::as_str)
     }
 
     /// Text that must be there; empty if it is not.
     pub fn required_str(&mut self, key: &'static str) -> &'n str {
         let node = self.required(key);
-        self.expect(key, node, "a string", YamlNode::as_str).unwrap_or_default()
+        self.expect_kind(key, node, "a string", YamlNode::as_str).unwrap_or_default()
     }
 
     /// Text, owned.
@@ -138,36 +138,36 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     /// Any scalar as text, numbers as written.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         let node = self.optional(key);
-        self.expect(key, node, "a string", YamlNode::scalar_text).map(Cow::into_owned)
+        self.expect_kind(key, node, "a string", YamlNode::scalar_text).map(Cow::into_owned)
     }
 
     /// A boolean.
     pub fn bool(&mut self, key: &'static str) -> Option<bool> {
         let node = self.optional(key);
-        self.expect(key, node, "`true` or `false`", YamlNode::as_bool)
+        self.expect_kind(key, node, "`true` or `false`", YamlNode::as_bool)
     }
 
     /// An integer.
     pub fn i64(&mut self, key: &'static str) -> Option<i64> {
         let node = self.optional(key);
-        self.expect(key, node, "an integer", YamlNode::as_i64)
+        self.expect_kind(key, node, "an integer", YamlNode::as_i64)
     }
 
     /// An integer that is not negative.
     pub fn u64(&mut self, key: &'static str) -> Option<u64> {
         let node = self.optional(key);
-        self.expect(key, node, "a whole number from 0", YamlNode::as_u64)
+        self.expect_kind(key, node, "a whole number from 0", YamlNode::as_u64)
     }
 
     /// A number.
     pub fn f64(&mut self, key: &'static str) -> Option<f64> {
         let node = self.optional(key);
-        self.expect(key, node, "a number", YamlNode::as_f64)
+        self.expect_kind(key, node, "a number", YamlNode::as_f64)
     }
 
     /// One of a few words.
     pub fn one_of<T: Clone>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
-        let (word, node) = (self.str(key)?, self.place(key));
+        let (word, node) = (self.str(key)?, self.node_of(key));
         let found = words.iter().find(|(known, _)| *known == word).map(|(_, value)| value.clone());
         if found.is_none() {
             let all: Vec<String> = words.iter().map(|(known, _)| format!("`{known}`")).collect();
@@ -183,7 +183,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         match text.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                self.complain(key, format!("`{key}` is not valid: {error}"));
+                self.report_problem(key, format!("`{key}` is not valid: {error}"));
                 None
             }
         }
@@ -192,7 +192,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     /// Whatever serde makes of the value.
     pub fn typed<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
         let node = self.optional(key)?;
-        self.problems.take(crate::from_node(node))
+        self.problems.collect_from(crate::from_node(node))
     }
 
     /// The value as JSON.
@@ -207,7 +207,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         mut read: impl FnMut(&'n YamlNode, &mut Problems) -> Option<T>,
     ) -> Vec<T> {
         let node = self.optional(key);
-        let items = self.expect(key, node, "a list", YamlNode::as_seq).unwrap_or_default();
+        let items = self.expect_kind(key, node, "a list", YamlNode::as_seq).unwrap_or_default();
         items.iter().filter_map(|item| read(item, self.problems)).collect()
     }
 
@@ -223,7 +223,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         mut read: impl FnMut(&mut FieldReader<'n, '_>) -> Option<T>,
     ) -> Vec<T> {
         self.seq(key, |item, problems| {
-            let mut fields = FieldReader::of(item, problems);
+            let mut fields = FieldReader::new(item, problems);
             let value = read(&mut fields);
             fields.finish();
             value
@@ -237,7 +237,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
     ) -> Option<T> {
         let node = self.optional(key)?;
-        let mut fields = FieldReader::of(node, self.problems);
+        let mut fields = FieldReader::new(node, self.problems);
         let value = read(&mut fields);
         fields.finish();
         Some(value)
@@ -250,7 +250,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         mut read: impl FnMut(&'n YamlNode, &'n YamlNode, &mut Problems) -> Option<T>,
     ) -> Vec<T> {
         let node = self.optional(key);
-        let mapping = self.expect(key, node, "a mapping", YamlNode::as_map);
+        let mapping = self.expect_kind(key, node, "a mapping", YamlNode::as_map);
         mapping.map_or_else(Vec::new, |mapping| {
             mapping.iter().filter_map(|(name, value)| read(name, value, self.problems)).collect()
         })
@@ -281,10 +281,10 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     }
 
     /// Reports that two or more of `keys` are set, which exclude each other.
-    pub fn exclusive(&mut self, keys: &[&'static str]) {
+    pub fn check_exclusive(&mut self, keys: &[&'static str]) {
         let mut set = keys.iter().filter(|key| !self.place_is_missing(key));
         if let (Some(first), Some(second)) = (set.next(), set.next()) {
-            self.complain(second, format!("`{second}` and `{first}` exclude each other"));
+            self.report_problem(second, format!("`{second}` and `{first}` exclude each other"));
         }
     }
 
@@ -293,14 +293,14 @@ impl<'n, 'p> FieldReader<'n, 'p> {
     }
 
     /// Warns that `key` is set although `instead` replaced it.
-    pub fn deprecated(&mut self, key: &'static str, instead: &str) {
+    pub fn warn_deprecated(&mut self, key: &'static str, instead: &str) {
         if let Some((name, _)) = self.mapping.and_then(|mapping| mapping.entry(key)) {
             let warning = name.warning(format!("`{key}` is deprecated")).hint(format!("use {instead}"));
             self.problems.push(warning);
         }
     }
 
-    /// Ends reading: reports the keys nobody asked for.
+    /// Ends reading: reports the unknown keys.
     pub fn finish(self) {
         let Self { mapping: Some(mapping), problems, known, prefixes, open: false, .. } = self else {
             return;
@@ -326,8 +326,8 @@ fn unknown_key(key: &YamlNode, name: &str, known: &[Cow<'static, str>]) -> Probl
     problem.hint(format!("known keys are {}", all.join(", ")))
 }
 
-fn mismatch(node: &YamlNode, key: &str, what: &str) -> Problem {
-    let problem = node.problem(format!("`{key}` must be {what}, not {}", node.kind()));
+fn kind_mismatch(node: &YamlNode, key: &str, what: &str) -> Problem {
+    let problem = node.problem(format!("`{key}` must be {what}, not {}", node.kind_name()));
     let meant_as_text = what == "a string" && !matches!(node.value, NodeValue::Seq(_) | NodeValue::Map(_));
     if meant_as_text && !node.raw().contains('\n') {
         return problem.hint(format!("put it in quotes: \"{}\"", node.raw()));
@@ -338,7 +338,7 @@ fn mismatch(node: &YamlNode, key: &str, what: &str) -> Problem {
 fn string_of(node: &YamlNode, key: &str, problems: &mut Problems) -> Option<String> {
     let text = node.as_str().map(str::to_owned);
     if text.is_none() {
-        problems.push(mismatch(node, key, "a string"));
+        problems.push(kind_mismatch(node, key, "a string"));
     }
     text
 }

@@ -34,13 +34,13 @@ pub struct SourceText {
 pub struct YamlNode {
     pub value: NodeValue,
     pub span: Span,
-    /// How it was written.
+    /// The form it was written in.
     pub form: NodeForm,
     tag: Option<Box<str>>,
     source: Arc<SourceText>,
 }
 
-/// How a node was written.
+/// The form a node was written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeForm {
     Scalar(ScalarStyle),
@@ -50,7 +50,7 @@ pub enum NodeForm {
     Block,
 }
 
-/// What a node says.
+/// The value of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeValue {
     Null,
@@ -81,7 +81,7 @@ impl YamlNode {
         Self { value, span, form, tag, source }
     }
 
-    /// Where it stands.
+    /// Returns its place in the file.
     pub fn location(&self) -> Location {
         Location::new(Arc::clone(&self.source.file), self.span.line, self.span.column)
     }
@@ -109,23 +109,23 @@ impl YamlNode {
         }
     }
 
-    /// Whether it is a scalar in quotes or a block scalar, that is certainly meant as text.
+    /// Returns true if it is a scalar in quotes or a block scalar, that is certainly meant as text.
     pub fn is_quoted(&self) -> bool {
         self.style().is_some_and(|style| style != ScalarStyle::Plain)
     }
 
     /// Starts an error about this node, with its place and line.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        self.locate(Problem::error(message))
+        self.locate_problem(Problem::error(message))
     }
 
     /// Starts a warning about this node, with its place and line.
     pub fn warning(&self, message: impl Into<String>) -> Problem {
-        self.locate(Problem::warning(message))
+        self.locate_problem(Problem::warning(message))
     }
 
     /// Adds place and line without counting lines from the top, so that many problems stay cheap.
-    fn locate(&self, problem: Problem) -> Problem {
+    fn locate_problem(&self, problem: Problem) -> Problem {
         let text = &self.source.text;
         let (before, after) = text.split_at_checked(self.span.start).unwrap_or((text, ""));
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -197,7 +197,7 @@ impl YamlNode {
     }
 
     /// Follows keys and, in sequences, indices: `node.at(["spec", "containers", "0", "image"])`.
-    pub fn at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&YamlNode> {
+    pub fn node_at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&YamlNode> {
         path.into_iter().try_fold(self, |node, step| match &node.value {
             NodeValue::Seq(items) => items.get(step.parse::<usize>().ok()?),
             _ => node.get(step),
@@ -235,8 +235,8 @@ impl YamlNode {
         }
     }
 
-    /// What kind of thing it is, with its article, for messages: `a string`, `an integer`.
-    pub fn kind(&self) -> &'static str {
+    /// Returns its kind with an article, for messages: `a string`, `an integer`.
+    pub fn kind_name(&self) -> &'static str {
         match &self.value {
             NodeValue::Null => "nothing",
             NodeValue::Bool(_) => "a boolean",
@@ -257,7 +257,7 @@ impl YamlNode {
             NodeValue::Bool(value) => Json::Bool(*value),
             NodeValue::Int(value) => Json::from(*value),
             NodeValue::Uint(value) => Json::from(*value),
-            NodeValue::Float(value) => match whole(*value) {
+            NodeValue::Float(value) => match whole_number(*value) {
                 Some(integer) => Json::from(integer),
                 None => serde_json::Number::from_f64(*value)
                     .map_or_else(|| Json::String(self.raw().to_owned()), Json::Number),
@@ -272,7 +272,7 @@ impl YamlNode {
 }
 
 /// The integer a float stands for once it went through Go's JSON.
-pub(crate) fn whole(value: f64) -> Option<i64> {
+pub(crate) fn whole_number(value: f64) -> Option<i64> {
     const LIMIT: f64 = 9.2e18;
     let plain = value.fract() == 0.0 && value.abs() < LIMIT && !(value == 0.0 && value.is_sign_negative());
     plain.then_some(value as i64)

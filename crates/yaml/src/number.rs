@@ -11,7 +11,7 @@ fn digits_of(text: &str) -> (String, i32) {
 
 /// The shortest digits that read back as `value`; of two equally near ones Go takes the even one, which
 /// only rounding to that many digits gives here.
-fn shortest(value: f64) -> (String, i32) {
+fn shortest_digits(value: f64) -> (String, i32) {
     const TIES_FROM: usize = 15;
     let (digits, exponent) = digits_of(&format!("{value:e}"));
     if digits.len() >= TIES_FROM {
@@ -24,7 +24,7 @@ fn shortest(value: f64) -> (String, i32) {
     (digits, exponent)
 }
 
-fn special(value: f64) -> Option<&'static str> {
+fn special_text(value: f64) -> Option<&'static str> {
     if value.is_nan() {
         Some("NaN")
     } else if value.is_infinite() {
@@ -67,45 +67,45 @@ fn decimal_form(digits: &str, exponent: i32) -> String {
     text
 }
 
-fn signed(negative: bool, text: String) -> String {
+fn with_sign(negative: bool, text: String) -> String {
     if negative { format!("-{text}") } else { text }
 }
 
 /// `strconv.FormatFloat(value, 'g', -1, 64)`.
 pub fn go_float(value: f64) -> String {
-    if let Some(word) = special(value) {
+    if let Some(word) = special_text(value) {
         return word.to_owned();
     }
-    general(value.is_sign_negative(), shortest(value.abs()))
+    general_form(value.is_sign_negative(), shortest_digits(value.abs()))
 }
 
 /// `strconv.FormatFloat(value, 'g', -1, 32)`, which is how Go turns a float into a key.
 pub(crate) fn go_float32(value: f64) -> String {
     let narrow = value as f32;
-    if let Some(word) = special(f64::from(narrow)) {
+    if let Some(word) = special_text(f64::from(narrow)) {
         return word.to_owned();
     }
-    general(narrow.is_sign_negative(), digits_of(&format!("{:e}", narrow.abs())))
+    general_form(narrow.is_sign_negative(), digits_of(&format!("{:e}", narrow.abs())))
 }
 
-fn general(negative: bool, (digits, exponent): (String, i32)) -> String {
+fn general_form(negative: bool, (digits, exponent): (String, i32)) -> String {
     // Go decides by precision 6 whenever it prints the shortest form.
     let text = if !(-4..6).contains(&exponent) {
         exponent_form(&digits, exponent, 2)
     } else {
         decimal_form(&digits, exponent)
     };
-    signed(negative, text)
+    with_sign(negative, text)
 }
 
-/// How Go's JSON encoder writes a finite number.
+/// Writes a finite number as Go's JSON encoder does.
 pub fn go_json_float(value: f64) -> String {
-    let (digits, exponent) = shortest(value.abs());
+    let (digits, exponent) = shortest_digits(value.abs());
     let magnitude = value.abs();
     let text = if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         exponent_form(&digits, exponent, 1)
     } else {
         decimal_form(&digits, exponent)
     };
-    signed(value.is_sign_negative(), text)
+    with_sign(value.is_sign_negative(), text)
 }

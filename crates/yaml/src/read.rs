@@ -7,11 +7,11 @@ use base64::Engine as _;
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::node::{Mapping, NodeForm, NodeValue, SourceText, Span, YamlNode};
-use crate::resolve::{ResolvedScalar, ScalarRules, resolve, timestamp};
+use crate::resolve::{ResolvedScalar, ScalarRules, parse_timestamp, resolve_scalar};
 use crate::scan::{ScalarStyle, TextMark};
 use crate::tape::{CORE_TAG, ItemContent, Parser, TOO_DEEP, Tape, TapeItem};
 
-/// What happens when a mapping says the same key twice.
+/// The treatment of a key that a mapping sets twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DuplicateKeys {
     /// A problem that names both places.
@@ -95,35 +95,35 @@ impl YamlReader {
         self
     }
 
-    /// Whether `<<` merges (on unless told).
+    /// Selects if `<<` merges (on by default).
     #[must_use]
     pub fn merge_keys(mut self, merge: bool) -> Self {
         self.merge = merge;
         self
     }
 
-    /// Whether anchors and aliases are allowed (on unless told).
+    /// Selects if anchors and aliases are allowed (on by default).
     #[must_use]
     pub fn anchors(mut self, anchors: bool) -> Self {
         self.anchors = anchors;
         self
     }
 
-    /// How deep collections may nest, up to [`YamlReader::DEEPEST`].
+    /// Limits the depth of collections, up to [`YamlReader::DEEPEST`].
     #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth.min(Self::DEEPEST);
         self
     }
 
-    /// How long a text may be.
+    /// Limits the length of the text.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes.min(u32::MAX as usize);
         self
     }
 
-    /// How many nodes a stream may hold once its aliases are followed.
+    /// Limits the number of nodes of a stream once its aliases are followed.
     #[must_use]
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;
@@ -137,7 +137,7 @@ impl YamlReader {
         self
     }
 
-    fn coded(&self, problem: Problem, choose: impl FnOnce(&ProblemCodes) -> &'static str) -> Problem {
+    fn with_code(&self, problem: Problem, choose: impl FnOnce(&ProblemCodes) -> &'static str) -> Problem {
         match &self.codes {
             Some(codes) => problem.code(choose(codes)),
             None => problem,
@@ -148,7 +148,7 @@ impl YamlReader {
     /// null nodes.
     pub fn read(&self, text: &str, file: &str) -> Result<Vec<YamlNode>, Problems> {
         let mut problems = Problems::new();
-        let documents = self.gather(text, file, &mut problems);
+        let documents = self.gather_documents(text, file, &mut problems);
         problems.into_result(documents)
     }
 
@@ -163,11 +163,11 @@ impl YamlReader {
 
     /// Reads what can be read and adds what is wrong to the problems, for callers that want to look for
     /// more of them: a key set twice does not hide a mistake further down.
-    pub fn gather(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<YamlNode> {
+    pub fn gather_documents(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<YamlNode> {
         if text.len() > self.max_bytes {
             let message = format!("{} bytes are more than the {} allowed", text.len(), self.max_bytes);
             let problem = Problem::error(message).at(Location::file(file));
-            problems.push(self.coded(problem, |codes| codes.limit));
+            problems.push(self.with_code(problem, |codes| codes.limit));
             return Vec::new();
         }
         let source = Arc::new(SourceText { file: file.into(), text: text.into() });
@@ -181,13 +181,13 @@ impl YamlReader {
                 Err(error) => {
                     let too_deep = error.message().starts_with(TOO_DEEP);
                     let problem = error.to_problem(file, text);
-                    problems.push(self.coded(problem, |c| if too_deep { c.limit } else { c.syntax }));
+                    problems.push(self.with_code(problem, |c| if too_deep { c.limit } else { c.syntax }));
                     break;
                 }
             };
             let mut builder =
                 NodeBuilder { reader: self, source: &source, tape: &tape, problems, nodes, stopped: false };
-            let root = builder.node(0, 0);
+            let root = builder.build_node(0, 0);
             nodes = builder.nodes;
             if builder.stopped {
                 break;
@@ -200,7 +200,7 @@ impl YamlReader {
     /// Gathers from a stream of at most one document. Gives nothing if no document could be read.
     pub fn gather_one(&self, text: &str, file: &str, problems: &mut Problems) -> Option<YamlNode> {
         let known = problems.len();
-        let mut documents = self.gather(text, file, problems);
+        let mut documents = self.gather_documents(text, file, problems);
         if let Some(second) = documents.get(1) {
             problems.push(second.problem("only one document is allowed here"));
         }
@@ -239,23 +239,23 @@ struct NodeBuilder<'b, 'a> {
 }
 
 impl NodeBuilder<'_, '_> {
-    fn span(item: &TapeItem<'_>) -> Span {
+    fn item_span(item: &TapeItem<'_>) -> Span {
         let TextMark { offset, line, column, .. } = item.start;
         let (start, end) = (offset as usize, item.end.max(offset) as usize);
         Span { start, end, line: line + 1, column: column + 1 }
     }
 
-    fn make(&self, item: &TapeItem<'_>, value: NodeValue) -> YamlNode {
+    fn make_node(&self, item: &TapeItem<'_>, value: NodeValue) -> YamlNode {
         let form = match (&item.content, item.flow) {
             (ItemContent::Scalar { style, .. }, _) => NodeForm::Scalar(*style),
             (ItemContent::Alias { .. }, _) => NodeForm::Scalar(ScalarStyle::Plain),
             (_, true) => NodeForm::Flow,
             (_, false) => NodeForm::Block,
         };
-        YamlNode::new(value, Self::span(item), form, item.tag.clone(), Arc::clone(self.source))
+        YamlNode::new(value, Self::item_span(item), form, item.tag.clone(), Arc::clone(self.source))
     }
 
-    fn complain(&mut self, item: &TapeItem<'_>, message: impl Into<String>) {
+    fn report_problem(&mut self, item: &TapeItem<'_>, message: impl Into<String>) {
         self.complain_as(item, message, |codes| codes.syntax);
     }
 
@@ -265,11 +265,11 @@ impl NodeBuilder<'_, '_> {
         message: impl Into<String>,
         choose: impl FnOnce(&ProblemCodes) -> &'static str,
     ) {
-        let problem = self.make(item, NodeValue::Null).problem(message);
-        self.problems.push(self.reader.coded(problem, choose));
+        let problem = self.make_node(item, NodeValue::Null).problem(message);
+        self.problems.push(self.reader.with_code(problem, choose));
     }
 
-    fn node(&mut self, index: u32, depth: usize) -> YamlNode {
+    fn build_node(&mut self, index: u32, depth: usize) -> YamlNode {
         let tape = self.tape;
         let item = &tape.items[index as usize];
         self.nodes += 1;
@@ -283,44 +283,44 @@ impl NodeBuilder<'_, '_> {
                 };
                 self.complain_as(item, message, |codes| codes.limit);
             }
-            return self.make(item, NodeValue::Null);
+            return self.make_node(item, NodeValue::Null);
         }
         match &item.content {
             ItemContent::Scalar { value, style } => {
-                let value = self.scalar(item, value, *style);
-                self.make(item, value)
+                let value = self.build_scalar(item, value, *style);
+                self.make_node(item, value)
             }
             ItemContent::Seq => {
                 let mut items = Vec::new();
                 let mut at = index + 1;
                 while at < item.next {
-                    items.push(self.node(at, depth + 1));
+                    items.push(self.build_node(at, depth + 1));
                     at = tape.items[at as usize].next;
                 }
-                self.make(item, NodeValue::Seq(items))
+                self.make_node(item, NodeValue::Seq(items))
             }
             ItemContent::Map => {
-                let mapping = self.mapping(index, depth);
-                self.make(item, NodeValue::Map(mapping))
+                let mapping = self.build_mapping(index, depth);
+                self.make_node(item, NodeValue::Map(mapping))
             }
             ItemContent::Alias { name, target } => {
                 if !self.reader.anchors {
-                    self.complain(item, format!("alias `*{name}` is not allowed here"));
-                    return self.make(item, NodeValue::Null);
+                    self.report_problem(item, format!("alias `*{name}` is not allowed here"));
+                    return self.make_node(item, NodeValue::Null);
                 }
                 if tape.items[*target as usize].next > index {
-                    self.complain(item, format!("anchor `&{name}` contains itself"));
-                    return self.make(item, NodeValue::Null);
+                    self.report_problem(item, format!("anchor `&{name}` contains itself"));
+                    return self.make_node(item, NodeValue::Null);
                 }
                 // What the alias says stands elsewhere; where it is used is what messages should name.
-                let mut node = self.node(*target, depth);
-                node.span = Self::span(item);
+                let mut node = self.build_node(*target, depth);
+                node.span = Self::item_span(item);
                 node
             }
         }
     }
 
-    fn scalar(&mut self, item: &TapeItem<'_>, text: &str, style: ScalarStyle) -> NodeValue {
+    fn build_scalar(&mut self, item: &TapeItem<'_>, text: &str, style: ScalarStyle) -> NodeValue {
         let core = match item.tag.as_deref() {
             None if style != ScalarStyle::Plain => return NodeValue::String(text.to_owned()),
             None => None,
@@ -339,18 +339,18 @@ impl NodeBuilder<'_, '_> {
                 return match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
                     Some(text) => NodeValue::String(text),
                     None => {
-                        self.complain(item, "`!!binary` does not hold base64 of text");
+                        self.report_problem(item, "`!!binary` does not hold base64 of text");
                         NodeValue::Null
                     }
                 };
             }
             _ => {}
         }
-        let found = resolve(self.reader.schema, text);
+        let found = resolve_scalar(self.reader.schema, text);
         match (core, found) {
             (Some("float"), ResolvedScalar::Int(value)) => return NodeValue::Float(value as f64),
             (Some("float"), ResolvedScalar::Uint(value)) => return NodeValue::Float(value as f64),
-            (Some("timestamp"), _) if timestamp(text).is_some() => {}
+            (Some("timestamp"), _) if parse_timestamp(text).is_some() => {}
             (Some(core), found) if core != found.tag() => {
                 let message = format!("`{text}` is not of type `!!{core}`");
                 self.complain_as(item, message, |codes| codes.value);
@@ -363,14 +363,14 @@ impl NodeBuilder<'_, '_> {
             ResolvedScalar::Int(value) => NodeValue::Int(value),
             ResolvedScalar::Uint(value) => NodeValue::Uint(value),
             ResolvedScalar::Float(value) => NodeValue::Float(value),
-            ResolvedScalar::Timestamp if self.reader.schema == ScalarRules::GoYaml3 => {
-                NodeValue::String(timestamp(text).map_or_else(|| text.to_owned(), |time| time.rfc3339()))
-            }
+            ResolvedScalar::Timestamp if self.reader.schema == ScalarRules::GoYaml3 => NodeValue::String(
+                parse_timestamp(text).map_or_else(|| text.to_owned(), |time| time.rfc3339()),
+            ),
             ResolvedScalar::Timestamp | ResolvedScalar::Str => NodeValue::String(text.to_owned()),
         }
     }
 
-    fn mapping(&mut self, index: u32, depth: usize) -> Mapping {
+    fn build_mapping(&mut self, index: u32, depth: usize) -> Mapping {
         let mut entries = Entries::default();
         let mut merges = Vec::new();
         let tape = self.tape;
@@ -382,16 +382,16 @@ impl NodeBuilder<'_, '_> {
             let value_at = key_item.next;
             if self.reader.merge && key_item.is_merge() {
                 if in_order {
-                    self.merge(value_at, depth, &mut entries, true);
+                    self.merge_entries(value_at, depth, &mut entries, true);
                 } else {
                     merges.push(value_at);
                 }
             } else {
-                let key = self.node(at, depth + 1);
-                let value = self.node(value_at, depth + 1);
+                let key = self.build_node(at, depth + 1);
+                let value = self.build_node(value_at, depth + 1);
                 if matches!(key.value, NodeValue::Seq(_) | NodeValue::Map(_)) {
-                    let problem = key.problem(format!("{} cannot be a key", key.kind()));
-                    self.problems.push(self.reader.coded(problem, |codes| codes.value));
+                    let problem = key.problem(format!("{} cannot be a key", key.kind_name()));
+                    self.problems.push(self.reader.with_code(problem, |codes| codes.value));
                 } else if let Some(known) = entries.find(&key) {
                     if self.reader.duplicates == DuplicateKeys::Refuse {
                         let first = entries.list[known].0.location();
@@ -399,7 +399,7 @@ impl NodeBuilder<'_, '_> {
                         let problem = key
                             .problem(message)
                             .hint(format!("it was first set in line {}:{}", first.line, first.column));
-                        self.problems.push(self.reader.coded(problem, |codes| codes.duplicate));
+                        self.problems.push(self.reader.with_code(problem, |codes| codes.duplicate));
                     } else {
                         entries.list[known].1 = value;
                     }
@@ -410,14 +410,14 @@ impl NodeBuilder<'_, '_> {
             at = tape.items[value_at as usize].next;
         }
         for value_at in merges {
-            self.merge(value_at, depth, &mut entries, false);
+            self.merge_entries(value_at, depth, &mut entries, false);
         }
         Mapping::from_entries(entries.list)
     }
 
     /// Adds the entries of a merged mapping, or of each of a list of them.
-    fn merge(&mut self, at: u32, depth: usize, entries: &mut Entries, overriding: bool) {
-        let node = self.node(at, depth + 1);
+    fn merge_entries(&mut self, at: u32, depth: usize, entries: &mut Entries, overriding: bool) {
+        let node = self.build_node(at, depth + 1);
         let mappings: Vec<&Mapping> = match &node.value {
             NodeValue::Map(mapping) => vec![mapping],
             NodeValue::Seq(items) => items.iter().filter_map(YamlNode::as_map).collect(),
@@ -426,7 +426,10 @@ impl NodeBuilder<'_, '_> {
         let wanted = node.as_seq().map_or(1, <[YamlNode]>::len);
         if mappings.len() != wanted {
             self.problems.push(
-                node.problem(format!("`<<` merges a mapping or a list of mappings, not {}", node.kind())),
+                node.problem(format!(
+                    "`<<` merges a mapping or a list of mappings, not {}",
+                    node.kind_name()
+                )),
             );
             return;
         }

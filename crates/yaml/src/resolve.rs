@@ -1,6 +1,6 @@
-//! What a plain scalar means: the three sets of rules in use.
+//! Types of plain scalars, by the three sets of rules in use.
 
-/// Which rules give plain scalars their types.
+/// The rules that give plain scalars their types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScalarRules {
     /// As Helm and kubectl read (go-yaml v2): YAML 1.1 booleans (`yes`, `on`, `y`), `0777`, `1_000`.
@@ -40,31 +40,31 @@ impl ResolvedScalar {
 }
 
 /// Finds the type of a plain scalar.
-pub(crate) fn resolve(schema: ScalarRules, text: &str) -> ResolvedScalar {
+pub(crate) fn resolve_scalar(schema: ScalarRules, text: &str) -> ResolvedScalar {
     let Some(first) = text.bytes().next() else { return ResolvedScalar::Null };
     match first {
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => {
             if text.len() > 5 {
                 ResolvedScalar::Str
             } else {
-                word(schema, text)
+                resolve_word(schema, text)
             }
         }
         b'.' => match text {
             ".nan" | ".NaN" | ".NAN" => ResolvedScalar::Float(f64::NAN),
             ".inf" | ".Inf" | ".INF" => ResolvedScalar::Float(f64::INFINITY),
-            _ => dotted(schema, text),
+            _ => resolve_dotted(schema, text),
         },
         b'+' | b'-' | b'0'..=b'9' => match text {
             "+.inf" | "+.Inf" | "+.INF" => ResolvedScalar::Float(f64::INFINITY),
             "-.inf" | "-.Inf" | "-.INF" => ResolvedScalar::Float(f64::NEG_INFINITY),
-            _ => number(schema, text),
+            _ => resolve_number(schema, text),
         },
         _ => ResolvedScalar::Str,
     }
 }
 
-fn word(schema: ScalarRules, text: &str) -> ResolvedScalar {
+fn resolve_word(schema: ScalarRules, text: &str) -> ResolvedScalar {
     match text {
         "true" | "True" | "TRUE" => ResolvedScalar::Bool(true),
         "false" | "False" | "FALSE" => ResolvedScalar::Bool(false),
@@ -79,13 +79,13 @@ fn word(schema: ScalarRules, text: &str) -> ResolvedScalar {
     }
 }
 
-/// Whether `text`, unquoted, is a boolean for Helm and kubectl but text for YAML 1.2 (`yes`, `off`, `y`).
+/// Returns true if `text`, unquoted, is a boolean for Helm and kubectl but text for YAML 1.2 (`yes`, `off`, `y`).
 pub fn is_yaml11_bool(text: &str) -> bool {
-    text.len() <= 3 && matches!(resolve(ScalarRules::Yaml11, text), ResolvedScalar::Bool(_))
+    text.len() <= 3 && matches!(resolve_scalar(ScalarRules::Yaml11, text), ResolvedScalar::Bool(_))
 }
 
 /// A number that starts with its point: underscores may stand between digits.
-fn dotted(schema: ScalarRules, text: &str) -> ResolvedScalar {
+fn resolve_dotted(schema: ScalarRules, text: &str) -> ResolvedScalar {
     let bytes = text.as_bytes();
     if bytes.contains(&b'_') {
         let between_digits = bytes.iter().enumerate().all(|(at, byte)| {
@@ -97,22 +97,26 @@ fn dotted(schema: ScalarRules, text: &str) -> ResolvedScalar {
         if schema == ScalarRules::Core || !between_digits {
             return ResolvedScalar::Str;
         }
-        return decimal(&text.replace('_', ""));
+        return resolve_decimal(&text.replace('_', ""));
     }
-    decimal(text)
+    resolve_decimal(text)
 }
 
-fn number(schema: ScalarRules, text: &str) -> ResolvedScalar {
-    if schema != ScalarRules::Core && timestamp(text).is_some() {
+fn resolve_number(schema: ScalarRules, text: &str) -> ResolvedScalar {
+    if schema != ScalarRules::Core && parse_timestamp(text).is_some() {
         return ResolvedScalar::Timestamp;
     }
     if !text.contains('_') {
-        return undecorated(text);
+        return resolve_undecorated(text);
     }
-    if schema == ScalarRules::Core { ResolvedScalar::Str } else { undecorated(&text.replace('_', "")) }
+    if schema == ScalarRules::Core {
+        ResolvedScalar::Str
+    } else {
+        resolve_undecorated(&text.replace('_', ""))
+    }
 }
 
-fn undecorated(text: &str) -> ResolvedScalar {
+fn resolve_undecorated(text: &str) -> ResolvedScalar {
     let (negative, digits) = match text.as_bytes() {
         [b'-', ..] => (true, &text[1..]),
         [b'+', ..] => (false, &text[1..]),
@@ -143,14 +147,14 @@ fn undecorated(text: &str) -> ResolvedScalar {
             return ResolvedScalar::Uint(magnitude);
         }
     }
-    match decimal(text) {
-        ResolvedScalar::Str => binary(text),
+    match resolve_decimal(text) {
+        ResolvedScalar::Str => resolve_binary(text),
         float => float,
     }
 }
 
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` within range.
-fn decimal(text: &str) -> ResolvedScalar {
+fn resolve_decimal(text: &str) -> ResolvedScalar {
     let bytes = text.as_bytes();
     let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -183,7 +187,7 @@ fn decimal(text: &str) -> ResolvedScalar {
 }
 
 /// Go tries `0b` once more with what follows, which lets a sign stand behind the prefix.
-fn binary(text: &str) -> ResolvedScalar {
+fn resolve_binary(text: &str) -> ResolvedScalar {
     let parsed = if let Some(rest) = text.strip_prefix("0b") {
         i64::from_str_radix(rest, 2)
     } else if let Some(rest) = text.strip_prefix("-0b") {
@@ -194,7 +198,7 @@ fn binary(text: &str) -> ResolvedScalar {
     parsed.map_or(ResolvedScalar::Str, ResolvedScalar::Int)
 }
 
-/// Whether `text` is a YAML 1.1 base-60 number (`1:30`), which writers quote and readers ignore.
+/// Returns true if `text` is a YAML 1.1 base-60 number (`1:30`), which writers quote and readers ignore.
 pub(crate) fn is_base60(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
@@ -258,7 +262,7 @@ impl Timestamp<'_> {
 }
 
 /// Reads a timestamp.
-pub(crate) fn timestamp(text: &str) -> Option<Timestamp<'_>> {
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp<'_>> {
     let bytes = text.as_bytes();
     let year_digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if year_digits != 4 || bytes.get(4) != Some(&b'-') {

@@ -13,7 +13,7 @@ use crate::scan::{ScalarStyle, Scanner, TextMark, Token, TokenKind};
 type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 pub(crate) const CORE_TAG: &str = "tag:yaml.org,2002:";
-/// How the parser says that collections nest too deeply, in Go's words.
+/// The message for collections that nest too deeply, in Go's words.
 pub(crate) const TOO_DEEP: &str = "exceeded max depth";
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct TapeItem<'a> {
 }
 
 impl TapeItem<'_> {
-    /// Whether a scalar's type is to be found from its text.
+    /// Returns true if a scalar's type is to be found from its text.
     pub(crate) fn is_implicit(&self) -> bool {
         match (&self.content, &self.tag) {
             (ItemContent::Scalar { style, .. }, None) => *style == ScalarStyle::Plain,
@@ -45,7 +45,7 @@ impl TapeItem<'_> {
         }
     }
 
-    /// Whether this is the key of a merge.
+    /// Returns true if this is the key of a merge.
     pub(crate) fn is_merge(&self) -> bool {
         let ItemContent::Scalar { value, .. } = &self.content else { return false };
         value == "<<"
@@ -86,7 +86,7 @@ pub(crate) struct Parser<'a> {
     anchors: HashMap<&'a str, u32>,
     states: Vec<ParserState>,
     open: Vec<(u32, TextMark)>,
-    /// Where the last node that was read ends.
+    /// The end of the last node that was read.
     last_end: u32,
     tape: Tape<'a>,
 }
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a text that is UTF-8 only up to `text`'s end.
-    pub(crate) fn broken(text: &'a str, problem: &'static str, max_depth: usize) -> Self {
+    pub(crate) fn with_broken_end(text: &'a str, problem: &'static str, max_depth: usize) -> Self {
         let mut parser = Self::new(text, max_depth);
         parser.forbidden = parser.forbidden.or(Some((text.len(), problem)));
         parser
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
                 let token = self.scanner.peek()?;
                 let (kind, mark) = (&token.kind, token.start);
                 if !matches!(kind, TokenKind::DocumentStart) {
-                    return Err(self.error(
+                    return Err(self.error_at(
                         "",
                         TextMark::default(),
                         "did not find expected <document start>",
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
             _ if first => self.read_root()?,
             _ => {
                 let mark = self.scanner.peek()?.start;
-                return Err(self.error(
+                return Err(self.error_at(
                     "",
                     TextMark::default(),
                     "did not find expected <document start>",
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(Some(std::mem::take(&mut self.tape)))
     }
 
-    fn error(
+    fn error_at(
         &self,
         context: &'static str,
         context_mark: TextMark,
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
             match token.kind {
                 TokenKind::VersionDirective { major, minor } => {
                     if version {
-                        return Err(self.error(
+                        return Err(self.error_at(
                             "",
                             TextMark::default(),
                             "found duplicate %YAML directive",
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
                         ));
                     }
                     if major != 1 || minor != 1 {
-                        return Err(self.error(
+                        return Err(self.error_at(
                             "",
                             TextMark::default(),
                             "found incompatible YAML document",
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
                 }
                 TokenKind::TagDirective { handle, prefix } => {
                     if self.tags.iter().any(|(known, _)| *known == handle) {
-                        return Err(self.error(
+                        return Err(self.error_at(
                             "",
                             TextMark::default(),
                             "found duplicate %TAG directive",
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         self.open.clear();
         self.read_node(true, false)?;
         while let Some(state) = self.states.pop() {
-            self.step(state)?;
+            self.run_state(state)?;
         }
         Ok(())
     }
@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
         self.push(ItemContent::Scalar { value, style: ScalarStyle::Plain }, None, mark, mark.offset);
     }
 
-    fn close(&mut self, end: u32) {
+    fn close_collection(&mut self, end: u32) {
         if let Some((index, _)) = self.open.pop() {
             let next = self.tape.items.len() as u32;
             // A block collection ends with its last node, not with the blank lines behind it.
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn context(&self) -> TextMark {
+    fn context_mark(&self) -> TextMark {
         self.open.last().map_or_else(TextMark::default, |(_, mark)| *mark)
     }
 
@@ -315,7 +315,10 @@ impl<'a> Parser<'a> {
         if let TokenKind::Alias(name) = token.kind {
             let token = self.scanner.take()?;
             let Some(target) = self.anchors.get(name).copied() else {
-                return Err(SyntaxError::composer(start, format!("unknown anchor '{name}' referenced")));
+                return Err(SyntaxError::composer_error(
+                    start,
+                    format!("unknown anchor '{name}' referenced"),
+                ));
             };
             self.push(ItemContent::Alias { name, target }, None, start, token.end.offset);
             return Ok(());
@@ -397,7 +400,12 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let context = if block { "while parsing a block node" } else { "while parsing a flow node" };
-                return Err(self.error(context, start, "did not find expected node content", content_start));
+                return Err(self.error_at(
+                    context,
+                    start,
+                    "did not find expected node content",
+                    content_start,
+                ));
             }
         }
         Ok(())
@@ -413,7 +421,7 @@ impl<'a> Parser<'a> {
     ) -> Result<()> {
         if self.open.len() >= self.max_depth {
             let problem = format!("{TOO_DEEP} of {}", self.max_depth);
-            return Err(self.error("", TextMark::default(), &problem, start));
+            return Err(self.error_at("", TextMark::default(), &problem, start));
         }
         let index = self.push(content, tag, start, start.offset);
         // Until it is closed a collection has no end: an alias to it from inside is a loop.
@@ -432,12 +440,14 @@ impl<'a> Parser<'a> {
             Some((_, prefix)) => prefix,
             None if handle == "!" => "!",
             None if handle == "!!" => CORE_TAG,
-            None => return Err(self.error("while parsing a node", start, "found undefined tag handle", at)),
+            None => {
+                return Err(self.error_at("while parsing a node", start, "found undefined tag handle", at));
+            }
         };
         Ok(format!("{prefix}{suffix}").into())
     }
 
-    fn step(&mut self, state: ParserState) -> Result<()> {
+    fn run_state(&mut self, state: ParserState) -> Result<()> {
         match state {
             ParserState::BlockSequence => self.block_sequence(),
             ParserState::IndentlessSequence => self.indentless_sequence(),
@@ -447,7 +457,7 @@ impl<'a> Parser<'a> {
             ParserState::FlowPairKey => self.flow_pair_key(),
             ParserState::FlowPairValue => self.flow_pair_value(),
             ParserState::FlowPairEnd => {
-                self.close(self.last_end);
+                self.close_collection(self.last_end);
                 Ok(())
             }
             ParserState::FlowMappingKey { first } => self.flow_mapping_key(first),
@@ -470,12 +480,12 @@ impl<'a> Parser<'a> {
             }
             TokenKind::BlockEnd => {
                 self.scanner.take()?;
-                self.close(mark.offset);
+                self.close_collection(mark.offset);
                 Ok(())
             }
-            _ => Err(self.error(
+            _ => Err(self.error_at(
                 "while parsing a block collection",
-                self.context(),
+                self.context_mark(),
                 "did not find expected '-' indicator",
                 mark,
             )),
@@ -486,7 +496,7 @@ impl<'a> Parser<'a> {
         let token = self.scanner.peek()?;
         let mark = token.start;
         if !matches!(token.kind, TokenKind::BlockEntry) {
-            self.close(mark.offset);
+            self.close_collection(mark.offset);
             return Ok(());
         }
         let end = self.scanner.take()?.end;
@@ -519,12 +529,12 @@ impl<'a> Parser<'a> {
             }
             TokenKind::BlockEnd => {
                 self.scanner.take()?;
-                self.close(mark.offset);
+                self.close_collection(mark.offset);
                 Ok(())
             }
-            _ => Err(self.error(
+            _ => Err(self.error_at(
                 "while parsing a block mapping",
-                self.context(),
+                self.context_mark(),
                 "did not find expected key",
                 mark,
             )),
@@ -552,9 +562,9 @@ impl<'a> Parser<'a> {
             let token = self.scanner.peek()?;
             let mark = token.start;
             if !matches!(token.kind, TokenKind::FlowEntry) {
-                return Err(self.error(
+                return Err(self.error_at(
                     "while parsing a flow sequence",
-                    self.context(),
+                    self.context_mark(),
                     "did not find expected ',' or ']'",
                     mark,
                 ));
@@ -566,7 +576,7 @@ impl<'a> Parser<'a> {
         match token.kind {
             TokenKind::FlowSequenceEnd => {
                 let end = self.scanner.take()?.end;
-                self.close(end.offset);
+                self.close_collection(end.offset);
                 Ok(())
             }
             TokenKind::Key => {
@@ -612,9 +622,9 @@ impl<'a> Parser<'a> {
             let token = self.scanner.peek()?;
             let mark = token.start;
             if !matches!(token.kind, TokenKind::FlowEntry) {
-                return Err(self.error(
+                return Err(self.error_at(
                     "while parsing a flow mapping",
-                    self.context(),
+                    self.context_mark(),
                     "did not find expected ',' or '}'",
                     mark,
                 ));
@@ -624,7 +634,7 @@ impl<'a> Parser<'a> {
         match self.scanner.peek()?.kind {
             TokenKind::FlowMappingEnd => {
                 let end = self.scanner.take()?.end;
-                self.close(end.offset);
+                self.close_collection(end.offset);
                 Ok(())
             }
             TokenKind::Key => {
@@ -684,7 +694,7 @@ pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a byte is, or may start, a forbidden character.
+/// Returns true if a byte is, or may start, a forbidden character.
 fn is_suspect(byte: u8) -> bool {
     (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')
         | (byte == 0x7F)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipway_problem::nearest;
+use slipway_problem::nearest_name;
 
 use super::unify::Params;
 use super::{Checked, Checker, Node, Step};
@@ -79,7 +79,7 @@ impl Checker<'_> {
     ) -> Checked {
         let env = self.env;
         let Some(known) = env.functions.get(name) else {
-            let found = nearest(name, env.functions.names().chain(super::macros::NAMES.iter().copied()));
+            let found = nearest_name(name, env.functions.names().chain(super::macros::NAMES.iter().copied()));
             let hint = found.map(|found| format!("did you mean `{found}`?"));
             let message = format!("undeclared reference to '{name}' (in container '')");
             self.fail(CelErrorKind::Undeclared, offset, message).hint = hint;

@@ -11,7 +11,7 @@ mod unify;
 use std::sync::Arc;
 
 pub(crate) use node::{Coerce, Loop, LoopKind, Node, Step};
-use slipway_problem::nearest;
+use slipway_problem::nearest_name;
 use unify::Params;
 
 use crate::deep::deeper;
@@ -186,7 +186,7 @@ impl Checker<'_> {
     fn name_hint(&self, name: &str) -> Option<String> {
         let locals = self.scopes.iter().map(|local| &*local.name);
         let known: Vec<&str> = self.env.variables.keys().map(|name| &**name).chain(locals).collect();
-        if let Some(found) = nearest(name, known.iter().copied()) {
+        if let Some(found) = nearest_name(name, known.iter().copied()) {
             return Some(format!("did you mean `{found}`?"));
         }
         if known.is_empty() || known.len() > 12 {

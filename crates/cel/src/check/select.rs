@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipway_problem::nearest;
+use slipway_problem::nearest_name;
 
 use super::{Checked, Checker, Node, Step};
 use crate::error::CelErrorKind;
@@ -37,7 +37,7 @@ impl Checker<'_> {
                 Some(found) => Some((found.key.clone(), found.ty.clone())),
                 None if object.open => Some((field.clone(), Type::Dyn)),
                 None => {
-                    let found = nearest(field, object.fields.keys().map(|name| &**name));
+                    let found = nearest_name(field, object.fields.keys().map(|name| &**name));
                     let hint = found.map(|name| format!("did you mean `{name}`?"));
                     let message = format!("undefined field '{field}'");
                     self.fail(CelErrorKind::UndefinedField, offset, message).hint = hint;

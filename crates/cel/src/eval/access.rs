@@ -1,6 +1,6 @@
 //! Reads fields and elements.
 
-use slipway_problem::nearest;
+use slipway_problem::nearest_name;
 
 use super::Run;
 use crate::error::EvalError;
@@ -18,7 +18,7 @@ impl<'a> Run<'_, 'a> {
             return error;
         }
         let keys: Vec<String> = map.keys().iter().map(Key::show).collect();
-        error.nearest(nearest(name, keys.iter().map(String::as_str)))
+        error.nearest(nearest_name(name, keys.iter().map(String::as_str)))
     }
 
     pub(super) fn select(&self, operand: &Value<'a>, field: &str) -> Answer<'a> {

@@ -1,4 +1,4 @@
-//! Where a rendered field came from: the template line that wrote it and the values it was made of.
+//! Explains a rendered field: the template line that wrote it and the values it was made of.
 
 mod origin;
 mod query;
@@ -11,10 +11,10 @@ pub use origin::{OriginSource, ValueOrigin};
 pub use query::FieldQuery;
 
 use crate::error::{ChartError, Notices};
-use crate::render::{ChartProgram, RenderOptions, TraceMode, split};
+use crate::render::{ChartProgram, RenderOptions, TraceMode, split_documents};
 use crate::values::UserValues;
 
-/// How one field of one object came to be.
+/// The origin of one field of one object.
 #[derive(Clone, Debug)]
 pub struct FieldExplanation {
     /// `Deployment/web`.
@@ -57,28 +57,28 @@ pub fn explain(
     query: &FieldQuery,
 ) -> Result<Vec<FieldExplanation>, ChartError> {
     let mut notices = Notices::new();
-    let prepared = program.prepare(&user.build()?, options, &mut notices)?;
-    let output = program.execute(&prepared, options, host, TraceMode::Yes)?;
+    let prepared = program.prepare_values(&user.build_map()?, options, &mut notices)?;
+    let output = program.execute_templates(&prepared, options, host, TraceMode::Yes)?;
     let mut found = Vec::new();
     for ((path, text), (_, segments)) in output.files.iter().zip(&output.segments) {
         if path.ends_with("NOTES.txt") {
             continue;
         }
         let (text, segments) = without_no_value(text, segments);
-        for piece in split(&text) {
+        for piece in split_documents(&text) {
             // Pieces are slices of the text.
             let start = piece.as_ptr() as usize - text.as_ptr() as usize;
             let Ok(piece) = std::str::from_utf8(piece) else { continue };
             let Ok(document) = YamlReader::helm().read_one(piece, path) else { continue };
-            if !query.wants(&document, path) {
+            if !query.matches_document(&document, path) {
                 continue;
             }
-            let Some(node) = document.at(query.field.iter().map(String::as_str)) else { continue };
+            let Some(node) = document.node_at(query.field.iter().map(String::as_str)) else { continue };
             let (from, to) = (start + node.span.start, start + node.span.end);
             let value: String = node.raw().chars().take(LONGEST_SHOWN).collect();
             let origins = origin::OriginLookup::new(&prepared.tree, user, path);
             let mut lines = Vec::new();
-            collect(&segments, from..to, value.trim(), &origins, 0, &mut lines);
+            collect_lines(&segments, from..to, value.trim(), &origins, 0, &mut lines);
             found.push(FieldExplanation {
                 object: FieldQuery::object_name(&document),
                 field: query.field_text(),
@@ -91,7 +91,7 @@ pub fn explain(
     Ok(found)
 }
 
-fn collect(
+fn collect_lines(
     segments: &[TextSegment],
     range: std::ops::Range<usize>,
     value: &str,
@@ -113,21 +113,21 @@ fn collect(
             at: Location::new(segment.file.as_str(), segment.line as u32, segment.column as u32 + 1),
             template: segment.template.clone(),
             literal: segment.literal,
-            values: segment.reads.iter().map(|read| origins.of(read)).collect(),
-            guards: segment.guards.iter().map(|read| origins.of(read)).collect(),
+            values: segment.reads.iter().map(|read| origins.origin_of(read)).collect(),
+            guards: segment.guards.iter().map(|read| origins.origin_of(read)).collect(),
         });
         if depth < DEEPEST {
             for nested in &segment.nested {
-                if let Some(range) = inside(nested, value) {
-                    collect(&nested.segments, range, value, origins, depth + 1, lines);
+                if let Some(range) = range_in_nested(nested, value) {
+                    collect_lines(&nested.segments, range, value, origins, depth + 1, lines);
                 }
             }
         }
     }
 }
 
-/// Where in an included text the value stands; the whole of it when the value was made from it.
-fn inside(nested: &NestedText, value: &str) -> Option<std::ops::Range<usize>> {
+/// Returns the range of the value in an included text; the whole text if the value was made from it.
+fn range_in_nested(nested: &NestedText, value: &str) -> Option<std::ops::Range<usize>> {
     let text = String::from_utf8_lossy(&nested.text);
     let plain = value.trim_matches(['"', '\'']);
     let first = plain.lines().next().unwrap_or_default().trim();

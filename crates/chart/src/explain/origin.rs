@@ -1,4 +1,4 @@
-//! Which file, flag or default gave a value its final say.
+//! Finds the file, flag or default that set a value.
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
@@ -15,7 +15,7 @@ pub struct ValueOrigin {
     pub source: OriginSource,
 }
 
-/// Where a value was given.
+/// The place a value was set in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginSource {
     /// A file given with `-f`.
@@ -78,10 +78,10 @@ impl<'t, 'c> OriginLookup<'t, 'c> {
         Self { charts, user }
     }
 
-    pub(super) fn of(&self, read: &str) -> ValueOrigin {
+    pub(super) fn origin_of(&self, read: &str) -> ValueOrigin {
         let parts = split_path(read);
         let source = match parts.first().map(String::as_str) {
-            Some("Values") => self.value(&parts[1..]),
+            Some("Values") => self.value_source(&parts[1..]),
             Some("Chart") => self.chart_field(&parts[1..]),
             Some("Release" | "Template") => OriginSource::Release,
             Some("Capabilities") => OriginSource::Capabilities,
@@ -92,7 +92,7 @@ impl<'t, 'c> OriginLookup<'t, 'c> {
         ValueOrigin { path: read.to_owned(), source }
     }
 
-    fn value(&self, path: &[String]) -> OriginSource {
+    fn value_source(&self, path: &[String]) -> OriginSource {
         if path.is_empty() {
             return OriginSource::Nowhere;
         }
@@ -129,7 +129,7 @@ impl<'t, 'c> OriginLookup<'t, 'c> {
         for (flag, texts) in flags {
             for text in texts.iter().rev() {
                 let mut map = Map::new();
-                if user.parse_flag(flag, text, &mut map).is_ok() && has(&map, path) {
+                if user.parse_flag(flag, text, &mut map).is_ok() && has_path(&map, path) {
                     return Some(OriginSource::Flag { flag, text: text.clone() });
                 }
             }
@@ -137,7 +137,7 @@ impl<'t, 'c> OriginLookup<'t, 'c> {
         user.files
             .iter()
             .rev()
-            .find_map(|(name, content)| locate(content, name, path).map(OriginSource::File))
+            .find_map(|(name, content)| locate_path(content, name, path).map(OriginSource::File))
     }
 
     fn chart_field(&self, path: &[String]) -> OriginSource {
@@ -153,7 +153,7 @@ impl<'t, 'c> OriginLookup<'t, 'c> {
         let at = node
             .chart
             .raw_file("Chart.yaml")
-            .and_then(|raw| locate(&raw.data, &file, &[key.unwrap_or_default()]))
+            .and_then(|raw| locate_path(&raw.data, &file, &[key.unwrap_or_default()]))
             .unwrap_or_else(|| Location::file(file));
         OriginSource::Chart(at)
     }
@@ -165,19 +165,19 @@ fn default_value(chart: &Chart, name: &str, path: &[String]) -> Option<OriginSou
     } else {
         format!("{}/values.yaml", chart.source.trim_end_matches('/'))
     };
-    let at = locate(&chart.raw_file("values.yaml")?.data, &file, path)?;
+    let at = locate_path(&chart.raw_file("values.yaml")?.data, &file, path)?;
     Some(OriginSource::Default { chart: name.to_owned(), at })
 }
 
 /// The place of a path in a YAML text.
-fn locate(text: &[u8], file: &str, path: &[String]) -> Option<Location> {
+fn locate_path(text: &[u8], file: &str, path: &[String]) -> Option<Location> {
     let text = std::str::from_utf8(text).ok()?;
     let documents = YamlReader::helm().read(text, file).ok()?;
-    let node = documents.first()?.at(path.iter().map(String::as_str))?;
+    let node = documents.first()?.node_at(path.iter().map(String::as_str))?;
     Some(node.location())
 }
 
-fn has(map: &Map<String, Value>, path: &[String]) -> bool {
+fn has_path(map: &Map<String, Value>, path: &[String]) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     let mut here = map.get(first);
     for part in rest {

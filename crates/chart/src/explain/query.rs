@@ -1,4 +1,4 @@
-//! Which fields are asked about: `Deployment/web:spec.replicas`.
+//! The fields to explain: `Deployment/web:spec.replicas`.
 
 use slipway_yaml::YamlNode;
 
@@ -65,14 +65,14 @@ impl FieldQuery {
     pub(super) fn object_name(document: &YamlNode) -> String {
         let text = |path: &[&str]| {
             document
-                .at(path.iter().copied())
+                .node_at(path.iter().copied())
                 .and_then(|node| node.scalar_text().map(std::borrow::Cow::into_owned))
                 .unwrap_or_default()
         };
         format!("{}/{}", text(&["kind"]), text(&["metadata", "name"]))
     }
 
-    pub(super) fn wants(&self, document: &YamlNode, template: &str) -> bool {
+    pub(super) fn matches_document(&self, document: &YamlNode, template: &str) -> bool {
         if self.object.is_empty() {
             return true;
         }

@@ -12,53 +12,53 @@ use slipway_go::filepath;
 
 const FILE: &str = "Chart.yaml";
 
-pub(super) fn check(path: &Path, report: &mut LintReport) {
+pub(super) fn check_chart_yaml(path: &Path, report: &mut LintReport) {
     if path.is_dir() {
-        report.rule(LintSeverity::Error, FILE, Err("should be a file, not a directory".into()));
+        report.apply_rule(LintSeverity::Error, FILE, Err("should be a file, not a directory".into()));
         return;
     }
     let mut metadata = ChartMetadata::default();
     let read = slipway_problem::read_file(path)
         .map_err(|error| error.to_string())
-        .and_then(|bytes| codec::read(&bytes))
-        .and_then(|value| metadata.read(&value).map(|()| value));
+        .and_then(|bytes| codec::read_document(&bytes))
+        .and_then(|value| metadata.read_fields(&value).map(|()| value));
     let value = match read {
         Ok(value) => value,
         Err(error) => {
-            report.rule(LintSeverity::Error, FILE, Err(format!("unable to parse YAML\n\t{error}")));
+            report.apply_rule(LintSeverity::Error, FILE, Err(format!("unable to parse YAML\n\t{error}")));
             return;
         }
     };
     for result in [
-        name(&metadata),
+        check_name(&metadata),
         api_version(&metadata),
         is_text(&value, "version"),
-        version(&metadata),
+        check_version(&metadata),
         is_text(&value, "appVersion"),
-        maintainers(&metadata),
-        sources(&metadata),
+        check_maintainers(&metadata),
+        check_sources(&metadata),
     ] {
-        report.rule(LintSeverity::Error, FILE, result);
+        report.apply_rule(LintSeverity::Error, FILE, result);
     }
     if metadata.icon.is_empty() {
-        report.rule(LintSeverity::Info, FILE, Err("icon is recommended".into()));
+        report.apply_rule(LintSeverity::Info, FILE, Err("icon is recommended".into()));
     } else if !is_request_url(&metadata.icon) {
-        report.rule(LintSeverity::Error, FILE, Err(format!("invalid icon URL '{}'", metadata.icon)));
+        report.apply_rule(LintSeverity::Error, FILE, Err(format!("invalid icon URL '{}'", metadata.icon)));
     }
     let api = &metadata.api_version;
     if !metadata.chart_type.is_empty() && api != "v2" {
         let text = format!("chart type is not valid in apiVersion '{api}'. It is valid in apiVersion 'v2'");
-        report.rule(LintSeverity::Error, FILE, Err(text));
+        report.apply_rule(LintSeverity::Error, FILE, Err(text));
     }
     if !metadata.dependencies.is_empty() && api != "v2" {
         let text = format!(
             "dependencies are not valid in the Chart file with apiVersion '{api}'. They are valid in apiVersion 'v2'"
         );
-        report.rule(LintSeverity::Error, FILE, Err(text));
+        report.apply_rule(LintSeverity::Error, FILE, Err(text));
     }
 }
 
-fn name(metadata: &ChartMetadata) -> Result<(), String> {
+fn check_name(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.name.is_empty() {
         return Err("name is required".into());
     }
@@ -88,7 +88,7 @@ fn is_text(value: &Value, key: &str) -> Result<(), String> {
     Err(format!("{key} should be of type string but it's of type {kind}"))
 }
 
-fn version(metadata: &ChartMetadata) -> Result<(), String> {
+fn check_version(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.version.is_empty() {
         return Err("version is required".into());
     }
@@ -101,7 +101,7 @@ fn version(metadata: &ChartMetadata) -> Result<(), String> {
     Ok(())
 }
 
-fn maintainers(metadata: &ChartMetadata) -> Result<(), String> {
+fn check_maintainers(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.null_maintainer {
         return Err("a maintainer entry is empty".into());
     }
@@ -120,7 +120,7 @@ fn maintainers(metadata: &ChartMetadata) -> Result<(), String> {
     Ok(())
 }
 
-fn sources(metadata: &ChartMetadata) -> Result<(), String> {
+fn check_sources(metadata: &ChartMetadata) -> Result<(), String> {
     match metadata.sources.iter().find(|source| !is_request_url(source)) {
         Some(source) => Err(format!("invalid source URL '{source}'")),
         None => Ok(()),

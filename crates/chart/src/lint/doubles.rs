@@ -4,23 +4,23 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::manifests::documents;
+use super::manifests::split_documents;
 use super::{LintReport, LintSeverity};
 use crate::codec;
 use slipway_go::filepath;
 
-/// What tells objects apart: group, kind, namespace, name, and the hook one is, for a hook and an object of
+/// The identity of an object: group, kind, namespace, name, and the hook one is, for a hook and an object of
 /// the release may follow each other.
 type Identity = (String, String, String, String, String);
 
-/// Where an object stands.
+/// The place of an object in the rendered files.
 struct Place<'f> {
     file: &'f str,
     document: usize,
 }
 
 /// Reports every object that stands a second time in what a chart renders to.
-pub(super) fn check<'f>(
+pub(super) fn check_duplicates<'f>(
     chart: &str,
     files: impl Iterator<Item = (&'f str, &'f [u8])>,
     namespace: &str,
@@ -29,9 +29,9 @@ pub(super) fn check<'f>(
     let mut seen: HashMap<Identity, Place<'f>> = HashMap::new();
     for (path, text) in files.filter(|(path, _)| matches!(filepath::ext(path), ".yaml" | ".yml" | ".json")) {
         let file = path.strip_prefix(chart).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path);
-        for (number, text) in documents(text).into_iter().enumerate() {
-            let Ok(object) = codec::read(text) else { continue };
-            for identity in identities(&object, namespace) {
+        for (number, text) in split_documents(text).into_iter().enumerate() {
+            let Ok(object) = codec::read_document(text) else { continue };
+            for identity in object_identities(&object, namespace) {
                 let document = number + 1;
                 if let Some(first) = seen.get(&identity) {
                     let (_, kind, _, name, _) = &identity;
@@ -39,7 +39,7 @@ pub(super) fn check<'f>(
                         "document {document}: {kind} {name:?} is already in document {} of {}",
                         first.document, first.file
                     );
-                    report.rule(LintSeverity::Error, file, Err(told));
+                    report.apply_rule(LintSeverity::Error, file, Err(told));
                 } else {
                     seen.insert(identity, Place { file, document });
                 }
@@ -49,31 +49,31 @@ pub(super) fn check<'f>(
 }
 
 /// The object, or the objects of a list; what has no name yet is none.
-fn identities(object: &Value, namespace: &str) -> Vec<Identity> {
+fn object_identities(object: &Value, namespace: &str) -> Vec<Identity> {
     let items = object.get("items").and_then(Value::as_array);
-    let is_list = text(object, "/kind").ends_with("List");
+    let is_list = text_at(object, "/kind").ends_with("List");
     match items.filter(|_| is_list) {
-        Some(items) => items.iter().filter_map(|item| identity(item, namespace)).collect(),
-        None => identity(object, namespace).into_iter().collect(),
+        Some(items) => items.iter().filter_map(|item| object_identity(item, namespace)).collect(),
+        None => object_identity(object, namespace).into_iter().collect(),
     }
 }
 
-fn identity(object: &Value, namespace: &str) -> Option<Identity> {
-    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+fn object_identity(object: &Value, namespace: &str) -> Option<Identity> {
+    let (kind, name) = (text_at(object, "/kind"), text_at(object, "/metadata/name"));
     // Applying the same configuration of webhooks again changes nothing.
     if kind.is_empty() || name.is_empty() || kind.ends_with("WebhookConfiguration") {
         return None;
     }
-    let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let namespace = match text(object, "/metadata/namespace") {
+    let group = text_at(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let namespace = match text_at(object, "/metadata/namespace") {
         "" => namespace,
         own => own,
     };
-    let hook = text(object, "/metadata/annotations/helm.sh~1hook");
+    let hook = text_at(object, "/metadata/annotations/helm.sh~1hook");
     Some((group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned(), hook.to_owned()))
 }
 
-fn text<'v>(object: &'v Value, path: &str) -> &'v str {
+fn text_at<'v>(object: &'v Value, path: &str) -> &'v str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -89,7 +89,7 @@ mod tests {
         let here = |texts: &[(&str, String)]| -> Vec<String> {
             let mut report = LintReport::default();
             let files = texts.iter().map(|(path, text)| (*path, text.as_bytes()));
-            check("demo", files, "default", &mut report);
+            check_duplicates("demo", files, "default", &mut report);
             report.findings.iter().map(ToString::to_string).collect()
         };
         let (one, two) = ("demo/templates/a.yaml", "demo/templates/b.yaml");

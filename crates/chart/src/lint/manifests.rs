@@ -20,7 +20,7 @@ static CRD_HOOK: LazyLock<Option<Regex>> =
 const DEPRECATIONS: &str = include_str!("deprecations.txt");
 
 /// Checks one template; false stops the lint of templates.
-pub(super) fn check(
+pub(super) fn check_template(
     template: &ChartFile,
     rendered: &[u8],
     options: &RenderOptions,
@@ -32,47 +32,51 @@ pub(super) fn check(
         let text = format!(
             "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
         );
-        report.rule(LintSeverity::Error, name, Err(text));
+        report.apply_rule(LintSeverity::Error, name, Err(text));
     }
     if CRD_HOOK.as_ref().is_some_and(|regex| regex.is_match(&template.data)) {
         let text = "manifest is a crd-install hook. This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
-        report.rule(LintSeverity::Warning, name, Err(text.into()));
+        report.apply_rule(LintSeverity::Warning, name, Err(text.into()));
     }
     if contains(&template.data, b".Release.Time") {
         let text =
             ".Release.Time has been removed in v3, please replace with the `now` function in your templates";
-        report.rule(LintSeverity::Error, name, Err(text.into()));
+        report.apply_rule(LintSeverity::Error, name, Err(text.into()));
     }
     if extension != ".yaml" || rendered.trim_ascii().is_empty() {
         return true;
     }
-    report.rule(LintSeverity::Warning, name, top_indent(rendered));
-    for document in documents(rendered) {
-        let head = match codec::read(document).and_then(|value| Head::read(&value)) {
+    report.apply_rule(LintSeverity::Warning, name, top_indent(rendered));
+    for document in split_documents(rendered) {
+        let head = match codec::read_document(document).and_then(|value| Head::read_head(&value)) {
             Ok(Some(head)) => head,
             Ok(None) => continue,
             Err(error) => {
-                return report.rule(LintSeverity::Error, name, Err(format!("unable to parse YAML: {error}")));
+                return report.apply_rule(
+                    LintSeverity::Error,
+                    name,
+                    Err(format!("unable to parse YAML: {error}")),
+                );
             }
         };
         let Head { api_version, kind, name: object } = head;
-        report.rule(LintSeverity::Warning, name, names::check(&kind, &object));
-        report.rule(LintSeverity::Warning, name, deprecation(&api_version, &kind, options));
+        report.apply_rule(LintSeverity::Warning, name, names::check_object_name(&kind, &object));
+        report.apply_rule(LintSeverity::Warning, name, check_deprecation(&api_version, &kind, options));
         let needs_selector =
             matches!(kind.as_str(), "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet");
         if needs_selector && !contains(rendered, b"matchLabels") && !contains(rendered, b"matchExpressions") {
             let text =
                 format!("a {kind} must contain matchLabels or matchExpressions, and {object:?} does not");
-            report.rule(LintSeverity::Error, name, Err(text));
+            report.apply_rule(LintSeverity::Error, name, Err(text));
         }
         if kind == "List" {
-            report.rule(LintSeverity::Error, name, list_annotations(rendered));
+            report.apply_rule(LintSeverity::Error, name, list_annotations(rendered));
         }
     }
     true
 }
 
-/// What the rules look at in a document.
+/// The part of a document that the rules look at.
 struct Head {
     api_version: String,
     kind: String,
@@ -81,14 +85,18 @@ struct Head {
 
 impl Head {
     /// Nothing for a document that says nothing.
-    fn read(value: &Value) -> Result<Option<Self>, String> {
-        let Some(map) = decode::object(value, "rules.K8sYamlStruct")? else { return Ok(None) };
+    fn read_head(value: &Value) -> Result<Option<Self>, String> {
+        let Some(map) = decode::expect_object(value, "rules.K8sYamlStruct")? else { return Ok(None) };
         let fields = StructFields::new(map, "K8sYamlStruct");
-        let name = match fields.object("Metadata", "rules.k8sYamlMetadata")? {
-            Some(metadata) => StructFields::new(metadata, "k8sYamlMetadata.Metadata").string("Name")?,
+        let name = match fields.object_field("Metadata", "rules.k8sYamlMetadata")? {
+            Some(metadata) => StructFields::new(metadata, "k8sYamlMetadata.Metadata").string_field("Name")?,
             None => String::new(),
         };
-        Ok(Some(Self { api_version: fields.string("apiVersion")?, kind: fields.string("Kind")?, name }))
+        Ok(Some(Self {
+            api_version: fields.string_field("apiVersion")?,
+            kind: fields.string_field("Kind")?,
+            name,
+        }))
     }
 }
 
@@ -114,7 +122,7 @@ fn top_indent(text: &[u8]) -> Result<(), String> {
 }
 
 /// Documents as Kubernetes' decoder splits them: at lines that start with `---`.
-pub(super) fn documents(text: &[u8]) -> Vec<&[u8]> {
+pub(super) fn split_documents(text: &[u8]) -> Vec<&[u8]> {
     let mut documents = Vec::new();
     let mut start = 0;
     let mut at = 0;
@@ -130,7 +138,7 @@ pub(super) fn documents(text: &[u8]) -> Vec<&[u8]> {
     documents
 }
 
-fn deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result<(), String> {
+fn check_deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result<(), String> {
     let prefix = format!("{api_version} {kind} is deprecated in v1.");
     let Some(message) = DEPRECATIONS.lines().find(|line| line.starts_with(&prefix)) else { return Ok(()) };
     let version = &options.capabilities.kube_version;
@@ -144,7 +152,7 @@ fn deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result
 }
 
 fn list_annotations(text: &[u8]) -> Result<(), String> {
-    let list = codec::read(text)?;
+    let list = codec::read_document(text)?;
     let kept = list.get("items").and_then(Value::as_array).into_iter().flatten().any(|item| {
         item.pointer("/metadata/annotations").is_some_and(|annotations| {
             annotations.get("helm.sh/resource-policy").is_some_and(|policy| policy.as_str() != Some(""))

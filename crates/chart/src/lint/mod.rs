@@ -17,7 +17,7 @@ use crate::load::{Chart, LoadOptions, go_io};
 use crate::render::{ChartProgram, KubeVersion, RenderOptions, TraceMode};
 use crate::values::{self, ChartNode, SchemaSource, coalesce};
 
-/// How serious a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LintSeverity {
     Info,
@@ -50,17 +50,17 @@ impl std::fmt::Display for LintFinding {
     }
 }
 
-/// What was found in one chart.
+/// The findings of one chart.
 #[derive(Clone, Debug, Default)]
 pub struct LintReport {
     /// The path as given.
     pub path: String,
     pub findings: Vec<LintFinding>,
-    /// Why the chart could not be looked at.
+    /// The reason the chart could not be read.
     pub failure: Option<String>,
 }
 
-/// How to lint.
+/// Options of a lint.
 #[derive(Clone, Debug)]
 pub struct LintOptions {
     pub namespace: String,
@@ -70,7 +70,7 @@ pub struct LintOptions {
     /// Only what failed.
     pub quiet: bool,
     pub skip_schema_validation: bool,
-    /// What rendering a chart may consume.
+    /// Limits of rendering the chart.
     pub limits: slipway_gotmpl::RenderLimits,
     /// Fetches schemas a chart refers to by address.
     pub schemas: Option<Arc<dyn SchemaSource>>,
@@ -91,8 +91,8 @@ impl Default for LintOptions {
 }
 
 impl LintReport {
-    /// Whether the chart fails.
-    pub fn failed(&self, options: &LintOptions) -> bool {
+    /// Returns true if the chart fails the lint.
+    pub fn has_failed(&self, options: &LintOptions) -> bool {
         let worst = if options.strict { LintSeverity::Warning } else { LintSeverity::Error };
         self.failure.is_some() || self.findings.iter().any(|finding| finding.severity >= worst)
     }
@@ -102,7 +102,7 @@ impl LintReport {
 /// output when nothing failed, and is the error when something did.
 pub fn to_text(reports: &[LintReport], options: &LintOptions) -> (String, String) {
     let mut text = String::new();
-    let failed = reports.iter().filter(|report| report.failed(options)).count();
+    let failed = reports.iter().filter(|report| report.has_failed(options)).count();
     for report in reports {
         let shown: Vec<&LintFinding> = report
             .findings
@@ -124,8 +124,8 @@ pub fn to_text(reports: &[LintReport], options: &LintOptions) -> (String, String
     (text, format!("{} chart(s) linted, {failed} chart(s) failed", reports.len()))
 }
 
-/// Looks a chart directory over with the user's values.
-pub fn lint(
+/// Lints a chart directory with the user's values.
+pub fn lint_chart(
     path: &Path,
     values: &Map<String, Value>,
     options: &LintOptions,
@@ -138,7 +138,7 @@ pub fn lint(
             Some(format!("unable to check Chart.yaml file in chart: {}", go_io("stat", &chart_file, &error)));
         return report;
     }
-    about::check(&chart_file, &mut report);
+    about::check_chart_yaml(&chart_file, &mut report);
     check_values(path, values, options, &mut report);
     let loaded = Chart::load_with(path, &LoadOptions::default(), notices);
     check_templates(path, &loaded, values, options, &mut report, notices);
@@ -148,7 +148,7 @@ pub fn lint(
 
 impl LintReport {
     /// Notes a finding; tells whether there was none.
-    fn rule(&mut self, severity: LintSeverity, file: &str, result: Result<(), String>) -> bool {
+    fn apply_rule(&mut self, severity: LintSeverity, file: &str, result: Result<(), String>) -> bool {
         match result {
             Ok(()) => true,
             Err(text) => {
@@ -162,7 +162,7 @@ impl LintReport {
 fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, report: &mut LintReport) {
     let file = path.join("values.yaml");
     let Ok(bytes) = slipway_problem::read_file(&file) else {
-        report.rule(LintSeverity::Info, "values.yaml", Err("file does not exist".into()));
+        report.apply_rule(LintSeverity::Info, "values.yaml", Err("file does not exist".into()));
         return;
     };
     let check = || -> Result<(), String> {
@@ -180,14 +180,14 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
             Ok(text) | Err(text) => Err(text),
         }
     };
-    report.rule(LintSeverity::Error, "values.yaml", check());
+    report.apply_rule(LintSeverity::Error, "values.yaml", check());
 }
 
 /// `required` and `fail` do not stop a lint.
 struct Tolerant;
 
 impl TemplateHost for Tolerant {
-    fn tolerate(&self, _message: &str) -> bool {
+    fn tolerates_failure(&self, _message: &str) -> bool {
         true
     }
 }
@@ -204,7 +204,7 @@ fn check_templates(
     let folder = path.join("templates");
     match std::fs::metadata(&folder) {
         Ok(metadata) if !metadata.is_dir() => {
-            report.rule(LintSeverity::Warning, FOLDER, Err("not a directory".into()));
+            report.apply_rule(LintSeverity::Warning, FOLDER, Err("not a directory".into()));
             return;
         }
         _ => {}
@@ -212,7 +212,7 @@ fn check_templates(
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
             return;
         }
     };
@@ -228,40 +228,40 @@ fn check_templates(
     }
     let user = coalesce::to_map(given);
     // Helm says nothing of failures here; `render` does.
-    let Ok(tree) = ChartNode::process(chart, &user, notices) else { return };
+    let Ok(tree) = ChartNode::with_dependencies(chart, &user, notices) else { return };
     let Ok(merged) = coalesce::final_values(&tree, &user, notices) else { return };
     if !options.skip_schema_validation
         && let Err(error) = values::check_schemas(&tree, &merged, options.schemas.as_deref())
     {
-        report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+        report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
         return;
     }
     let program = ChartProgram::new(chart.clone());
     let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, TraceMode::No) {
         Ok(output) => output,
         Err(error) => {
-            report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
             return;
         }
     };
     for template in &chart.templates {
         let rendered = format!("{}/{}", chart.name(), template.name);
         let text = output.files.iter().find(|(name, _)| *name == rendered).map(|(_, text)| text.as_slice());
-        if !manifests::check(template, text.unwrap_or_default(), &render, report) {
+        if !manifests::check_template(template, text.unwrap_or_default(), &render, report) {
             return;
         }
     }
     let mut files: Vec<(&str, &[u8])> =
         output.files.iter().map(|(name, text)| (name.as_str(), text.as_slice())).collect();
     files.sort_unstable();
-    doubles::check(chart.name(), files.into_iter(), &options.namespace, report);
+    doubles::check_duplicates(chart.name(), files.into_iter(), &options.namespace, report);
 }
 
 fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &mut LintReport) {
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.rule(LintSeverity::Error, "", Err(format!("unable to load chart\n\t{error}")));
+            report.apply_rule(LintSeverity::Error, "", Err(format!("unable to load chart\n\t{error}")));
             return;
         }
     };
@@ -275,7 +275,7 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &
         .collect();
     if !undeclared.is_empty() {
         let text = format!("chart metadata is missing these dependencies: {}", undeclared.join(","));
-        report.rule(LintSeverity::Error, &folder, Err(text));
+        report.apply_rule(LintSeverity::Error, &folder, Err(text));
     }
     let absent: Vec<&str> = declared
         .iter()
@@ -284,6 +284,6 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &
         .collect();
     if !absent.is_empty() {
         let text = format!("chart directory is missing these dependencies: {}", absent.join(","));
-        report.rule(LintSeverity::Warning, &folder, Err(text));
+        report.apply_rule(LintSeverity::Warning, &folder, Err(text));
     }
 }

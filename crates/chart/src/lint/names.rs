@@ -1,7 +1,7 @@
 //! The rules about objects' names.
 
 /// Checks a name by the rules of its kind.
-pub(super) fn check(kind: &str, name: &str) -> Result<(), String> {
+pub(super) fn check_object_name(kind: &str, name: &str) -> Result<(), String> {
     let problems = match kind.to_lowercase().as_str() {
         "certificatesigningrequest" => Vec::new(),
         "role" | "clusterrole" | "rolebinding" | "clusterrolebinding" => path_segment(name),
@@ -31,7 +31,7 @@ fn is_label(text: &str, first: fn(u8) -> bool) -> bool {
     }
 }
 
-fn alphanumeric(byte: u8) -> bool {
+fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
@@ -40,7 +40,7 @@ fn dns_1123_subdomain(name: &str) -> Vec<String> {
     if name.len() > 253 {
         problems.push("must be no more than 253 characters".to_owned());
     }
-    if !name.split('.').all(|label| is_label(label, alphanumeric)) {
+    if !name.split('.').all(|label| is_label(label, is_alphanumeric)) {
         problems.push("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
     }
     problems
@@ -54,7 +54,7 @@ fn dns_1123_label(name: &str) -> Vec<String> {
     if name.len() > 63 {
         problems.push("must be no more than 63 characters".to_owned());
     }
-    if !is_label(name, alphanumeric) {
+    if !is_label(name, is_alphanumeric) {
         problems.push("a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')".to_owned());
     }
     problems

@@ -8,7 +8,7 @@ use super::{ChartFile, LoadLimits, strip_bom};
 use slipway_go::filepath;
 
 /// Reads every file of the archive, without the leading directory.
-pub(super) fn read(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<ChartFile>, String> {
+pub(super) fn read_archive(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<ChartFile>, String> {
     if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
         return Err(if bytes.is_empty() { "EOF".into() } else { "gzip: invalid header".into() });
     }

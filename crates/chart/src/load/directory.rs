@@ -12,17 +12,18 @@ use crate::error::{LogNotice, Notices};
 const DEEPEST: usize = 128;
 
 /// Reads every file of the chart, in lexical order per directory, following symbolic links.
-pub(super) fn read(
+pub(super) fn read_directory(
     root: &Path,
     limits: &LoadLimits,
     notices: &mut Notices,
 ) -> Result<Vec<ChartFile>, String> {
     let ignore = match slipway_problem::read_file(&root.join(".helmignore")) {
-        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes))?,
-        Err(_) => IgnoreRules::parse("")?,
-    };
+        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes)),
+        Err(_) => IgnoreRules::parse(""),
+    }
+    .map_err(|error| error.to_string())?;
     let mut walk = Walk { ignore, limits, notices, files: Vec::new(), total: 0 };
-    walk.directory(root, "", 0)?;
+    walk.walk_directory(root, "", 0)?;
     Ok(walk.files)
 }
 
@@ -35,7 +36,7 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    fn directory(&mut self, path: &Path, prefix: &str, depth: usize) -> Result<(), String> {
+    fn walk_directory(&mut self, path: &Path, prefix: &str, depth: usize) -> Result<(), String> {
         if depth > DEEPEST {
             return Err(format!("{} is nested more than {DEEPEST} directories deep", path.display()));
         }
@@ -51,12 +52,12 @@ impl Walk<'_> {
             let path = path.join(&name);
             let name = name.to_string_lossy();
             let relative = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
-            self.entry(&path, relative, kind, depth)?;
+            self.read_entry(&path, relative, kind, depth)?;
         }
         Ok(())
     }
 
-    fn entry(
+    fn read_entry(
         &mut self,
         path: &Path,
         relative: String,
@@ -64,7 +65,7 @@ impl Walk<'_> {
         depth: usize,
     ) -> Result<(), String> {
         let kind = if kind.is_symlink() {
-            let resolved = resolve(path)?;
+            let resolved = resolve_link(path)?;
             self.notices.push(LogNotice(format!(
                 "walk.go:75: found symbolic link in path: {} resolves to {}. Contents of linked file included and used",
                 path.display(),
@@ -78,7 +79,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if kind.is_dir() {
-            return self.directory(path, &relative, depth + 1);
+            return self.walk_directory(path, &relative, depth + 1);
         }
         if !kind.is_file() {
             return Err(format!(
@@ -99,14 +100,14 @@ impl Walk<'_> {
         if self.total > self.limits.directory {
             return Err(format!("chart is larger than the maximum size {}", self.limits.directory));
         }
-        let data = contents(&mut file, length as usize).map_err(failed)?;
+        let data = read_contents(&mut file, length as usize).map_err(failed)?;
         self.files.push(ChartFile { name: relative, data });
         Ok(())
     }
 }
 
-/// What a file holds, read to where it is kept: a chart may be made of hundreds.
-fn contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
+/// Reads a file into the allocation it is kept in: a chart may be made of hundreds.
+fn read_contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
     let mut data: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
     let mut filled = 0;
     if let Some(place) = Arc::get_mut(&mut data) {
@@ -128,9 +129,9 @@ fn contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
     Ok(strip_bom(rest).into())
 }
 
-fn resolve(path: &Path) -> Result<PathBuf, String> {
+fn resolve_link(path: &Path) -> Result<PathBuf, String> {
     fs::canonicalize(path).map_err(|error| {
-        let missing = unresolved(&path.to_string_lossy());
+        let missing = unresolved_part(&path.to_string_lossy());
         let missing = missing.as_deref().map_or(path, Path::new);
         format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", missing, &error))
     })
@@ -138,7 +139,7 @@ fn resolve(path: &Path) -> Result<PathBuf, String> {
 
 /// The part of a path that Go cannot find, written as Go walks there: link by link, and with the `..` it
 /// keeps directly under the root.
-fn unresolved(path: &str) -> Option<String> {
+fn unresolved_part(path: &str) -> Option<String> {
     let mut rest = path.to_owned();
     let mut root = usize::from(rest.starts_with('/'));
     let mut walked = rest[..root].to_owned();

@@ -2,6 +2,15 @@
 
 use slipway_go::filepath::{self, BadPattern};
 
+/// The reason a `.helmignore` cannot be read, in Helm's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IgnoreError {
+    #[error("double-star (**) syntax is not supported")]
+    DoubleStar,
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+}
+
 /// The rules of one chart directory.
 #[derive(Clone, Debug, Default)]
 pub struct IgnoreRules {
@@ -18,7 +27,7 @@ struct IgnoreRule {
     shape: PatternShape,
 }
 
-/// What most rules are, so that hundreds of files need not be matched the long way.
+/// The common forms of rules, which are matched without the general matcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternShape {
     /// Nothing in it is special.
@@ -29,7 +38,7 @@ enum PatternShape {
 }
 
 impl PatternShape {
-    fn of(pattern: &str) -> Self {
+    fn shape_of(pattern: &str) -> Self {
         let special = |text: &str| text.contains(['*', '?', '[', '\\']);
         match pattern.strip_prefix('*') {
             Some(rest) if !special(rest) => Self::Ending,
@@ -41,7 +50,7 @@ impl PatternShape {
 
 impl IgnoreRules {
     /// Reads the rules, and adds the one every chart has: no dot files in `templates/`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, IgnoreError> {
         let mut rules = Vec::new();
         for line in text.trim_start_matches('\u{feff}').lines() {
             if let Some(rule) = IgnoreRule::parse(line.trim())? {
@@ -52,7 +61,7 @@ impl IgnoreRules {
         Ok(Self { rules })
     }
 
-    /// Whether the file or directory at `path` (relative, slashes) is left out. The first rule that
+    /// Returns true if the file or directory at `path` (relative, slashes) is left out. The first rule that
     /// decides wins; a negated rule leaves out everything it does not match.
     pub fn ignores(&self, path: &str, is_directory: bool) -> bool {
         if matches!(path, "" | "." | "./") {
@@ -72,19 +81,19 @@ impl IgnoreRules {
 }
 
 impl IgnoreRule {
-    fn parse(line: &str) -> Result<Option<Self>, String> {
+    fn parse(line: &str) -> Result<Option<Self>, IgnoreError> {
         if line.is_empty() || line.starts_with('#') {
             return Ok(None);
         }
         if line.contains("**") {
-            return Err("double-star (**) syntax is not supported".into());
+            return Err(IgnoreError::DoubleStar);
         }
-        filepath::matches(line, "abc").map_err(|error: BadPattern| error.to_string())?;
+        filepath::matches(line, "abc")?;
         let (negated, rest) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
         let (directories_only, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (anchored, rest) = rest.strip_prefix('/').map_or((false, rest), |rest| (true, rest));
         let whole_path = anchored || rest.contains('/');
-        let shape = PatternShape::of(rest);
+        let shape = PatternShape::shape_of(rest);
         Ok(Some(Self { pattern: rest.to_owned(), negated, directories_only, whole_path, shape }))
     }
 
@@ -131,7 +140,7 @@ mod tests {
             let ignore = IgnoreRules::parse(rules).unwrap();
             assert_eq!(ignore.ignores(path, *is_directory), *expected, "{rules:?} on {path}");
         }
-        assert_eq!(IgnoreRules::parse("a\n**/x\n").unwrap_err(), "double-star (**) syntax is not supported");
-        assert_eq!(IgnoreRules::parse("[").unwrap_err(), "syntax error in pattern");
+        assert_eq!(IgnoreRules::parse("a\n**/x\n").unwrap_err(), IgnoreError::DoubleStar);
+        assert_eq!(IgnoreRules::parse("[").unwrap_err(), IgnoreError::Pattern(BadPattern));
     }
 }

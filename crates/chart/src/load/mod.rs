@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use ignore::IgnoreRules;
+pub use ignore::{IgnoreError, IgnoreRules};
 
 pub(crate) use directory::go_io;
 
@@ -34,7 +34,7 @@ pub struct Chart {
     pub values: Map<String, Value>,
     /// `values.schema.json` as it stands.
     pub schema: Option<Arc<[u8]>>,
-    /// What lies under `templates/`.
+    /// The files under `templates/`.
     pub templates: Vec<ChartFile>,
     /// Everything that is none of Helm's own files; what `.Files` shows.
     pub files: Vec<ChartFile>,
@@ -42,11 +42,11 @@ pub struct Chart {
     pub raw: Vec<ChartFile>,
     /// The charts under `charts/`, by name of file or directory.
     pub dependencies: Vec<Chart>,
-    /// Where it was read from, as the user named it.
+    /// The path it was read from, as the user named it.
     pub source: String,
 }
 
-/// Where a chart is.
+/// The input a chart is loaded from.
 #[derive(Clone, Debug)]
 pub enum ChartInput<'s> {
     /// A chart directory or a `.tgz`.
@@ -61,7 +61,7 @@ impl From<&Path> for ChartInput<'_> {
     }
 }
 
-/// How much a chart may be.
+/// Limits of the size of a chart.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
     /// Bytes of one file.
@@ -92,7 +92,7 @@ impl Default for LoadLimits {
     }
 }
 
-/// How to load.
+/// Options of loading.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub limits: LoadLimits,
@@ -113,11 +113,11 @@ impl Chart {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
         match source.into() {
             ChartInput::Path(path) => {
-                let mut chart = loader.path(&path).map_err(ChartError::Load)?;
+                let mut chart = loader.load_path(&path).map_err(ChartError::Load)?;
                 chart.source = path.display().to_string();
                 Ok(chart)
             }
-            ChartInput::Archive(bytes) => loader.archive(bytes, 0).map_err(ChartError::Load),
+            ChartInput::Archive(bytes) => loader.load_archive(bytes, 0).map_err(ChartError::Load),
         }
     }
 
@@ -128,7 +128,7 @@ impl Chart {
         notices: &mut Notices,
     ) -> Result<Self, ChartError> {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
-        loader.files(files, 0).map_err(ChartError::Load)
+        loader.load_files(files, 0).map_err(ChartError::Load)
     }
 
     /// Its name.
@@ -176,7 +176,7 @@ pub struct CrdFile {
 /// Every file of a packed chart by its name in the chart, within the usual limits; nothing in a name
 /// leads out of the chart.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<ChartFile>, ChartError> {
-    archive::read(bytes, &LoadLimits::default()).map_err(ChartError::Load)
+    archive::read_archive(bytes, &LoadLimits::default()).map_err(ChartError::Load)
 }
 
 struct Loader<'l> {
@@ -186,11 +186,11 @@ struct Loader<'l> {
 }
 
 impl Loader<'_> {
-    fn path(&mut self, path: &Path) -> Result<Chart, String> {
+    fn load_path(&mut self, path: &Path) -> Result<Chart, String> {
         let metadata = std::fs::metadata(path).map_err(|error| go_io("stat", path, &error))?;
         if metadata.is_dir() {
-            let files = directory::read(path, self.limits, self.notices)?;
-            return self.files(files, 0);
+            let files = directory::read_directory(path, self.limits, self.notices)?;
+            return self.load_files(files, 0);
         }
         if metadata.len() > self.limits.archive {
             return Err(format!(
@@ -211,7 +211,7 @@ impl Loader<'_> {
                 )
             });
         }
-        self.archive(&bytes, 0).map_err(|error| match error.as_str() {
+        self.load_archive(&bytes, 0).map_err(|error| match error.as_str() {
             "gzip: invalid header" => format!(
                 "file '{}' does not appear to be a valid chart file (details: gzip: invalid header)",
                 path.display()
@@ -220,8 +220,8 @@ impl Loader<'_> {
         })
     }
 
-    fn archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, String> {
-        let files = archive::read(bytes, self.limits)?;
+    fn load_archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, String> {
+        let files = archive::read_archive(bytes, self.limits)?;
         self.unpacked += files.iter().map(|file| file.data.len() as u64).sum::<u64>();
         if self.unpacked > self.limits.nested_archives {
             return Err(format!(
@@ -229,17 +229,17 @@ impl Loader<'_> {
                 self.limits.nested_archives
             ));
         }
-        self.files(files, depth)
+        self.load_files(files, depth)
     }
 
-    fn files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, String> {
+    fn load_files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, String> {
         if depth > self.limits.depth {
             return Err(format!("charts are nested more than {} deep", self.limits.depth));
         }
         let mut chart = Chart::default();
         let mut described = false;
         for file in files.iter().filter(|file| file.name == "Chart.yaml") {
-            let read = codec::read(&file.data).and_then(|value| chart.metadata.read(&value));
+            let read = codec::read_document(&file.data).and_then(|value| chart.metadata.read_fields(&value));
             read.map_err(|error| format!("cannot load Chart.yaml: {error}"))?;
             if chart.metadata.api_version.is_empty() {
                 chart.metadata.api_version = "v1".into();
@@ -251,7 +251,8 @@ impl Loader<'_> {
             match file.name.as_str() {
                 "Chart.yaml" => {}
                 "Chart.lock" => {
-                    let lock = codec::read(&file.data).and_then(|value| ChartLock::read(&value));
+                    let lock =
+                        codec::read_document(&file.data).and_then(|value| ChartLock::from_value(&value));
                     chart.lock = Some(lock.map_err(|error| format!("cannot load Chart.lock: {error}"))?);
                 }
                 "values.yaml" => {
@@ -266,14 +267,16 @@ impl Loader<'_> {
                             "load.go:121: Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". We recommend migrating dependencies to Chart.yaml.".into(),
                         ));
                     }
-                    let read = codec::read(&file.data).and_then(|value| chart.metadata.read(&value));
+                    let read =
+                        codec::read_document(&file.data).and_then(|value| chart.metadata.read_fields(&value));
                     read.map_err(|error| format!("cannot load requirements.yaml: {error}"))?;
                     if is_v1 {
                         chart.files.push(file.clone());
                     }
                 }
                 "requirements.lock" => {
-                    let lock = codec::read(&file.data).and_then(|value| ChartLock::read(&value));
+                    let lock =
+                        codec::read_document(&file.data).and_then(|value| ChartLock::from_value(&value));
                     chart.lock =
                         Some(lock.map_err(|error| format!("cannot load requirements.lock: {error}"))?);
                     if chart.metadata.api_version == "v1" {
@@ -296,20 +299,20 @@ impl Loader<'_> {
         if !described {
             return Err("Chart.yaml file is missing".into());
         }
-        chart.metadata.validate()?;
+        chart.metadata.validate().map_err(|error| error.to_string())?;
         subcharts.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, files) in subcharts {
             if name.starts_with(['_', '.']) {
                 continue;
             }
-            let subchart = self.subchart(&name, files, depth + 1, &chart.metadata.name)?;
+            let subchart = self.load_subchart(&name, files, depth + 1, &chart.metadata.name)?;
             chart.dependencies.push(subchart);
         }
         chart.raw = files;
         Ok(chart)
     }
 
-    fn subchart(
+    fn load_subchart(
         &mut self,
         name: &str,
         files: Vec<ChartFile>,
@@ -324,13 +327,13 @@ impl Loader<'_> {
                     file.name
                 ));
             }
-            self.archive(&file.data, depth)
+            self.load_archive(&file.data, depth)
         } else {
             let inside = files.into_iter().filter_map(|file| {
                 let (_, inner) = file.name.split_once('/')?;
                 Some(ChartFile { name: inner.to_owned(), data: file.data.clone() })
             });
-            self.files(inside.collect(), depth)
+            self.load_files(inside.collect(), depth)
         };
         loaded.map_err(|error| format!("error unpacking subchart {name} in {parent}: {error}"))
     }
@@ -346,7 +349,7 @@ fn strip_bom(mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-/// What Go's sniffing calls the first 512 bytes of a file that is no archive. A shorter file is
+/// Returns the content type Go detects from the first 512 bytes of a file that is no archive. A shorter file is
 /// padded with zeros there, which makes it binary.
 fn content_type(bytes: &[u8]) -> &'static str {
     let binary = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);

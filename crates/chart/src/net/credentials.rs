@@ -19,7 +19,7 @@ pub struct Credentials {
     auths: Map<String, Value>,
     helpers: BTreeMap<String, String>,
     default_helper: Option<String>,
-    /// What else the file says, kept when it is written again.
+    /// The other entries of the file, kept when it is written again.
     rest: Map<String, Value>,
 }
 
@@ -49,14 +49,14 @@ impl Credentials {
     }
 
     /// The login for a host.
-    pub fn login(&self, host: &str) -> Option<Login> {
+    pub fn login_for(&self, host: &str) -> Option<Login> {
         let host = host_of(host);
         self.auths.iter().filter(|(key, _)| host_of(key) == host).find_map(|(_, entry)| read_login(entry))
     }
 
     /// The `docker-credential-…` program to ask for a host, if its login is not here. Running it is the
     /// caller's business.
-    pub fn helper(&self, host: &str) -> Option<&str> {
+    pub fn helper_for(&self, host: &str) -> Option<&str> {
         self.helpers.get(&host_of(host)).or(self.default_helper.as_ref()).map(String::as_str)
     }
 
@@ -64,12 +64,12 @@ impl Credentials {
     pub fn insert(&mut self, host: &str, login: &Login) {
         let pair = format!("{}:{}", login.username, login.password);
         let entry = json!({"auth": base64::engine::general_purpose::STANDARD.encode(pair)});
-        self.remove(host);
+        self.remove_login(host);
         self.auths.insert(host_of(host), entry);
     }
 
     /// Forgets a login; tells whether there was one.
-    pub fn remove(&mut self, host: &str) -> bool {
+    pub fn remove_login(&mut self, host: &str) -> bool {
         let before = self.auths.len();
         let host = host_of(host);
         self.auths.retain(|key, _| host_of(key) != host);
@@ -119,16 +119,16 @@ mod tests {
         let mut credentials = Credentials::parse(text).unwrap();
         let login =
             |username: &str, password: &str| Login { username: username.into(), password: password.into() };
-        assert_eq!(credentials.login("registry-1.docker.io"), Some(login("u", "p")));
-        assert_eq!(credentials.login("r.example:5000"), Some(login("a", "b")));
-        assert_eq!(credentials.login("empty.example"), None);
-        assert_eq!(credentials.helper("gcr.io"), Some("gcloud"));
-        assert_eq!(credentials.helper("x"), Some("desktop"));
+        assert_eq!(credentials.login_for("registry-1.docker.io"), Some(login("u", "p")));
+        assert_eq!(credentials.login_for("r.example:5000"), Some(login("a", "b")));
+        assert_eq!(credentials.login_for("empty.example"), None);
+        assert_eq!(credentials.helper_for("gcr.io"), Some("gcloud"));
+        assert_eq!(credentials.helper_for("x"), Some("desktop"));
         credentials.insert("new.example", &login("n", "m"));
-        assert!(credentials.remove("r.example:5000"));
+        assert!(credentials.remove_login("r.example:5000"));
         let again = Credentials::parse(credentials.to_json().as_bytes()).unwrap();
-        assert_eq!(again.login("new.example"), Some(login("n", "m")));
-        assert_eq!(again.login("r.example:5000"), None);
+        assert_eq!(again.login_for("new.example"), Some(login("n", "m")));
+        assert_eq!(again.login_for("r.example:5000"), None);
         assert!(credentials.to_json().contains("\"other\": 1"));
         assert!(Credentials::parse(b"[").is_err());
     }

@@ -2,10 +2,10 @@
 
 use slipway_event::without_credentials;
 
-use super::index::download;
+use super::index::download_chart;
 use super::oci;
 use super::reference::OciReference;
-use super::remote::{FetchTarget, RemoteCharts, fail, target, wait};
+use super::remote::{FetchTarget, RemoteCharts, entry_target, publish_error, run_blocking};
 use crate::deps::DependencyFetcher;
 use crate::error::ChartError;
 use crate::repo::RepositoryEntry;
@@ -13,7 +13,7 @@ use crate::repo::RepositoryEntry;
 impl RemoteCharts {
     /// The repository a dependency means by an address, `@name` or `alias:name`.
     fn repository_named(&self, text: &str) -> Result<RepositoryEntry, ChartError> {
-        let repositories = self.home.repositories()?;
+        let repositories = self.home.read_repositories()?;
         let named = text.strip_prefix('@').or_else(|| text.strip_prefix("alias:"));
         match named {
             Some(name) => repositories.get(name).cloned().ok_or_else(|| {
@@ -37,18 +37,19 @@ impl RemoteCharts {
             if slipway_go::semver::Version::parse_strict(wanted).is_ok() {
                 return Ok(Some(wanted.to_owned()));
             }
-            let credentials = self.credentials(&reference.host)?;
+            let credentials = self.credentials_for(&reference.host)?;
             let tags =
-                oci::tags(&self.client(&RepositoryEntry::default())?, &credentials, &reference).await?;
-            return Ok(oci::choose(&tags, wanted));
+                oci::list_tags(&self.client_for(&RepositoryEntry::default())?, &credentials, &reference)
+                    .await?;
+            return Ok(oci::choose_tag(&tags, wanted));
         }
         let repository = self.repository_named(repository)?;
         let index = self.index(&repository).await?;
         if !index.entries.contains_key(name) {
             let address = without_credentials(&repository.url);
-            return fail(format!("{name} chart not found in repo {address}"));
+            return publish_error(format!("{name} chart not found in repo {address}"));
         }
-        Ok(index.find(name, wanted).ok().map(|entry| entry.metadata.version.clone()))
+        Ok(index.find_version(name, wanted).ok().map(|entry| entry.metadata.version.clone()))
     }
 
     async fn fetch_dependency(
@@ -60,37 +61,44 @@ impl RemoteCharts {
         if repository.starts_with("oci://") {
             let text = format!("{}/{name}:{}", repository.trim_end_matches('/'), version.replace('+', "_"));
             let reference = OciReference::parse(&text)?;
-            let credentials = self.credentials(&reference.host)?;
-            let client = self.client(&RepositoryEntry::default())?;
-            return Ok(oci::pull(&client, &credentials, &reference).await?.chart);
+            let credentials = self.credentials_for(&reference.host)?;
+            let client = self.client_for(&RepositoryEntry::default())?;
+            return Ok(oci::pull_chart(&client, &credentials, &reference).await?.chart);
         }
         let repository = self.repository_named(repository)?;
         let index = self.index(&repository).await?;
-        let entry = index.find(name, version)?;
-        match target(entry, repository.clone())? {
-            FetchTarget::Http { .. } => download(&self.client(&repository)?, &repository, entry).await,
+        let entry = index.find_version(name, version)?;
+        match entry_target(entry, repository.clone())? {
+            FetchTarget::Http { .. } => {
+                download_chart(&self.client_for(&repository)?, &repository, entry).await
+            }
             FetchTarget::Oci { reference, .. } => {
-                let credentials = self.known(&reference.host)?;
-                let client = self.client(&RepositoryEntry::default())?;
-                Ok(oci::pull(&client, &credentials, &reference).await?.chart)
+                let credentials = self.known_credentials(&reference.host)?;
+                let client = self.client_for(&RepositoryEntry::default())?;
+                Ok(oci::pull_chart(&client, &credentials, &reference).await?.chart)
             }
         }
     }
 }
 
 impl DependencyFetcher for RemoteCharts {
-    fn address(&self, repository: &str) -> Result<String, ChartError> {
+    fn resolve_address(&self, repository: &str) -> Result<String, ChartError> {
         if repository.starts_with('@') || repository.starts_with("alias:") {
             return Ok(self.repository_named(repository)?.url);
         }
         Ok(repository.to_owned())
     }
 
-    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, ChartError> {
-        wait(self.resolve_dependency(repository, name, constraint))
+    fn newest_version(
+        &self,
+        repository: &str,
+        name: &str,
+        constraint: &str,
+    ) -> Result<Option<String>, ChartError> {
+        run_blocking(self.resolve_dependency(repository, name, constraint))
     }
 
-    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError> {
-        wait(self.fetch_dependency(repository, name, version))
+    fn fetch_archive(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError> {
+        run_blocking(self.fetch_dependency(repository, name, version))
     }
 }

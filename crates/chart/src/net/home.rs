@@ -1,4 +1,4 @@
-//! Where Helm keeps repositories, their indexes and logins: the same files, so both tools see one state.
+//! The files in which Helm keeps repositories, their indexes and logins, so that both tools see one state.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -25,13 +25,13 @@ pub struct HelmHome {
     pub docker: Option<PathBuf>,
 }
 
-/// How long another process may hold the repositories' lock.
+/// The longest wait for the repositories' lock while another process holds it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 impl HelmHome {
     /// The repositories the user knows; none if there is no file.
-    pub fn repositories(&self) -> Result<RepositoryList, ChartError> {
-        match read(&self.repositories)? {
+    pub fn read_repositories(&self) -> Result<RepositoryList, ChartError> {
+        match read_optional(&self.repositories)? {
             Some(bytes) => RepositoryList::parse(&bytes).map_err(|error| {
                 ChartError::Publish(format!(
                     "couldn't load repositories file ({}): {error}",
@@ -47,17 +47,17 @@ impl HelmHome {
         &self,
         change: impl FnOnce(&mut RepositoryList) -> Result<T, ChartError>,
     ) -> Result<T, ChartError> {
-        let lock = lock(&self.repositories.with_extension("lock"))?;
-        let mut repositories = self.repositories()?;
+        let lock = lock_file(&self.repositories.with_extension("lock"))?;
+        let mut repositories = self.read_repositories()?;
         let result = change(&mut repositories)?;
-        replace(&self.repositories, repositories.to_yaml().as_bytes())?;
+        replace_file(&self.repositories, repositories.to_yaml().as_bytes())?;
         drop(lock);
         Ok(result)
     }
 
     /// The index of a repository as last fetched.
     pub fn cached_index(&self, name: &str) -> Result<RepositoryIndex, ChartError> {
-        let path = self.cached(name, "index.yaml")?;
+        let path = self.cache_path(name, "index.yaml")?;
         let bytes = slipway_problem::read_file(&path)
             .map_err(|error| ChartError::Publish(go_io("open", &path, &error)))?;
         RepositoryIndex::parse(&bytes, &path.display().to_string(), &mut Notices::new())
@@ -66,13 +66,13 @@ impl HelmHome {
     /// Keeps an index, and the names in it for shell completion.
     pub fn store_index(&self, name: &str, index: &RepositoryIndex, bytes: &[u8]) -> Result<(), ChartError> {
         let names: String = index.entries.keys().map(|chart| format!("{chart}\n")).collect();
-        replace(&self.cached(name, "charts.txt")?, names.as_bytes())?;
-        replace(&self.cached(name, "index.yaml")?, bytes)
+        replace_file(&self.cache_path(name, "charts.txt")?, names.as_bytes())?;
+        replace_file(&self.cache_path(name, "index.yaml")?, bytes)
     }
 
     /// Removes what is cached of a repository.
     pub fn forget_index(&self, name: &str) -> Result<(), ChartError> {
-        for path in [self.cached(name, "charts.txt")?, self.cached(name, "index.yaml")?] {
+        for path in [self.cache_path(name, "charts.txt")?, self.cache_path(name, "index.yaml")?] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(ChartError::Publish(go_io("remove", &path, &error)));
@@ -84,7 +84,7 @@ impl HelmHome {
     }
 
     /// A file of a repository in the cache, never outside it.
-    fn cached(&self, name: &str, what: &str) -> Result<PathBuf, ChartError> {
+    fn cache_path(&self, name: &str, what: &str) -> Result<PathBuf, ChartError> {
         if !is_file_name(name) {
             return Err(ChartError::Publish(format!(
                 "invalid repository name {name:?}: it names the repository's files, so it cannot be a path"
@@ -94,10 +94,10 @@ impl HelmHome {
     }
 
     /// The logins Helm keeps, then those Docker keeps.
-    pub fn credentials(&self) -> Result<Vec<Credentials>, ChartError> {
+    pub fn read_credentials(&self) -> Result<Vec<Credentials>, ChartError> {
         let mut all = Vec::new();
         for path in std::iter::once(&self.registry).chain(&self.docker) {
-            if let Some(bytes) = read(path)? {
+            if let Some(bytes) = read_optional(path)? {
                 all.push(Credentials::parse(&bytes)?);
             }
         }
@@ -106,17 +106,17 @@ impl HelmHome {
 
     /// Changes Helm's own logins.
     pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> Result<T, ChartError> {
-        let mut credentials = match read(&self.registry)? {
+        let mut credentials = match read_optional(&self.registry)? {
             Some(bytes) => Credentials::parse(&bytes)?,
             None => Credentials::default(),
         };
         let result = change(&mut credentials);
-        replace(&self.registry, credentials.to_json().as_bytes())?;
+        replace_file(&self.registry, credentials.to_json().as_bytes())?;
         Ok(result)
     }
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, ChartError> {
+fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, ChartError> {
     match slipway_problem::read_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -125,7 +125,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, ChartError> {
 }
 
 /// Holds a lock Helm respects as well, until the file is dropped.
-fn lock(path: &Path) -> Result<fs::File, ChartError> {
+fn lock_file(path: &Path) -> Result<fs::File, ChartError> {
     let failed = |error: &std::io::Error| ChartError::Publish(go_io("open", path, error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| failed(&error))?;
@@ -147,7 +147,7 @@ fn lock(path: &Path) -> Result<fs::File, ChartError> {
 }
 
 /// Writes a file for its owner only; it has the old content or the new one, nothing between.
-pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), ChartError> {
+pub(super) fn replace_file(path: &Path, content: &[u8]) -> Result<(), ChartError> {
     let failed = |error: std::io::Error| ChartError::Publish(go_io("open", path, &error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;

@@ -8,33 +8,34 @@ use super::credentials::Login;
 use super::http::HttpClient;
 use crate::deps::sha256_hex;
 use crate::error::{ChartError, Notices};
-use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex, absolute};
+use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex, absolute_url};
 
 /// Fetches a repository's index.
 pub async fn fetch_index(
     client: &HttpClient,
     repository: &RepositoryEntry,
 ) -> Result<(RepositoryIndex, Vec<u8>), ChartError> {
-    let url = absolute(&repository.url, "index.yaml")?;
+    let url = absolute_url(&repository.url, "index.yaml")?;
     let address = without_credentials(&repository.url);
-    let bytes = client.get(&url, login(repository, &url).as_ref()).await.map_err(|error| match error {
-        HttpError::Interrupted(_) => error.into(),
-        error => ChartError::Publish(format!(
-            "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
-        )),
-    })?;
+    let bytes =
+        client.get(&url, login_for(repository, &url).as_ref()).await.map_err(|error| match error {
+            HttpError::Interrupted(_) => error.into(),
+            error => ChartError::Publish(format!(
+                "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
+            )),
+        })?;
     let index = RepositoryIndex::parse(&bytes, &address, &mut Notices::new())?;
     Ok((index, bytes))
 }
 
 /// Fetches one chart of a repository, and checks it against the digest the index promises.
-pub(super) async fn download(
+pub(super) async fn download_chart(
     client: &HttpClient,
     repository: &RepositoryEntry,
     entry: &IndexEntry,
 ) -> Result<Vec<u8>, ChartError> {
-    let url = entry.url(&repository.url)?;
-    let bytes = client.get(&url, login(repository, &url).as_ref()).await?;
+    let url = entry.download_url(&repository.url)?;
+    let bytes = client.get(&url, login_for(repository, &url).as_ref()).await?;
     check_digest(&url, &entry.digest, &bytes)?;
     Ok(bytes)
 }
@@ -53,7 +54,7 @@ pub(super) fn check_digest(url: &str, promised: &str, bytes: &[u8]) -> Result<()
 
 /// The repository's login if it is for an address: its own scheme, host and port, unless the user said
 /// otherwise.
-pub(super) fn login(repository: &RepositoryEntry, url: &str) -> Option<Login> {
+pub(super) fn login_for(repository: &RepositoryEntry, url: &str) -> Option<Login> {
     if repository.username.is_empty() && repository.password.is_empty() {
         return None;
     }

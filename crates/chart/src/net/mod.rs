@@ -17,7 +17,9 @@ pub use credentials::{Credentials, Login};
 pub use home::HelmHome;
 pub use http::{ClientOptions, HttpClient, NetworkLimits, NetworkOptions};
 pub use index::fetch_index;
-pub use oci::{PulledChart, PushedChart, check_login, pull, push, tags};
+pub use oci::{PulledChart, PushedChart, check_login, list_tags, pull_chart, push};
 pub use reference::OciReference;
-pub use remote::{AccessOptions, CredentialHelper, DownloadedChart, ProvenanceMode, RemoteCharts, wait};
+pub use remote::{
+    AccessOptions, CredentialHelper, DownloadedChart, ProvenanceMode, RemoteCharts, run_blocking,
+};
 pub use schemas::RemoteSchemas;

@@ -5,7 +5,7 @@ use slipway_event::without_credentials;
 use slipway_go::semver::{Constraints, Version};
 use slipway_http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE};
 use slipway_http::{
-    Authorization, HttpClient, HttpRequest, HttpResponse, Method, StatusCode, parse_url, shown,
+    Authorization, HttpClient, HttpRequest, HttpResponse, Method, StatusCode, parse_url, shown_url,
 };
 use url::Url;
 
@@ -26,11 +26,11 @@ const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 const LARGEST_BLOB: usize = 128 * 1024 * 1024;
 const MOST_PAGES: usize = 100;
 
-fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
-/// What was pulled.
+/// A chart pulled from a registry.
 #[derive(Clone, Debug)]
 pub struct PulledChart {
     pub chart: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct PulledChart {
     pub digest: String,
 }
 
-/// What was pushed.
+/// A chart pushed to a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedChart {
     pub reference: String,
@@ -48,7 +48,7 @@ pub struct PushedChart {
 }
 
 /// The newest tag that satisfies a constraint; exactly the one named, if it is there.
-pub(super) fn choose(tags: &[String], wanted: &str) -> Option<String> {
+pub(super) fn choose_tag(tags: &[String], wanted: &str) -> Option<String> {
     if let Some(exact) = tags.iter().find(|tag| *tag == wanted) {
         return Some(exact.clone());
     }
@@ -64,7 +64,7 @@ struct RegistrySession<'s> {
     /// The address of the repository in the registry, with a final slash.
     base: Url,
     login: Option<Login>,
-    /// What the registry accepted.
+    /// The credentials the registry accepted.
     authorization: Option<Authorization>,
     actions: &'static str,
 }
@@ -86,30 +86,30 @@ impl<'s> RegistrySession<'s> {
         Ok(Self { client, reference, base, login, authorization: None, actions })
     }
 
-    fn url(&self, path: &str) -> Result<Url, ChartError> {
+    fn repository_url(&self, path: &str) -> Result<Url, ChartError> {
         Ok(parse_url(&format!("{}{path}", self.base))?)
     }
 
     /// Sends, and once more with credentials when the registry itself asks for them.
-    async fn send(&mut self, mut request: HttpRequest) -> Result<HttpResponse, ChartError> {
+    async fn send_authorized(&mut self, mut request: HttpRequest) -> Result<HttpResponse, ChartError> {
         request.authorization.clone_from(&self.authorization);
-        let answer = self.client.send(request.clone()).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED || answer.origin != self.base.origin() {
+        let answer = self.client.send_request(request.clone()).await?;
+        if answer.status_code() != StatusCode::UNAUTHORIZED || answer.origin != self.base.origin() {
             return Ok(answer);
         }
-        let challenge = answer.header(&WWW_AUTHENTICATE).unwrap_or_default().to_owned();
-        self.authorization = Some(self.authorize(&challenge).await?);
+        let challenge = answer.header_text(&WWW_AUTHENTICATE).unwrap_or_default().to_owned();
+        self.authorization = Some(self.request_authorization(&challenge).await?);
         request.authorization.clone_from(&self.authorization);
-        Ok(self.client.send(request).await?)
+        Ok(self.client.send_request(request).await?)
     }
 
-    async fn authorize(&self, challenge: &str) -> Result<Authorization, ChartError> {
+    async fn request_authorization(&self, challenge: &str) -> Result<Authorization, ChartError> {
         let denied =
             || ChartError::Publish(format!("{} asks for a login: log in first", self.reference.host));
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if scheme.eq_ignore_ascii_case("basic") {
             let login = self.login.as_ref().ok_or_else(denied)?;
-            return Ok(Authorization::basic(login, self.base.origin())?);
+            return Ok(Authorization::from_login(login, self.base.origin())?);
         }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(denied());
@@ -119,10 +119,10 @@ impl<'s> RegistrySession<'s> {
             |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let mut realm = parse_url(get("realm").ok_or_else(denied)?)?;
         if self.login.is_some() && realm.scheme() != "https" && realm.origin() != self.base.origin() {
-            return fail(format!(
+            return publish_error(format!(
                 "{} gives out tokens at {}: credentials go to a registry itself or to an https address only",
                 self.reference.host,
-                shown(&realm)
+                shown_url(&realm)
             ));
         }
         let scope = format!("repository:{}:{}", self.reference.repository, self.actions);
@@ -148,60 +148,63 @@ impl<'s> RegistrySession<'s> {
             realm.query_pairs_mut().extend_pairs(query);
             let mut request = HttpRequest::new(Method::GET, realm);
             if let Some(login) = &self.login {
-                request.authorization = Some(Authorization::basic(login, request.url.origin())?);
+                request.authorization = Some(Authorization::from_login(login, request.url.origin())?);
             }
             request
         };
-        let answer = self.client.send(request).await?;
-        if !answer.status().is_success() {
+        let answer = self.client.send_request(request).await?;
+        if !answer.status_code().is_success() {
             return Err(denied());
         }
-        let answer: Value = serde_json::from_slice(&answer.body(LARGEST_MANIFEST).await?)
+        let answer: Value = serde_json::from_slice(&answer.read_body(LARGEST_MANIFEST).await?)
             .map_err(|error| ChartError::Publish(format!("{}: {error}", self.reference.host)))?;
         let token = ["token", "access_token"].iter().find_map(|key| answer.get(*key).and_then(Value::as_str));
-        Ok(Authorization::bearer(token.ok_or_else(denied)?, self.base.origin())?)
+        Ok(Authorization::from_token(token.ok_or_else(denied)?, self.base.origin())?)
     }
 
-    async fn expect(&mut self, request: HttpRequest) -> Result<HttpResponse, ChartError> {
-        let answer = self.send(request).await?;
-        match answer.status() {
+    async fn expect_success(&mut self, request: HttpRequest) -> Result<HttpResponse, ChartError> {
+        let answer = self.send_authorized(request).await?;
+        match answer.status_code() {
             status if status.is_success() => Ok(answer),
-            StatusCode::NOT_FOUND => fail(format!("{}: not found", self.reference)),
-            status => fail(format!("{}: {status}", self.reference)),
+            StatusCode::NOT_FOUND => publish_error(format!("{}: not found", self.reference)),
+            status => publish_error(format!("{}: {status}", self.reference)),
         }
     }
 
-    async fn blob(&mut self, digest: &str) -> Result<Vec<u8>, ChartError> {
+    async fn fetch_blob(&mut self, digest: &str) -> Result<Vec<u8>, ChartError> {
         if !is_digest(digest) {
-            return fail(format!("{}: {digest:?} is no digest", self.reference));
+            return publish_error(format!("{}: {digest:?} is no digest", self.reference));
         }
-        let request = HttpRequest::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
-        let content = self.expect(request).await?.body(LARGEST_BLOB).await?;
+        let request = HttpRequest::new(Method::GET, self.repository_url(&format!("blobs/{digest}"))?);
+        let content = self.expect_success(request).await?.read_body(LARGEST_BLOB).await?;
         let found = format!("sha256:{}", sha256_hex(&content));
         if found != digest {
-            return fail(format!("{}: the content of {digest} has the digest {found}", self.reference));
+            return publish_error(format!(
+                "{}: the content of {digest} has the digest {found}",
+                self.reference
+            ));
         }
         Ok(content)
     }
 
-    async fn upload(&mut self, content: &[u8], digest: &str) -> Result<(), ChartError> {
-        let there = HttpRequest::new(Method::HEAD, self.url(&format!("blobs/{digest}"))?);
-        if self.send(there).await?.status().is_success() {
+    async fn upload_blob(&mut self, content: &[u8], digest: &str) -> Result<(), ChartError> {
+        let there = HttpRequest::new(Method::HEAD, self.repository_url(&format!("blobs/{digest}"))?);
+        if self.send_authorized(there).await?.status_code().is_success() {
             return Ok(());
         }
-        let start = self.url("blobs/uploads/")?;
-        let answer = self.expect(HttpRequest::new(Method::POST, start.clone())).await?;
+        let start = self.repository_url("blobs/uploads/")?;
+        let answer = self.expect_success(HttpRequest::new(Method::POST, start.clone())).await?;
         // Another host may take the content; the credentials stay here.
-        let location = answer.header(&LOCATION).unwrap_or_default();
+        let location = answer.header_text(&LOCATION).unwrap_or_default();
         let joined = start.join(location).map_err(|error| ChartError::Publish(error.to_string()))?;
         let mut target = parse_url(joined.as_str())?;
         target.query_pairs_mut().append_pair("digest", digest);
         let mut request = HttpRequest::new(Method::PUT, target);
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         request.content = Some(content.to_vec());
-        let answer = self.send(request).await?;
-        if !answer.status().is_success() {
-            return fail(format!("{}: uploading failed: {}", self.reference, answer.status()));
+        let answer = self.send_authorized(request).await?;
+        if !answer.status_code().is_success() {
+            return publish_error(format!("{}: uploading failed: {}", self.reference, answer.status_code()));
         }
         Ok(())
     }
@@ -223,18 +226,19 @@ fn parse_parameters(text: &str) -> Vec<(String, String)> {
 }
 
 /// The versions of a chart, newest first; `_` in a tag stands for `+`.
-pub async fn tags(
+pub async fn list_tags(
     client: &HttpClient,
     credentials: &Credentials,
     reference: &OciReference,
 ) -> Result<Vec<String>, ChartError> {
-    let mut session = RegistrySession::new(client, credentials.login(&reference.host), reference, "pull")?;
-    let mut url = session.url("tags/list")?;
+    let mut session =
+        RegistrySession::new(client, credentials.login_for(&reference.host), reference, "pull")?;
+    let mut url = session.repository_url("tags/list")?;
     let mut versions: Vec<Version> = Vec::new();
     for _ in 0..MOST_PAGES {
-        let answer = session.expect(HttpRequest::new(Method::GET, url.clone())).await?;
-        let next = answer.header(&LINK).and_then(next_page);
-        let page: Value = serde_json::from_slice(&answer.body(LARGEST_MANIFEST).await?)
+        let answer = session.expect_success(HttpRequest::new(Method::GET, url.clone())).await?;
+        let next = answer.header_text(&LINK).and_then(next_page);
+        let page: Value = serde_json::from_slice(&answer.read_body(LARGEST_MANIFEST).await?)
             .map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         let names =
             page.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -242,12 +246,15 @@ pub async fn tags(
         let Some(next) = next else { break };
         let next = url.join(&next).map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         if next.origin() != session.base.origin() {
-            return fail(format!("{reference}: the list of tags goes on at another host, {}", shown(&next)));
+            return publish_error(format!(
+                "{reference}: the list of tags goes on at another host, {}",
+                shown_url(&next)
+            ));
         }
         url = next;
     }
     if versions.is_empty() {
-        return fail(format!("Unable to locate any tags in provided repository: {reference}"));
+        return publish_error(format!("Unable to locate any tags in provided repository: {reference}"));
     }
     versions.sort_by(|a, b| b.compare(a));
     Ok(versions.into_iter().map(|version| version.original).collect())
@@ -263,32 +270,33 @@ pub async fn check_login(client: &HttpClient, host: &str, login: &Login) -> Resu
     let reference =
         OciReference { host: host.to_owned(), repository: String::new(), tag: None, digest: None };
     if !is_host(host) {
-        return fail(format!("invalid host {:?}: expected HOST[:PORT]", without_credentials(host)));
+        return publish_error(format!("invalid host {:?}: expected HOST[:PORT]", without_credentials(host)));
     }
     let mut session = RegistrySession::new(client, Some(login.clone()), &reference, "")?;
-    let response = session.send(HttpRequest::new(Method::GET, session.base.clone())).await?;
-    match response.status() {
+    let response = session.send_authorized(HttpRequest::new(Method::GET, session.base.clone())).await?;
+    match response.status_code() {
         status if status.is_success() => Ok(()),
-        status => fail(format!("login to {host} failed: {status}")),
+        status => publish_error(format!("login to {host} failed: {status}")),
     }
 }
 
 /// Fetches a chart by tag or digest; every digest is checked.
-pub async fn pull(
+pub async fn pull_chart(
     client: &HttpClient,
     credentials: &Credentials,
     reference: &OciReference,
 ) -> Result<PulledChart, ChartError> {
     let Some(wanted) = reference.digest.as_ref().or(reference.tag.as_ref()) else {
-        return fail(format!("{reference}: a tag or digest is needed"));
+        return publish_error(format!("{reference}: a tag or digest is needed"));
     };
-    let mut session = RegistrySession::new(client, credentials.login(&reference.host), reference, "pull")?;
-    let mut request = HttpRequest::new(Method::GET, session.url(&format!("manifests/{wanted}"))?);
+    let mut session =
+        RegistrySession::new(client, credentials.login_for(&reference.host), reference, "pull")?;
+    let mut request = HttpRequest::new(Method::GET, session.repository_url(&format!("manifests/{wanted}"))?);
     request.headers.insert(ACCEPT, HeaderValue::from_static(MANIFEST));
-    let bytes = session.expect(request).await?.body(LARGEST_MANIFEST).await?;
+    let bytes = session.expect_success(request).await?.read_body(LARGEST_MANIFEST).await?;
     let digest = format!("sha256:{}", sha256_hex(&bytes));
     if let Some(promised) = reference.digest.as_ref().filter(|promised| **promised != digest) {
-        return fail(format!("chart reference digest mismatch: {digest} is not {promised}"));
+        return publish_error(format!("chart reference digest mismatch: {digest} is not {promised}"));
     }
     let manifest: Value = serde_json::from_slice(&bytes)
         .map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
@@ -303,11 +311,11 @@ pub async fn pull(
             .map(str::to_owned)
     };
     let Some(chart) = layer(&[CHART, OLD_CHART]) else {
-        return fail(format!("manifest does not contain a layer with mediatype {CHART}"));
+        return publish_error(format!("manifest does not contain a layer with mediatype {CHART}"));
     };
-    let chart = session.blob(&chart).await?;
+    let chart = session.fetch_blob(&chart).await?;
     let provenance = match layer(&[PROVENANCE]) {
-        Some(digest) => Some(session.blob(&digest).await?),
+        Some(digest) => Some(session.fetch_blob(&digest).await?),
         None => None,
     };
     Ok(PulledChart { chart, provenance, digest })
@@ -326,43 +334,45 @@ pub async fn push(
     let tag = metadata.version.replace('+', "_");
     let reference =
         OciReference::parse(&format!("{}/{}:{tag}", parent.trim_end_matches('/'), metadata.name))?;
-    if reference.name() != metadata.name {
-        return fail(format!("strict mode enabled, ref base name does not match chart name: {reference}"));
+    if reference.chart_name() != metadata.name {
+        return publish_error(format!(
+            "strict mode enabled, ref base name does not match chart name: {reference}"
+        ));
     }
     let config = go_json(&metadata.to_json()).into_bytes();
-    let login = credentials.login(&reference.host);
+    let login = credentials.login_for(&reference.host);
     let mut session = RegistrySession::new(client, login, &reference, "pull,push")?;
     let mut layers = Vec::new();
     for (kind, content) in [(CHART, Some(chart)), (PROVENANCE, provenance)] {
         if let Some(content) = content {
             let digest = format!("sha256:{}", sha256_hex(content));
-            session.upload(content, &digest).await?;
+            session.upload_blob(content, &digest).await?;
             layers.push(json!({"mediaType": kind, "digest": digest, "size": content.len()}));
         }
     }
     let config_digest = format!("sha256:{}", sha256_hex(&config));
-    session.upload(&config, &config_digest).await?;
+    session.upload_blob(&config, &config_digest).await?;
     let manifest = json!({
         "schemaVersion": 2,
         "config": {"mediaType": CONFIG, "digest": config_digest, "size": config.len()},
         "layers": layers,
-        "annotations": annotations(metadata, created),
+        "annotations": manifest_annotations(metadata, created),
     });
     let bytes = go_json(&manifest).into_bytes();
     let digest = format!("sha256:{}", sha256_hex(&bytes));
-    let mut request = HttpRequest::new(Method::PUT, session.url(&format!("manifests/{tag}"))?);
+    let mut request = HttpRequest::new(Method::PUT, session.repository_url(&format!("manifests/{tag}"))?);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MANIFEST));
     request.content = Some(bytes);
-    let answer = session.send(request).await?;
-    if !answer.status().is_success() {
-        return fail(format!("{reference}: {}", answer.status()));
+    let answer = session.send_authorized(request).await?;
+    if !answer.status_code().is_success() {
+        return publish_error(format!("{reference}: {}", answer.status_code()));
     }
     Ok(PushedChart { reference: reference.to_string(), digest })
 }
 
-/// What the manifest says of the chart: its own annotations, and the standard ones, which win for
+/// Returns the annotations of the manifest: the chart's own, and the standard ones, which win for
 /// title and version.
-fn annotations(metadata: &ChartMetadata, created: &str) -> Map<String, Value> {
+fn manifest_annotations(metadata: &ChartMetadata, created: &str) -> Map<String, Value> {
     const PREFIX: &str = "org.opencontainers.image.";
     let authors: Vec<String> = metadata
         .maintainers
@@ -404,9 +414,9 @@ mod tests {
         assert_eq!(pairs[0], ("realm".into(), "https://a/t?x=1".into()));
         assert_eq!(pairs[2].1, "repository:a:pull");
         let tags: Vec<String> = ["2.0.0-rc1", "1.1.0", "1.0.0"].map(str::to_owned).into();
-        assert_eq!(choose(&tags, "").as_deref(), Some("1.1.0"));
-        assert_eq!(choose(&tags, "~1.0").as_deref(), Some("1.0.0"));
-        assert_eq!(choose(&tags, "2.0.0-rc1").as_deref(), Some("2.0.0-rc1"));
-        assert_eq!(choose(&tags, "9").as_deref(), None);
+        assert_eq!(choose_tag(&tags, "").as_deref(), Some("1.1.0"));
+        assert_eq!(choose_tag(&tags, "~1.0").as_deref(), Some("1.0.0"));
+        assert_eq!(choose_tag(&tags, "2.0.0-rc1").as_deref(), Some("2.0.0-rc1"));
+        assert_eq!(choose_tag(&tags, "9").as_deref(), None);
     }
 }

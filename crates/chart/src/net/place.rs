@@ -13,15 +13,15 @@ use slipway_go::filepath::is_file_name;
 pub(super) fn archive_name(url: &Url) -> Result<String, ChartError> {
     let last = url.path().rsplit('/').next().unwrap_or_default();
     let stem = last.strip_suffix(".tgz").unwrap_or(last);
-    named(stem, &slipway_http::shown(url))
+    archive_file_name(stem, &slipway_http::shown_url(url))
 }
 
 /// The name an archive of a chart is kept under.
 pub(super) fn chart_name(name: &str, version: &str) -> Result<String, ChartError> {
-    named(&format!("{name}-{version}"), name)
+    archive_file_name(&format!("{name}-{version}"), name)
 }
 
-fn named(stem: &str, what: &str) -> Result<String, ChartError> {
+fn archive_file_name(stem: &str, what: &str) -> Result<String, ChartError> {
     if stem.starts_with('.') || !is_file_name(stem) {
         return Err(ChartError::Publish(format!("{what} names no file")));
     }

@@ -50,7 +50,7 @@ impl OciReference {
     }
 
     /// The chart's name: the last part of the path.
-    pub fn name(&self) -> &str {
+    pub fn chart_name(&self) -> &str {
         self.repository.rsplit('/').next().unwrap_or(&self.repository)
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     fn references_are_taken_apart() {
         let reference = OciReference::parse("oci://r.example:5000/a/b/chart:1.2.3_x@sha256:ab").unwrap();
         assert_eq!(reference.host, "r.example:5000");
-        assert_eq!((reference.repository.as_str(), reference.name()), ("a/b/chart", "chart"));
+        assert_eq!((reference.repository.as_str(), reference.chart_name()), ("a/b/chart", "chart"));
         assert_eq!(reference.tag.as_deref(), Some("1.2.3_x"));
         assert_eq!(reference.digest.as_deref(), Some("sha256:ab"));
         for bad in [

@@ -15,14 +15,14 @@ use slipway_event::without_credentials;
 use slipway_http::{HttpError, parse_url};
 
 use super::credentials::{Credentials, Login};
-use super::home::{HelmHome, replace};
+use super::home::{HelmHome, replace_file};
 use super::http::{ClientOptions, HttpClient, NetworkOptions};
-use super::index::{check_digest, fetch_index, is_same_origin, login};
+use super::index::{check_digest, fetch_index, is_same_origin, login_for};
 use super::oci;
 use super::place::{archive_name, cache_directory, chart_name};
 use super::reference::OciReference;
 
-/// How to reach what the user names: the flags beside a chart's name.
+/// Options of reaching a chart: the flags beside its name.
 #[derive(Clone, Debug, Default)]
 pub struct AccessOptions {
     /// The address of a repository to look in.
@@ -39,7 +39,7 @@ pub struct AccessOptions {
     pub pass_credentials: bool,
 }
 
-/// Whether the signature of a chart is fetched with it.
+/// Selects if the signature of a chart is fetched with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProvenanceMode {
     No,
@@ -54,7 +54,7 @@ pub struct DownloadedChart {
     pub path: PathBuf,
     /// The file with the signature, if it was asked for and is there.
     pub provenance: Option<PathBuf>,
-    /// What people should know of it, line by line.
+    /// Notes for the user, line by line.
     pub notes: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ struct FetchedArchive {
     notes: Vec<String>,
 }
 
-/// What to fetch and from whom.
+/// A chart to fetch and the server it comes from.
 pub(super) enum FetchTarget {
     Http {
         url: String,
@@ -107,21 +107,21 @@ pub(super) enum FetchTarget {
     },
 }
 
-pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+pub(super) fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
 impl FetchedArchive {
     /// Writes the chart, and its signature beside it.
-    fn store(self, directory: &Path) -> Result<DownloadedChart, ChartError> {
+    fn write_to(self, directory: &Path) -> Result<DownloadedChart, ChartError> {
         fs::create_dir_all(directory)
             .map_err(|error| ChartError::Publish(go_io("mkdir", directory, &error)))?;
         let path = directory.join(&self.file_name);
-        replace(&path, &self.chart)?;
+        replace_file(&path, &self.chart)?;
         let provenance = match self.signature {
             Some(bytes) => {
                 let path = directory.join(format!("{}.prov", self.file_name));
-                replace(&path, &bytes)?;
+                replace_file(&path, &bytes)?;
                 Some(path)
             }
             None => None,
@@ -135,14 +135,14 @@ impl RemoteCharts {
         Self { home, access, helper, network: NetworkOptions::default(), indexes: Arc::default() }
     }
 
-    /// The same with other limits, or with somebody who may end what is under way.
+    /// The same with other network options: limits and cancellation.
     #[must_use]
     pub fn with_network(self, network: NetworkOptions) -> Self {
         Self { network, ..self }
     }
 
     /// A chart on this machine by that name: where it already is, or where it was put into the cache.
-    pub async fn locate(
+    pub async fn locate_chart(
         &self,
         name: &str,
         provenance: ProvenanceMode,
@@ -155,21 +155,21 @@ impl RemoteCharts {
             return Ok(DownloadedChart { path: path.to_owned(), provenance, notes: Vec::new() });
         }
         if path.is_absolute() || name.starts_with('.') {
-            return fail(format!("path {} not found", crate::values::go_quote(name)));
+            return publish_error(format!("path {} not found", crate::values::go_quote(name)));
         }
         let archive = self.fetch_archive(name, provenance).await?;
         let directory = cache_directory(&self.home.cache, &archive.chart);
-        archive.store(&directory)
+        archive.write_to(&directory)
     }
 
     /// Fetches a chart into a directory.
-    pub async fn download(
+    pub async fn download_chart(
         &self,
         name: &str,
         directory: &Path,
         provenance: ProvenanceMode,
     ) -> Result<DownloadedChart, ChartError> {
-        self.fetch_archive(name, provenance).await?.store(directory)
+        self.fetch_archive(name, provenance).await?.write_to(directory)
     }
 
     async fn fetch_archive(
@@ -177,13 +177,16 @@ impl RemoteCharts {
         name: &str,
         provenance: ProvenanceMode,
     ) -> Result<FetchedArchive, ChartError> {
-        match self.resolve(name).await? {
+        match self.resolve_target(name).await? {
             FetchTarget::Http { url, repository, digest } => {
                 self.fetch_http(&url, &repository, &digest, provenance).await
             }
             FetchTarget::Oci { reference, login } => {
-                let credentials =
-                    if login { self.credentials(&reference.host)? } else { self.known(&reference.host)? };
+                let credentials = if login {
+                    self.credentials_for(&reference.host)?
+                } else {
+                    self.known_credentials(&reference.host)?
+                };
                 self.fetch_oci(name, &reference, &credentials, provenance).await
             }
         }
@@ -196,8 +199,8 @@ impl RemoteCharts {
         digest: &str,
         provenance: ProvenanceMode,
     ) -> Result<FetchedArchive, ChartError> {
-        let client = self.client(repository)?;
-        let login = login(repository, url);
+        let client = self.client_for(repository)?;
+        let login = login_for(repository, url);
         let mut address = parse_url(url)?;
         let file_name = archive_name(&address)?;
         let chart = client.get(url, login.as_ref()).await?;
@@ -211,7 +214,7 @@ impl RemoteCharts {
                 Ok(bytes) => signature = Some(bytes),
                 Err(error @ HttpError::Interrupted(_)) => return Err(error.into()),
                 Err(error) if provenance == ProvenanceMode::Must => {
-                    return fail(format!("failed to fetch provenance {shown:?}: {error}"));
+                    return publish_error(format!("failed to fetch provenance {shown:?}: {error}"));
                 }
                 Err(error) => {
                     let url = without_credentials(url);
@@ -229,8 +232,8 @@ impl RemoteCharts {
         credentials: &Credentials,
         provenance: ProvenanceMode,
     ) -> Result<FetchedArchive, ChartError> {
-        let client = self.client(&RepositoryEntry::default())?;
-        let pulled = oci::pull(&client, credentials, reference).await?;
+        let client = self.client_for(&RepositoryEntry::default())?;
+        let pulled = oci::pull_chart(&client, credentials, reference).await?;
         let mut notes = vec![format!("Pulled: {reference}"), format!("Digest: {}", pulled.digest)];
         if reference.tag.as_ref().is_some_and(|tag| tag.contains('_')) {
             notes.push(format!(
@@ -238,7 +241,7 @@ impl RemoteCharts {
             ));
         }
         if pulled.provenance.is_none() && provenance == ProvenanceMode::Must {
-            return fail(format!("{reference} has no provenance"));
+            return publish_error(format!("{reference} has no provenance"));
         }
         if pulled.provenance.is_none() && provenance == ProvenanceMode::IfThere {
             let name = without_credentials(name);
@@ -246,26 +249,27 @@ impl RemoteCharts {
         }
         let tag = reference.tag.clone().unwrap_or_else(|| "latest".into()).replace('_', "+");
         let signature = pulled.provenance.filter(|_| provenance != ProvenanceMode::No);
-        let file_name = chart_name(reference.name(), &tag)?;
+        let file_name = chart_name(reference.chart_name(), &tag)?;
         Ok(FetchedArchive { file_name, chart: pulled.chart, signature, notes })
     }
 
     /// Every version of a chart in the repository or registry it is named with, newest first.
-    pub async fn versions(&self, name: &str) -> Result<Vec<String>, ChartError> {
+    pub async fn list_versions(&self, name: &str) -> Result<Vec<String>, ChartError> {
         if name.starts_with("oci://") {
             let reference = OciReference::parse(name)?;
-            let credentials = self.credentials(&reference.host)?;
-            return oci::tags(&self.client(&RepositoryEntry::default())?, &credentials, &reference).await;
+            let credentials = self.credentials_for(&reference.host)?;
+            return oci::list_tags(&self.client_for(&RepositoryEntry::default())?, &credentials, &reference)
+                .await;
         }
         let repository =
-            self.over(RepositoryEntry { url: self.access.repo.clone(), ..RepositoryEntry::default() });
+            self.with_flags(RepositoryEntry { url: self.access.repo.clone(), ..RepositoryEntry::default() });
         let index = self.index(&repository).await?;
         let entries = index.entries.get(name).into_iter().flatten();
         Ok(entries.map(|entry| entry.metadata.version.clone()).collect())
     }
 
     /// Tells what a name means.
-    async fn resolve(&self, name: &str) -> Result<FetchTarget, ChartError> {
+    async fn resolve_target(&self, name: &str) -> Result<FetchTarget, ChartError> {
         if name.starts_with("oci://") {
             return self.resolve_oci(name).await;
         }
@@ -278,37 +282,40 @@ impl RemoteCharts {
             return Ok(FetchTarget::Http { url: name.to_owned(), repository, digest: String::new() });
         }
         let Some((repo, chart)) = name.split_once('/') else {
-            return fail(format!(
+            return publish_error(format!(
                 "non-absolute URLs should be in form of repo_name/path_to_chart, got: {}",
                 without_credentials(name)
             ));
         };
-        let repositories = self.home.repositories()?;
-        let Some(repository) = repositories.get(repo) else { return fail(format!("repo {repo} not found")) };
+        let repositories = self.home.read_repositories()?;
+        let Some(repository) = repositories.get(repo) else {
+            return publish_error(format!("repo {repo} not found"));
+        };
         let index = self.home.cached_index(repo).map_err(|error| {
             ChartError::Publish(format!("no cached repo found. (try 'helm repo update'): {error}"))
         })?;
         let version = &self.access.version;
-        let entry = index.find(chart, version).map_err(|error| {
+        let entry = index.find_version(chart, version).map_err(|error| {
             ChartError::Publish(format!(
                 "chart {chart:?} matching {version} not found in {repo} index. (try 'helm repo update'): {error}"
             ))
         })?;
-        target(entry, self.over(repository.clone()))
+        entry_target(entry, self.with_flags(repository.clone()))
     }
 
     /// A chart in the repository named by its address.
     async fn resolve_in(&self, name: &str) -> Result<FetchTarget, ChartError> {
         let address = &self.access.repo;
-        let repository = self.over(RepositoryEntry { url: address.clone(), ..RepositoryEntry::default() });
+        let repository =
+            self.with_flags(RepositoryEntry { url: address.clone(), ..RepositoryEntry::default() });
         let index = self.index(&repository).await?;
         let version = &self.access.version;
-        let Ok(entry) = index.find(name, version) else {
+        let Ok(entry) = index.find_version(name, version) else {
             let wanted = if version.is_empty() { String::new() } else { format!(" version {version:?}") };
             let address = without_credentials(address);
-            return fail(format!("chart {name:?}{wanted} not found in {address} repository"));
+            return publish_error(format!("chart {name:?}{wanted} not found in {address} repository"));
         };
-        target(entry, repository)
+        entry_target(entry, repository)
     }
 
     async fn resolve_oci(&self, name: &str) -> Result<FetchTarget, ChartError> {
@@ -316,7 +323,7 @@ impl RemoteCharts {
         let version = &self.access.version;
         if let Some(tag) = &reference.tag {
             if !version.is_empty() && tag.replace('_', "+") != *version {
-                return fail(format!(
+                return publish_error(format!(
                     "chart reference and version mismatch: {} is not {version}",
                     tag.replace('_', "+")
                 ));
@@ -331,10 +338,13 @@ impl RemoteCharts {
             reference.tag = Some(version.replace('+', "_"));
             return Ok(FetchTarget::Oci { reference, login: true });
         }
-        let credentials = self.credentials(&reference.host)?;
-        let tags = oci::tags(&self.client(&RepositoryEntry::default())?, &credentials, &reference).await?;
-        let Some(tag) = oci::choose(&tags, version) else {
-            return fail(format!("Could not locate a version matching provided version string {version}"));
+        let credentials = self.credentials_for(&reference.host)?;
+        let tags =
+            oci::list_tags(&self.client_for(&RepositoryEntry::default())?, &credentials, &reference).await?;
+        let Some(tag) = oci::choose_tag(&tags, version) else {
+            return publish_error(format!(
+                "Could not locate a version matching provided version string {version}"
+            ));
         };
         reference.tag = Some(tag.replace('+', "_"));
         Ok(FetchTarget::Oci { reference, login: true })
@@ -342,7 +352,7 @@ impl RemoteCharts {
 
     /// The known repository an address belongs to, for its login.
     fn known_repository_of(&self, address: &str) -> Result<Option<RepositoryEntry>, ChartError> {
-        Ok(self.home.repositories()?.repositories.into_iter().find(|repository| {
+        Ok(self.home.read_repositories()?.repositories.into_iter().find(|repository| {
             let base = repository.url.trim_end_matches('/');
             address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
         }))
@@ -351,14 +361,14 @@ impl RemoteCharts {
     /// The repository an address belongs to; one of its own if it is in none.
     fn repository_of(&self, address: &str) -> Result<RepositoryEntry, ChartError> {
         let known = self.known_repository_of(address)?;
-        Ok(self.over(
+        Ok(self.with_flags(
             known
                 .unwrap_or_else(|| RepositoryEntry { url: address.to_owned(), ..RepositoryEntry::default() }),
         ))
     }
 
     /// The flags say more than the file.
-    fn over(&self, mut repository: RepositoryEntry) -> RepositoryEntry {
+    fn with_flags(&self, mut repository: RepositoryEntry) -> RepositoryEntry {
         if let Some(login) = &self.access.login {
             repository.username.clone_from(&login.username);
             repository.password.clone_from(&login.password);
@@ -378,8 +388,8 @@ impl RemoteCharts {
     }
 
     /// A client with the certificates of a repository.
-    pub fn client(&self, repository: &RepositoryEntry) -> Result<HttpClient, ChartError> {
-        let repository = self.over(repository.clone());
+    pub fn client_for(&self, repository: &RepositoryEntry) -> Result<HttpClient, ChartError> {
+        let repository = self.with_flags(repository.clone());
         let read = |path: &str| -> Result<Option<Vec<u8>>, ChartError> {
             if path.is_empty() {
                 return Ok(None);
@@ -404,23 +414,23 @@ impl RemoteCharts {
     }
 
     /// The login for a registry: the flag's, Helm's, Docker's, or what a helper program knows.
-    pub fn credentials(&self, host: &str) -> Result<Credentials, ChartError> {
+    pub fn credentials_for(&self, host: &str) -> Result<Credentials, ChartError> {
         match &self.access.login {
             Some(login) => {
                 let mut found = Credentials::default();
                 found.insert(host, login);
                 Ok(found)
             }
-            None => self.known(host),
+            None => self.known_credentials(host),
         }
     }
 
     /// The login this machine knows for a registry.
-    pub(super) fn known(&self, host: &str) -> Result<Credentials, ChartError> {
+    pub(super) fn known_credentials(&self, host: &str) -> Result<Credentials, ChartError> {
         let mut found = Credentials::default();
-        for known in self.home.credentials()? {
-            let login = known.login(host).or_else(|| {
-                let helper = known.helper(host)?;
+        for known in self.home.read_credentials()? {
+            let login = known.login_for(host).or_else(|| {
+                let helper = known.helper_for(host)?;
                 (self.helper)(helper, host)
             });
             if let Some(login) = login {
@@ -432,8 +442,11 @@ impl RemoteCharts {
     }
 
     /// Fetches the index of a known repository and keeps it.
-    pub async fn update(&self, repository: &RepositoryEntry) -> Result<Arc<RepositoryIndex>, ChartError> {
-        let (index, bytes) = fetch_index(&self.client(repository)?, repository).await?;
+    pub async fn update_index(
+        &self,
+        repository: &RepositoryEntry,
+    ) -> Result<Arc<RepositoryIndex>, ChartError> {
+        let (index, bytes) = fetch_index(&self.client_for(repository)?, repository).await?;
         self.home.store_index(&repository.name, &index, &bytes)?;
         Ok(Arc::new(index))
     }
@@ -444,9 +457,9 @@ impl RemoteCharts {
         let repository = self.known_repository_of(url)?;
         let login = match &self.access.login {
             Some(given) if is_same_origin(&self.access.repo, url) => Some(given.clone()),
-            _ => repository.as_ref().and_then(|repository| login(repository, url)),
+            _ => repository.as_ref().and_then(|repository| login_for(repository, url)),
         };
-        Ok(self.client(&repository.unwrap_or_default())?.get(url, login.as_ref()).await?)
+        Ok(self.client_for(&repository.unwrap_or_default())?.get(url, login.as_ref()).await?)
     }
 
     /// The index of a repository, read once for as long as this value or a clone of it lives.
@@ -457,9 +470,9 @@ impl RemoteCharts {
         let cell = self.index_cell(repository);
         let index = cell.get_or_try_init(async || {
             if repository.name.is_empty() {
-                Ok(Arc::new(fetch_index(&self.client(repository)?, repository).await?.0))
+                Ok(Arc::new(fetch_index(&self.client_for(repository)?, repository).await?.0))
             } else {
-                self.update(repository).await
+                self.update_index(repository).await
             }
         });
         index.await.cloned()
@@ -473,7 +486,7 @@ impl RemoteCharts {
 
     /// Uses the cached index of every known repository instead of fetching it.
     pub fn use_cache(&self) -> Result<(), ChartError> {
-        for repository in self.home.repositories()?.repositories {
+        for repository in self.home.read_repositories()?.repositories {
             if let Ok(index) = self.home.cached_index(&repository.name) {
                 // One that was read already is newer.
                 let _ = self.index_cell(&repository).set(Arc::new(index));
@@ -483,9 +496,12 @@ impl RemoteCharts {
     }
 }
 
-/// Where an index says a chart is.
-pub(super) fn target(entry: &IndexEntry, repository: RepositoryEntry) -> Result<FetchTarget, ChartError> {
-    let url = entry.url(&repository.url)?;
+/// Returns the address an index gives for a chart.
+pub(super) fn entry_target(
+    entry: &IndexEntry,
+    repository: RepositoryEntry,
+) -> Result<FetchTarget, ChartError> {
+    let url = entry.download_url(&repository.url)?;
     if url.starts_with("oci://") {
         // Its registry is another party: the repository's login is not for it.
         return Ok(FetchTarget::Oci { reference: OciReference::parse(&url)?, login: false });
@@ -494,7 +510,9 @@ pub(super) fn target(entry: &IndexEntry, repository: RepositoryEntry) -> Result<
 }
 
 /// Runs to its end on a thread of its own, so that it works inside and outside of a runtime.
-pub fn wait<T: Send>(work: impl Future<Output = Result<T, ChartError>> + Send) -> Result<T, ChartError> {
+pub fn run_blocking<T: Send>(
+    work: impl Future<Output = Result<T, ChartError>> + Send,
+) -> Result<T, ChartError> {
     let failed = |text: String| ChartError::Publish(text);
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {

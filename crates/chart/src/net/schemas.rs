@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::http::{ClientOptions, HttpClient, NetworkOptions};
-use super::remote::wait;
+use super::remote::run_blocking;
 use crate::error::ChartError;
 use crate::values::SchemaSource;
 
@@ -24,14 +24,15 @@ impl RemoteSchemas {
 }
 
 impl SchemaSource for RemoteSchemas {
-    fn fetch(&self, address: &str) -> Result<Vec<u8>, ChartError> {
+    fn fetch_schema(&self, address: &str) -> Result<Vec<u8>, ChartError> {
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = fetched.get(address) {
             return Ok(known.clone());
         }
         let options = ClientOptions { network: self.network.clone(), ..ClientOptions::default() };
-        let bytes =
-            wait(async { Ok(HttpClient::new(&options)?.get_up_to(address, None, LARGEST_SCHEMA).await?) })?;
+        let bytes = run_blocking(async {
+            Ok(HttpClient::new(&options)?.get_up_to(address, None, LARGEST_SCHEMA).await?)
+        })?;
         fetched.insert(address.to_owned(), bytes.clone());
         Ok(bytes)
     }

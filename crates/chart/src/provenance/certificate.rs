@@ -6,11 +6,11 @@
 use std::fmt;
 
 use super::key::{OpenPgpKey, PublicKey, hashed_key};
-use super::packet::{packets, unarmour};
+use super::packet::{read_packets, unarmour};
 use super::signature::Signature;
 use crate::error::ChartError;
 
-/// Whom keys belong to.
+/// The owner of keys.
 #[derive(Clone, Debug)]
 pub(super) struct KeyIdentity {
     /// `Name <address>` of every user the owner vouches for.
@@ -26,7 +26,7 @@ pub(super) struct IdentityKey {
     pub(super) problem: Option<KeyProblem>,
 }
 
-/// Why a key's signatures count for nothing.
+/// The reason a key's signatures are not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyProblem {
     Revoked,
@@ -78,7 +78,7 @@ const SUBKEY_REVOCATION: u8 = 0x28;
 const NAME_REVOCATION: u8 = 0x30;
 
 /// The certificates of a keyring file, binary or armoured.
-pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, ChartError> {
+pub(super) fn read_certificates(bytes: &[u8]) -> Result<Vec<Certificate>, ChartError> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP"));
     let bytes = match text {
         Some(text) if text.contains("PRIVATE KEY BLOCK") => unarmour(text, "PGP PRIVATE KEY BLOCK")?,
@@ -88,15 +88,15 @@ pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, ChartError> {
     let mut certificates: Vec<Certificate> = Vec::new();
     // The certificate packets belong to; none after a primary key that cannot be read.
     let mut current: Option<usize> = None;
-    for packet in packets(&bytes)? {
+    for packet in read_packets(&bytes)? {
         match packet.tag {
             5 | 6 => {
-                let read = KeyPacket::read(packet.tag, &packet.body);
-                current = read.map(|primary| Certificate::place(&mut certificates, primary));
+                let read = KeyPacket::read_packet(packet.tag, &packet.body);
+                current = read.map(|primary| Certificate::index_of(&mut certificates, primary));
             }
             tag => {
                 if let Some(certificate) = current.and_then(|at| certificates.get_mut(at)) {
-                    certificate.take(tag, &packet.body);
+                    certificate.add_packet(tag, &packet.body);
                 }
             }
         }
@@ -105,28 +105,28 @@ pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, ChartError> {
 }
 
 impl KeyPacket {
-    fn read(tag: u8, body: &[u8]) -> Option<Self> {
-        let (mut key, secret) = OpenPgpKey::read(body).ok()?;
+    fn read_packet(tag: u8, body: &[u8]) -> Option<Self> {
+        let (mut key, secret) = OpenPgpKey::read_public(body).ok()?;
         if matches!(tag, 5 | 7) {
             key.secret = Some(secret.to_vec());
         }
         Some(Self { key, body: body[..body.len() - secret.len()].to_vec() })
     }
 
-    /// Whether the signature is this key's. What cannot be checked is not.
-    fn made(&self, signature: &Signature, content: &[u8]) -> bool {
-        self.key.made(signature, content).unwrap_or(false)
+    /// Returns true if this key made the signature; a signature that cannot be checked counts as not made.
+    fn has_signed(&self, signature: &Signature, content: &[u8]) -> bool {
+        self.key.has_signed(signature, content).unwrap_or(false)
     }
 
-    /// Whether the key revokes what is signed. What cannot be checked is taken for a revocation.
-    fn revoked(&self, signature: &Signature, content: &[u8]) -> bool {
-        self.key.made(signature, content).unwrap_or(true)
+    /// Returns true if the key revokes the content; a signature that cannot be checked counts as a revocation.
+    fn has_revoked(&self, signature: &Signature, content: &[u8]) -> bool {
+        self.key.has_signed(signature, content).unwrap_or(true)
     }
 }
 
 impl Certificate {
-    /// Where a primary key's certificate is; copies are one.
-    fn place(all: &mut Vec<Self>, primary: KeyPacket) -> usize {
+    /// Returns the index of a primary key's certificate; copies are merged.
+    fn index_of(all: &mut Vec<Self>, primary: KeyPacket) -> usize {
         let known = all.iter().position(|one| one.primary.key.fingerprint == primary.key.fingerprint);
         if let Some(at) = known {
             let secret = &mut all[at].primary.key.secret;
@@ -137,10 +137,10 @@ impl Certificate {
         all.len() - 1
     }
 
-    fn take(&mut self, tag: u8, body: &[u8]) {
+    fn add_packet(&mut self, tag: u8, body: &[u8]) {
         match tag {
             7 | 14 => {
-                let Some(packet) = KeyPacket::read(tag, body) else { return };
+                let Some(packet) = KeyPacket::read_packet(tag, body) else { return };
                 let known = self.subkeys.iter_mut().find(|one| one.key.fingerprint == packet.key.fingerprint);
                 match known {
                     Some(known) => known.key.secret = known.key.secret.take().or(packet.key.secret),
@@ -150,9 +150,9 @@ impl Certificate {
             13 if !self.names.iter().any(|name| name == body) => self.names.push(body.to_vec()),
             2 => {
                 // What others say of the key does not count.
-                let signature = Signature::read(body).ok();
+                let signature = Signature::read_packet(body).ok();
                 let own = |signature: &Signature| {
-                    signature.issuer.as_deref().is_none_or(|issuer| issuer == self.primary.key.id())
+                    signature.issuer.as_deref().is_none_or(|issuer| issuer == self.primary.key.key_id())
                 };
                 self.signatures.extend(signature.filter(own));
             }
@@ -160,8 +160,8 @@ impl Certificate {
         }
     }
 
-    /// What the certificate is worth at a moment.
-    pub(super) fn identity(&self, now: u64) -> KeyIdentity {
+    /// Returns the names and keys of the certificate that are valid at `now`.
+    pub(super) fn identity_at(&self, now: u64) -> KeyIdentity {
         let primary_content = hashed_key(&self.primary.body);
         let names: Vec<(&Vec<u8>, &Signature)> = self
             .names
@@ -170,9 +170,9 @@ impl Certificate {
             .collect();
         let direct = self
             .of_kind(DIRECT)
-            .filter(|one| one.is_current(now) && self.primary.made(one, &primary_content));
+            .filter(|one| one.is_current(now) && self.primary.has_signed(one, &primary_content));
         let latest = names.iter().map(|(_, one)| *one).chain(direct).max_by_key(|one| one.created);
-        let revoked = self.of_kind(KEY_REVOCATION).any(|one| self.primary.revoked(one, &primary_content));
+        let revoked = self.of_kind(KEY_REVOCATION).any(|one| self.primary.has_revoked(one, &primary_content));
 
         let mut primary = self.primary.key.clone();
         primary.expires = latest.and_then(|latest| latest.key_expires(&self.primary.body));
@@ -192,7 +192,7 @@ impl Certificate {
         let end = primary.expires;
         let mut keys = vec![IdentityKey { key: primary, problem }];
         keys.extend(self.subkeys.iter().map(|subkey| {
-            let mut judged = self.judge(subkey, &primary_content, now);
+            let mut judged = self.assess_subkey(subkey, &primary_content, now);
             judged.problem = inherited.or(judged.problem);
             judged.key.expires = [judged.key.expires, end].into_iter().flatten().min();
             judged
@@ -215,28 +215,30 @@ impl Certificate {
             .signatures
             .iter()
             .filter(certifies)
-            .filter(|one| one.is_current(now) && self.primary.made(one, &content))
+            .filter(|one| one.is_current(now) && self.primary.has_signed(one, &content))
             .max_by_key(|one| one.created)?;
         let taken_back = self
             .of_kind(NAME_REVOCATION)
-            .any(|one| one.created >= latest.created && self.primary.made(one, &content));
+            .any(|one| one.created >= latest.created && self.primary.has_signed(one, &content));
         (!taken_back).then_some(latest)
     }
 
-    fn judge(&self, subkey: &KeyPacket, primary: &[u8], now: u64) -> IdentityKey {
+    fn assess_subkey(&self, subkey: &KeyPacket, primary: &[u8], now: u64) -> IdentityKey {
         let content = [primary, &hashed_key(&subkey.body)].concat();
         let binding = self
             .of_kind(BINDING)
-            .filter(|one| one.is_current(now) && self.primary.made(one, &content))
+            .filter(|one| one.is_current(now) && self.primary.has_signed(one, &content))
             .max_by_key(|one| one.created);
         let mut key = subkey.key.clone();
         key.expires = binding.and_then(|binding| binding.key_expires(&subkey.body));
         let crosses = |binding: &Signature| {
-            let cross = binding.embedded.as_ref().and_then(|bytes| Signature::read(bytes).ok());
-            cross.is_some_and(|one| one.kind == CROSS && one.is_current(now) && subkey.made(&one, &content))
+            let cross = binding.embedded.as_ref().and_then(|bytes| Signature::read_packet(bytes).ok());
+            cross.is_some_and(|one| {
+                one.kind == CROSS && one.is_current(now) && subkey.has_signed(&one, &content)
+            })
         };
         let problem = match binding {
-            _ if self.of_kind(SUBKEY_REVOCATION).any(|one| self.primary.revoked(one, &content)) => {
+            _ if self.of_kind(SUBKEY_REVOCATION).any(|one| self.primary.has_revoked(one, &content)) => {
                 Some(KeyProblem::Revoked)
             }
             None => Some(KeyProblem::NotBound),

@@ -15,17 +15,17 @@ use crate::deps::sha256_hex;
 use crate::error::ChartError;
 use crate::metadata::ChartMetadata;
 use certificate::{Certificate, KeyIdentity};
-use packet::fail;
+use packet::publish_error;
 use serde_json::json;
 
 /// Keys to check signatures with or to sign with.
 #[derive(Clone, Debug)]
 pub struct Keyring(Vec<Certificate>);
 
-/// What a good signature says.
+/// The content of a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedSignature {
-    /// `Name <address>` of whoever signed.
+    /// `Name <address>` of the signer.
     pub signed_by: Vec<String>,
     /// Of the key, in upper-case hexadecimal.
     pub fingerprint: String,
@@ -36,15 +36,15 @@ pub struct VerifiedSignature {
 impl Keyring {
     /// Reads a keyring: GnuPG's older `.gpg` files or an export, binary or armoured.
     pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
-        certificate::keyring(bytes).map(Self)
+        certificate::read_certificates(bytes).map(Self)
     }
 
-    fn identities(&self, now: u64) -> Vec<KeyIdentity> {
-        self.0.iter().map(|certificate| certificate.identity(now)).collect()
+    fn identities_at(&self, now: u64) -> Vec<KeyIdentity> {
+        self.0.iter().map(|certificate| certificate.identity_at(now)).collect()
     }
 
     /// Signs a packed chart with the key whose name contains `name`; gives the content of the `.prov`.
-    pub fn sign(
+    pub fn sign_chart(
         &self,
         name: &str,
         passphrase: &[u8],
@@ -53,17 +53,17 @@ impl Keyring {
         archive: &[u8],
         now: u64,
     ) -> Result<String, ChartError> {
-        let identities = self.identities(now);
+        let identities = self.identities_at(now);
         let named: Vec<&KeyIdentity> = identities
             .iter()
             .filter(|identity| identity.names.iter().any(|one| one.contains(name)))
             .collect();
         let identity = match named.as_slice() {
             [one] => *one,
-            [] => return fail(format!("private key not found: no key is named {name:?}")),
+            [] => return publish_error(format!("private key not found: no key is named {name:?}")),
             many => match many.iter().find(|identity| identity.names.iter().any(|one| one == name)) {
                 Some(exact) => *exact,
-                None => return fail(format!("the key name {name:?} fits more than one key")),
+                None => return publish_error(format!("the key name {name:?} fits more than one key")),
             },
         };
         let usable: Vec<_> = identity
@@ -74,18 +74,19 @@ impl Keyring {
             .collect();
         let Some(key) = usable.iter().find(|key| key.secret.is_some()).or(usable.first()) else {
             return match identity.keys.first().and_then(|one| one.problem) {
-                Some(problem) => fail(format!("the key cannot sign: {problem}")),
-                None => fail("the key cannot sign: it has expired"),
+                Some(problem) => publish_error(format!("the key cannot sign: {problem}")),
+                None => publish_error("the key cannot sign: it has expired"),
             };
         };
-        let signer = key.unlock(passphrase)?;
+        let signer = key.signing_key(passphrase)?;
         let sums = json!({"files": {file_name: format!("sha256:{}", sha256_hex(archive))}});
-        let text = format!("{}\n...\n{}", codec::write(&metadata.to_json()), codec::write(&sums));
+        let text =
+            format!("{}\n...\n{}", codec::write_document(&metadata.to_json()), codec::write_document(&sums));
         signature::clear_sign(&text, &signer, &key.fingerprint, now)
     }
 
     /// Checks a packed chart against its `.prov`.
-    pub fn verify(
+    pub fn verify_chart(
         &self,
         file_name: &str,
         archive: &[u8],
@@ -93,18 +94,22 @@ impl Keyring {
         now: u64,
     ) -> Result<VerifiedSignature, ChartError> {
         let (text, signature) = signature::clear_read(provenance)?;
-        let identities = self.identities(now);
-        let (identity, fingerprint) = signature::check(&text, &signature, &identities, now)?;
+        let identities = self.identities_at(now);
+        let (identity, fingerprint) = signature::find_signer(&text, &signature, &identities, now)?;
         let Some((_, sums)) = text.split_once("\n...\n") else {
-            return fail("message block must have at least two parts");
+            return publish_error("message block must have at least two parts");
         };
-        let sums = codec::read(sums.as_bytes()).map_err(ChartError::Publish)?;
+        let sums = codec::read_document(sums.as_bytes()).map_err(ChartError::Publish)?;
         let Some(promised) = sums.pointer("/files").and_then(|files| files.get(file_name)?.as_str()) else {
-            return fail(format!("provenance does not contain a SHA for a file named {file_name:?}"));
+            return publish_error(format!(
+                "provenance does not contain a SHA for a file named {file_name:?}"
+            ));
         };
         let found = format!("sha256:{}", sha256_hex(archive));
         if found != promised {
-            return fail(format!("sha256 sum does not match for {file_name}: {promised:?} != {found:?}"));
+            return publish_error(format!(
+                "sha256 sum does not match for {file_name}: {promised:?} != {found:?}"
+            ));
         }
         Ok(VerifiedSignature {
             signed_by: identity.names.clone(),

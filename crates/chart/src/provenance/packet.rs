@@ -8,7 +8,7 @@ pub(super) struct Packet<'b> {
     pub(super) body: std::borrow::Cow<'b, [u8]>,
 }
 
-pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+pub(super) fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
@@ -21,56 +21,56 @@ fn cut_off() -> ChartError {
 pub(super) struct ByteReader<'b>(pub(super) &'b [u8]);
 
 impl<'b> ByteReader<'b> {
-    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], ChartError> {
+    pub(super) fn take_bytes(&mut self, count: usize) -> Result<&'b [u8], ChartError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or_else(cut_off)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, ChartError> {
-        Ok(self.take(1)?[0])
+    pub(super) fn take_byte(&mut self) -> Result<u8, ChartError> {
+        Ok(self.take_bytes(1)?[0])
     }
 
-    pub(super) fn number(&mut self, bytes: usize) -> Result<usize, ChartError> {
-        Ok(self.take(bytes)?.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+    pub(super) fn take_number(&mut self, bytes: usize) -> Result<usize, ChartError> {
+        Ok(self.take_bytes(bytes)?.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     }
 
     /// A number of any size, without leading zeros.
-    pub(super) fn mpi(&mut self) -> Result<&'b [u8], ChartError> {
-        let bits = self.number(2)?;
-        self.take(bits.div_ceil(8))
+    pub(super) fn take_mpi(&mut self) -> Result<&'b [u8], ChartError> {
+        let bits = self.take_number(2)?;
+        self.take_bytes(bits.div_ceil(8))
     }
 }
 
 /// Takes a stream of packets apart.
-pub(super) fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, ChartError> {
+pub(super) fn read_packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, ChartError> {
     let mut rest = ByteReader(bytes);
     let mut all = Vec::new();
     while !rest.0.is_empty() {
-        let head = rest.byte()?;
+        let head = rest.take_byte()?;
         if head & 0x80 == 0 {
-            return fail("this is not OpenPGP data");
+            return publish_error("this is not OpenPGP data");
         }
         if head & 0x40 == 0 {
             let length = match head & 3 {
-                0 => rest.number(1)?,
-                1 => rest.number(2)?,
-                2 => rest.number(4)?,
+                0 => rest.take_number(1)?,
+                1 => rest.take_number(2)?,
+                2 => rest.take_number(4)?,
                 _ => rest.0.len(),
             };
-            all.push(Packet { tag: head >> 2 & 0xf, body: rest.take(length)?.into() });
+            all.push(Packet { tag: head >> 2 & 0xf, body: rest.take_bytes(length)?.into() });
             continue;
         }
         let mut parts: Vec<&[u8]> = Vec::new();
         loop {
-            let first = rest.number(1)?;
+            let first = rest.take_number(1)?;
             let (length, partial) = match first {
                 0..192 => (first, false),
-                192..224 => (((first - 192) << 8) + rest.number(1)? + 192, false),
-                255 => (rest.number(4)?, false),
+                192..224 => (((first - 192) << 8) + rest.take_number(1)? + 192, false),
+                255 => (rest.take_number(4)?, false),
                 _ => (1 << (first & 0x1f), true),
             };
-            parts.push(rest.take(length)?);
+            parts.push(rest.take_bytes(length)?);
             if !partial {
                 break;
             }
@@ -85,14 +85,14 @@ pub(super) fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, ChartError> {
 }
 
 /// Wraps content into a packet.
-pub(super) fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+pub(super) fn write_packet(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![0xc0 | tag];
-    length(body.len(), &mut out);
+    write_length(body.len(), &mut out);
     out.extend_from_slice(body);
     out
 }
 
-pub(super) fn length(length: usize, out: &mut Vec<u8>) {
+pub(super) fn write_length(length: usize, out: &mut Vec<u8>) {
     match length {
         0..192 => out.push(length as u8),
         192..8384 => out.extend([(((length - 192) >> 8) + 192) as u8, (length - 192) as u8]),
@@ -104,7 +104,7 @@ pub(super) fn length(length: usize, out: &mut Vec<u8>) {
 }
 
 /// A number of any size as OpenPGP writes it.
-pub(super) fn mpi(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_mpi(bytes: &[u8], out: &mut Vec<u8>) {
     let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
     let bytes = &bytes[start..];
     let bits = bytes.first().map_or(0, |first| bytes.len() * 8 - first.leading_zeros() as usize);

@@ -2,7 +2,7 @@
 
 use super::certificate::{IdentityKey, KeyIdentity};
 use super::key::SigningKey;
-use super::packet::{ByteReader, armour, fail, length, packet, packets, unarmour};
+use super::packet::{ByteReader, armour, publish_error, read_packets, unarmour, write_length, write_packet};
 use crate::error::ChartError;
 
 /// A signature of version 4.
@@ -12,12 +12,12 @@ pub(super) struct Signature {
     pub(super) hash: u8,
     /// The id of the key that made it.
     pub(super) issuer: Option<Vec<u8>>,
-    /// What is hashed after the content.
+    /// The bytes hashed after the content.
     pub(super) trailer: Vec<u8>,
     pub(super) values: Vec<Vec<u8>>,
-    /// Whether the key it speaks of may sign, if it says so.
+    /// True if the key it is about may sign; none if it does not say.
     pub(super) may_sign: Option<bool>,
-    /// A signature inside this one: a subkey's word that it belongs to the primary key.
+    /// A signature inside this one, by which a subkey confirms that it belongs to the primary key.
     pub(super) embedded: Option<Vec<u8>>,
     pub(super) created: u64,
     expires_after: Option<u64>,
@@ -25,20 +25,20 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    pub(super) fn read(body: &[u8]) -> Result<Self, ChartError> {
+    pub(super) fn read_packet(body: &[u8]) -> Result<Self, ChartError> {
         let mut bytes = ByteReader(body);
-        if bytes.byte()? != 4 {
-            return fail("only OpenPGP signatures of version 4 are supported");
+        if bytes.take_byte()? != 4 {
+            return publish_error("only OpenPGP signatures of version 4 are supported");
         }
-        let (kind, algorithm, hash) = (bytes.byte()?, bytes.byte()?, bytes.byte()?);
-        let count = bytes.number(2)?;
-        let hashed = bytes.take(count)?;
+        let (kind, algorithm, hash) = (bytes.take_byte()?, bytes.take_byte()?, bytes.take_byte()?);
+        let count = bytes.take_number(2)?;
+        let hashed = bytes.take_bytes(count)?;
         let mut trailer = body[..6 + count].to_vec();
         trailer.extend([4, 0xff]);
         trailer.extend(((6 + count) as u32).to_be_bytes());
-        let count = bytes.number(2)?;
-        let unhashed = bytes.take(count)?;
-        bytes.take(2)?;
+        let count = bytes.take_number(2)?;
+        let unhashed = bytes.take_bytes(count)?;
+        bytes.take_bytes(2)?;
         let mut signature = Self {
             kind,
             hash,
@@ -51,48 +51,52 @@ impl Signature {
             expires_after: None,
             key_expires_after: None,
         };
-        signature.subpackets(unhashed, false)?;
-        signature.subpackets(hashed, true)?;
+        signature.read_subpackets(unhashed, false)?;
+        signature.read_subpackets(hashed, true)?;
         if algorithm == 27 {
-            signature.values.push(bytes.take(64)?.to_vec());
+            signature.values.push(bytes.take_bytes(64)?.to_vec());
         } else {
             while !bytes.0.is_empty() {
-                signature.values.push(bytes.mpi()?.to_vec());
+                signature.values.push(bytes.take_mpi()?.to_vec());
             }
         }
         Ok(signature)
     }
 
-    /// Only what is hashed is vouched for; the issuer is a mere hint.
-    fn subpackets(&mut self, area: &[u8], hashed: bool) -> Result<(), ChartError> {
+    /// Reads subpackets: only hashed ones are trusted; the issuer is a hint.
+    fn read_subpackets(&mut self, area: &[u8], hashed: bool) -> Result<(), ChartError> {
         let mut bytes = ByteReader(area);
         while !bytes.0.is_empty() {
-            let first = bytes.number(1)?;
+            let first = bytes.take_number(1)?;
             let count = match first {
                 0..192 => first,
-                192..255 => ((first - 192) << 8) + bytes.number(1)? + 192,
-                _ => bytes.number(4)?,
+                192..255 => ((first - 192) << 8) + bytes.take_number(1)? + 192,
+                _ => bytes.take_number(4)?,
             };
-            let mut content = ByteReader(bytes.take(count)?);
-            let kind = content.byte()?;
+            let mut content = ByteReader(bytes.take_bytes(count)?);
+            let kind = content.take_byte()?;
             match kind & 0x7f {
-                2 if hashed => self.created = content.number(4)? as u64,
-                3 if hashed => self.expires_after = Some(content.number(4)? as u64),
-                9 if hashed => self.key_expires_after = Some(content.number(4)? as u64),
-                16 => self.issuer = Some(content.take(8)?.to_vec()),
+                2 if hashed => self.created = content.take_number(4)? as u64,
+                3 if hashed => self.expires_after = Some(content.take_number(4)? as u64),
+                9 if hashed => self.key_expires_after = Some(content.take_number(4)? as u64),
+                16 => self.issuer = Some(content.take_bytes(8)?.to_vec()),
                 27 if hashed => self.may_sign = content.0.first().map(|flags| flags & 2 != 0),
                 // Signed by the subkey, so it may stand where nothing else vouches for it.
                 32 => self.embedded = Some(content.0.to_vec()),
                 33 if content.0.len() == 21 => self.issuer = Some(content.0[13..].to_vec()),
                 // Kinds we know and have no use for, and those that may be ignored.
                 _ if kind & 0x80 == 0 || matches!(kind & 0x7f, 4..=34) => {}
-                other => return fail(format!("the signature has a critical part {other} we do not know")),
+                other => {
+                    return publish_error(format!(
+                        "the signature has a critical part {other} we do not know"
+                    ));
+                }
             }
         }
         Ok(())
     }
 
-    /// Whether it was made before `now` and is still meant.
+    /// Returns true if it was made before `now` and has not expired.
     pub(super) fn is_current(&self, now: u64) -> bool {
         self.created <= now + CLOCK_SKEW && !self.is_expired(now)
     }
@@ -101,12 +105,12 @@ impl Signature {
         self.expires_after.is_some_and(|after| after > 0 && self.created + after <= now)
     }
 
-    /// Whether its digest can be forged: MD5, SHA-1 and RIPEMD-160.
+    /// Returns true if its digest can be forged: MD5, SHA-1 and RIPEMD-160.
     pub(super) fn is_weak(&self) -> bool {
         matches!(self.hash, 1..=3)
     }
 
-    /// When the key in a packet ends by what this signature says, in seconds since 1970.
+    /// Returns the expiry this signature gives the key in a packet, in seconds since 1970.
     pub(super) fn key_expires(&self, key: &[u8]) -> Option<u64> {
         let created = key.get(1..5)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         self.key_expires_after.filter(|after| *after > 0).map(|after| created + after)
@@ -117,7 +121,7 @@ impl Signature {
 const CLOCK_SKEW: u64 = 60 * 60;
 
 /// The text as it is hashed: lines without trailing blanks, joined by CR LF.
-fn canonical(text: &str) -> Vec<u8> {
+fn canonical_text(text: &str) -> Vec<u8> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches([' ', '\t', '\r'])).collect();
     lines.join("\r\n").into_bytes()
@@ -138,9 +142,9 @@ pub(super) fn clear_sign(
     body.extend((hashed.len() as u16).to_be_bytes());
     body.extend(&hashed);
     let trailer = [&body[..], &[4, 0xff], &(body.len() as u32).to_be_bytes()].concat();
-    let message = [canonical(text), trailer].concat();
+    let message = [canonical_text(text), trailer].concat();
     let mut unhashed = Vec::new();
-    length(9, &mut unhashed);
+    write_length(9, &mut unhashed);
     unhashed.push(16);
     unhashed.extend_from_slice(&fingerprint[12..]);
     body.extend((unhashed.len() as u16).to_be_bytes());
@@ -154,7 +158,7 @@ pub(super) fn clear_sign(
     let end = if escaped.ends_with('\n') { "" } else { "\n" };
     Ok(format!(
         "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{escaped}{end}{}",
-        armour("PGP SIGNATURE", &packet(2, &body))
+        armour("PGP SIGNATURE", &write_packet(2, &body))
     ))
 }
 
@@ -174,46 +178,50 @@ pub(super) fn clear_read(message: &str) -> Result<(String, Vec<u8>), ChartError>
 }
 
 /// Finds whose signature is under the text; the fingerprint is that of the key which made it.
-pub(super) fn check<'k>(
+pub(super) fn find_signer<'k>(
     text: &str,
     signatures: &[u8],
     identities: &'k [KeyIdentity],
     now: u64,
 ) -> Result<(&'k KeyIdentity, [u8; 20]), ChartError> {
-    let content = canonical(text);
-    for packet in packets(signatures)?.iter().filter(|packet| packet.tag == 2) {
-        let signature = Signature::read(&packet.body)?;
+    let content = canonical_text(text);
+    for packet in read_packets(signatures)?.iter().filter(|packet| packet.tag == 2) {
+        let signature = Signature::read_packet(&packet.body)?;
         if signature.kind > 1 {
             continue;
         }
         let all = identities.iter().flat_map(|identity| identity.keys.iter().map(move |key| (identity, key)));
         for (identity, IdentityKey { key, problem }) in all {
-            if signature.issuer.as_deref().is_some_and(|issuer| issuer != key.id()) {
+            if signature.issuer.as_deref().is_some_and(|issuer| issuer != key.key_id()) {
                 continue;
             }
             if signature.is_weak() {
                 let hash = signature.hash;
-                return fail(format!("openpgp: signatures with the weak hash {hash} are not accepted"));
+                return publish_error(format!(
+                    "openpgp: signatures with the weak hash {hash} are not accepted"
+                ));
             }
-            if !key.made(&signature, &content)? {
+            if !key.has_signed(&signature, &content)? {
                 // Without a name on it, another key may have made it.
                 if signature.issuer.is_none() {
                     continue;
                 }
-                return fail("openpgp: invalid signature: the text was changed after it was signed");
+                return publish_error("openpgp: invalid signature: the text was changed after it was signed");
             }
             if let Some(problem) = problem {
-                return fail(format!("openpgp: the key that signed is not to be trusted: {problem}"));
+                return publish_error(format!(
+                    "openpgp: the key that signed is not to be trusted: {problem}"
+                ));
             }
             let earliest = key.created.max(signature.created);
             if key.created > signature.created || earliest > now + CLOCK_SKEW {
-                return fail("openpgp: the signature or its key is from the future");
+                return publish_error("openpgp: the signature or its key is from the future");
             }
             if key.is_expired(now) || signature.is_expired(now) {
-                return fail("openpgp: the signature or its key has expired");
+                return publish_error("openpgp: the signature or its key has expired");
             }
             return Ok((identity, key.fingerprint));
         }
     }
-    fail("openpgp: signature made by unknown entity")
+    publish_error("openpgp: signature made by unknown entity")
 }

@@ -15,11 +15,11 @@ pub(super) struct ChartObject {
 }
 
 impl ChartObject {
-    pub(super) fn value(metadata: &ChartMetadata, is_root: bool) -> GoValue {
+    pub(super) fn to_value(metadata: &ChartMetadata, is_root: bool) -> GoValue {
         GoValue::object(Self { metadata: GoValue::object(MetadataObject(metadata.clone())), is_root })
     }
 
-    fn inner(&self) -> Option<&dyn GoObject> {
+    fn metadata_object(&self) -> Option<&dyn GoObject> {
         match &self.metadata {
             GoValue::Object(object) => Some(object.as_ref()),
             _ => None,
@@ -32,20 +32,20 @@ impl GoObject for ChartObject {
         "struct { chart.Metadata; IsRoot bool }".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![("Metadata", self.metadata.clone()), ("IsRoot", GoValue::Bool(self.is_root))]
     }
 
-    fn field(&self, name: &str) -> Option<GoValue> {
+    fn field_named(&self, name: &str) -> Option<GoValue> {
         match name {
             "IsRoot" => Some(GoValue::Bool(self.is_root)),
             "Metadata" => Some(self.metadata.clone()),
-            name => self.inner().and_then(|metadata| metadata.field(name)),
+            name => self.metadata_object().and_then(|metadata| metadata.field_named(name)),
         }
     }
 
-    fn json(&self) -> ObjectJson {
-        let mut members = match self.inner().map(GoObject::json) {
+    fn json_form(&self) -> ObjectJson {
+        let mut members = match self.metadata_object().map(GoObject::json_form) {
             Some(ObjectJson::Fields(members)) => members,
             _ => Vec::new(),
         };
@@ -56,7 +56,7 @@ impl GoObject for ChartObject {
 
 struct MetadataObject(ChartMetadata);
 
-fn strings(items: &[String]) -> GoValue {
+fn string_list(items: &[String]) -> GoValue {
     if items.is_empty() {
         return GoValue::List(GoList::nil(ListKind::String));
     }
@@ -73,23 +73,23 @@ fn json_fields(json: &serde_json::Value) -> ObjectJson {
 }
 
 impl MetadataObject {
-    fn one(&self, name: &str) -> Option<GoValue> {
+    fn field_value(&self, name: &str) -> Option<GoValue> {
         let metadata = &self.0;
         let text = |text: &str| Some(GoValue::str(text));
         match name {
             "Name" => text(&metadata.name),
             "Home" => text(&metadata.home),
-            "Sources" => Some(strings(&metadata.sources)),
+            "Sources" => Some(string_list(&metadata.sources)),
             "Version" => text(&metadata.version),
             "Description" => text(&metadata.description),
-            "Keywords" => Some(strings(&metadata.keywords)),
+            "Keywords" => Some(string_list(&metadata.keywords)),
             "Maintainers" => {
                 let items: Vec<GoValue> = metadata
                     .maintainers
                     .iter()
                     .map(|maintainer| GoValue::ptr(MaintainerObject(maintainer.clone())))
                     .collect();
-                Some(pointers("*chart.Maintainer", items))
+                Some(pointer_list("*chart.Maintainer", items))
             }
             "Icon" => text(&metadata.icon),
             "APIVersion" => text(&metadata.api_version),
@@ -114,7 +114,7 @@ impl MetadataObject {
                     .iter()
                     .map(|dependency| GoValue::ptr(DependencyObject(dependency.clone())))
                     .collect();
-                Some(pointers("*chart.Dependency", items))
+                Some(pointer_list("*chart.Dependency", items))
             }
             "Type" => text(&metadata.chart_type),
             _ => None,
@@ -122,7 +122,7 @@ impl MetadataObject {
     }
 }
 
-fn pointers(element: &'static str, items: Vec<GoValue>) -> GoValue {
+fn pointer_list(element: &'static str, items: Vec<GoValue>) -> GoValue {
     let kind = ListKind::Of(element);
     GoValue::List(if items.is_empty() { GoList::nil(kind) } else { GoList::of(kind, items) })
 }
@@ -152,15 +152,15 @@ impl GoObject for MetadataObject {
         "chart.Metadata".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
-        METADATA_FIELDS.into_iter().filter_map(|name| Some((name, self.one(name)?))).collect()
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
+        METADATA_FIELDS.into_iter().filter_map(|name| Some((name, self.field_value(name)?))).collect()
     }
 
-    fn field(&self, name: &str) -> Option<GoValue> {
-        self.one(name)
+    fn field_named(&self, name: &str) -> Option<GoValue> {
+        self.field_value(name)
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         json_fields(&self.0.to_json())
     }
 }
@@ -172,7 +172,7 @@ impl GoObject for MaintainerObject {
         "chart.Maintainer".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("Name", GoValue::str(self.0.name.as_str())),
             ("Email", GoValue::str(self.0.email.as_str())),
@@ -180,9 +180,9 @@ impl GoObject for MaintainerObject {
         ]
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         let names = ["name", "email", "url"];
-        let members = names.into_iter().zip(self.fields()).filter(|(_, (_, value))| value.truth());
+        let members = names.into_iter().zip(self.field_list()).filter(|(_, (_, value))| value.is_true());
         ObjectJson::Fields(members.map(|(name, (_, value))| (GoString::from(name), value)).collect())
     }
 }
@@ -194,7 +194,7 @@ impl GoObject for DependencyObject {
         "chart.Dependency".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         let dependency = &self.0;
         let imports: Vec<GoValue> = dependency
             .import_values
@@ -206,7 +206,7 @@ impl GoObject for DependencyObject {
             ("Version", GoValue::str(dependency.version.as_str())),
             ("Repository", GoValue::str(dependency.repository.as_str())),
             ("Condition", GoValue::str(dependency.condition.as_str())),
-            ("Tags", strings(&dependency.tags)),
+            ("Tags", string_list(&dependency.tags)),
             ("Enabled", GoValue::Bool(dependency.enabled)),
             (
                 "ImportValues",
@@ -220,7 +220,7 @@ impl GoObject for DependencyObject {
         ]
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         json_fields(&self.0.to_json())
     }
 }

@@ -43,7 +43,7 @@ impl KubeVersion {
 }
 
 impl Default for Capabilities {
-    /// What Helm assumes without a cluster.
+    /// The version Helm assumes without a cluster.
     fn default() -> Self {
         Self {
             kube_version: KubeVersion { version: "v1.32.0".into(), major: "1".into(), minor: "32".into() },
@@ -84,7 +84,7 @@ impl GoObject for CapabilitiesObject {
         "chartutil.Capabilities".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("KubeVersion", self.kube_version.clone()),
             ("APIVersions", self.api_versions.clone()),
@@ -92,7 +92,7 @@ impl GoObject for CapabilitiesObject {
         ]
     }
 
-    fn field(&self, name: &str) -> Option<GoValue> {
+    fn field_named(&self, name: &str) -> Option<GoValue> {
         match name {
             "KubeVersion" => Some(self.kube_version.clone()),
             "APIVersions" => Some(self.api_versions.clone()),
@@ -101,7 +101,7 @@ impl GoObject for CapabilitiesObject {
         }
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         (name == "Copy" && addressable)
             .then(|| FuncSignature::new(&[], GoType::Named("*chartutil.Capabilities")))
     }
@@ -122,7 +122,7 @@ impl GoObject for KubeVersionObject {
         "chartutil.KubeVersion".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("Version", GoValue::str(self.0.version.as_str())),
             ("Major", GoValue::str(self.0.major.as_str())),
@@ -130,7 +130,7 @@ impl GoObject for KubeVersionObject {
         ]
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         (addressable && matches!(name, "String" | "GitVersion"))
             .then(|| FuncSignature::new(&[], GoType::String))
     }
@@ -139,7 +139,7 @@ impl GoObject for KubeVersionObject {
         Ok(GoValue::str(self.0.version.as_str()))
     }
 
-    fn text(&self, addressable: bool) -> Option<GoString> {
+    fn string_form(&self, addressable: bool) -> Option<GoString> {
         addressable.then(|| self.0.version.as_str().into())
     }
 }
@@ -151,7 +151,7 @@ impl GoObject for BuildInfo {
         "version.BuildInfo".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("Version", GoValue::str(HELM_VERSION)),
             ("GitCommit", GoValue::str("e4da49785aa6e6ee2b86efd5dd9e43400318262b")),
@@ -160,9 +160,9 @@ impl GoObject for BuildInfo {
         ]
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         let names = ["version", "git_commit", "git_tree_state", "go_version"];
-        let members = names.into_iter().zip(self.fields());
+        let members = names.into_iter().zip(self.field_list());
         ObjectJson::Fields(members.map(|(name, (_, value))| (GoString::from(name), value)).collect())
     }
 }
@@ -188,11 +188,11 @@ impl GoObject for VersionSet {
         GoKind::Slice
     }
 
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         Some((*self.list).clone())
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         (name == "Has").then(|| FuncSignature::new(&[GoType::String], GoType::Bool))
     }
 
@@ -204,7 +204,7 @@ impl GoObject for VersionSet {
         Ok(GoValue::Bool(self.versions.iter().any(|version| version.as_bytes() == wanted)))
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         ObjectJson::Value((*self.list).clone())
     }
 }

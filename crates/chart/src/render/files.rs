@@ -22,7 +22,7 @@ pub(super) struct FilesObject(Rc<BTreeMap<String, GoString>>);
 const TYPE: &str = "engine.files";
 
 impl FilesObject {
-    pub(super) fn value(files: &[ChartFile]) -> GoValue {
+    pub(super) fn to_value(files: &[ChartFile]) -> GoValue {
         let files =
             files.iter().map(|file| (file.name.clone(), GoString::from(Arc::clone(&file.data)))).collect();
         GoValue::object(Self(Rc::new(files)))
@@ -37,7 +37,7 @@ impl FilesObject {
         let entries: BTreeMap<&str, String> =
             self.0.iter().map(|(name, data)| (filepath::base(name), encode(data))).collect();
         let json = entries.into_iter().map(|(name, data)| (name.to_owned(), data.into())).collect();
-        let text = codec::write(&serde_json::Value::Object(json));
+        let text = codec::write_document(&serde_json::Value::Object(json));
         text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)
     }
 }
@@ -51,12 +51,12 @@ impl GoObject for FilesObject {
         GoKind::Map
     }
 
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         let entries = self.0.iter().map(|(name, data)| (name.as_str().into(), GoValue::Bytes(data.clone())));
         Some(GoValue::Map(GoMap::of(MapKind::Bytes, entries.collect())))
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         Some(match name {
             "Get" => FuncSignature::new(&[GoType::String], GoType::String),
             "GetBytes" => FuncSignature::new(&[GoType::String], GoType::Bytes),
@@ -94,8 +94,8 @@ impl GoObject for FilesObject {
         })
     }
 
-    fn json(&self) -> ObjectJson {
-        match self.inner() {
+    fn json_form(&self) -> ObjectJson {
+        match self.underlying_value() {
             Some(inner) => ObjectJson::Value(inner),
             None => ObjectJson::Fields(Vec::new()),
         }

@@ -17,7 +17,7 @@ enum Matcher {
 
 impl GlobPattern {
     pub(super) fn new(pattern: &str) -> Self {
-        let matcher = match translate(pattern) {
+        let matcher = match translate_pattern(pattern) {
             None => Matcher::Everything,
             Some(Translated::Ends(start, end)) => Matcher::Ends(start, end),
             Some(Translated::Pattern(text)) => match Regex::new(&text) {
@@ -42,7 +42,7 @@ enum Translated {
     Pattern(String),
 }
 
-fn translate(pattern: &str) -> Option<Translated> {
+fn translate_pattern(pattern: &str) -> Option<Translated> {
     let mut regex = String::from("(?s)^(?:");
     let mut literals = vec![String::new()];
     let mut only_double_stars = true;
@@ -68,7 +68,7 @@ fn translate(pattern: &str) -> Option<Translated> {
                 only_double_stars = false;
             }
             '[' => {
-                regex.push_str(&class(&mut letters)?);
+                regex.push_str(&translate_class(&mut letters)?);
                 only_double_stars = false;
             }
             '{' => {
@@ -101,7 +101,7 @@ fn translate(pattern: &str) -> Option<Translated> {
     Some(Translated::Pattern(regex))
 }
 
-fn class(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
+fn translate_class(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
     let negated = letters.next_if_eq(&'!').is_some();
     let mut members: Vec<char> = Vec::new();
     let mut escaped = false;
@@ -121,15 +121,15 @@ fn class(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<Strin
             if low > high {
                 return None;
             }
-            format!("{}-{}", escape(*low), escape(*high))
+            format!("{}-{}", escape_letter(*low), escape_letter(*high))
         }
         [_, '-', ..] if !escaped => return None,
-        members => members.iter().map(|member| escape(*member)).collect(),
+        members => members.iter().map(|member| escape_letter(*member)).collect(),
     };
     Some(format!("[{}{inside}]", if negated { "^" } else { "" }))
 }
 
-fn escape(letter: char) -> String {
+fn escape_letter(letter: char) -> String {
     format!("\\u{{{:x}}}", u32::from(letter))
 }
 

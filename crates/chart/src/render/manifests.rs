@@ -34,7 +34,7 @@ pub struct RenderedHook {
 }
 
 impl RenderedHook {
-    /// Whether it is a test.
+    /// Returns true if it is a test.
     pub fn is_test(&self) -> bool {
         self.events.iter().any(|event| event == "test")
     }
@@ -88,7 +88,7 @@ pub const INSTALL_ORDER: [&str; 36] = [
 ];
 
 /// Sorts rendered files into manifests and hooks, both in install order.
-pub(super) fn sort(
+pub(super) fn sort_manifests(
     mut files: Vec<(String, Vec<u8>)>,
     notices: &mut Notices,
 ) -> Result<(Vec<RenderedManifest>, Vec<RenderedHook>), ChartError> {
@@ -100,7 +100,7 @@ pub(super) fn sort(
             read_piece(&path, piece, &mut manifests, &mut hooks, notices)
                 .map_err(|error| ChartError::Manifest(format!("YAML parse error on {path}: {error}")))
         };
-        match split(&content).as_slice() {
+        match split_documents(&content).as_slice() {
             // Mostly a file is one document, which need not be copied then.
             [piece] => {
                 let start = piece.as_ptr().addr() - content.as_ptr().addr();
@@ -120,7 +120,7 @@ pub(super) fn sort(
     Ok((manifests, hooks))
 }
 
-/// Where a kind stands in the install order; unknown kinds follow, by name.
+/// Returns the position of a kind in the install order; unknown kinds follow, by name.
 pub fn install_rank(kind: &str) -> (usize, &str) {
     match INSTALL_ORDER.iter().position(|known| *known == kind) {
         Some(place) => (place, ""),
@@ -135,7 +135,7 @@ fn read_piece(
     hooks: &mut Vec<RenderedHook>,
     notices: &mut Notices,
 ) -> Result<(), String> {
-    let head = Head::read(&piece)?;
+    let head = Head::read_head(&piece)?;
     let manifest = RenderedManifest {
         path: path.to_owned(),
         content: piece,
@@ -190,18 +190,18 @@ struct Head {
 }
 
 impl Head {
-    fn read(piece: &[u8]) -> Result<Self, String> {
+    fn read_head(piece: &[u8]) -> Result<Self, String> {
         let Top(map) = codec::read_as(piece)?;
         let fields = StructFields::new(&map, "SimpleHead");
         let mut head = Self {
-            api_version: fields.string("apiVersion")?,
-            kind: fields.string("kind")?,
+            api_version: fields.string_field("apiVersion")?,
+            kind: fields.string_field("kind")?,
             ..Self::default()
         };
         let go_type = "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }";
-        if let Some(metadata) = fields.object("metadata", go_type)? {
-            let fields = StructFields::nested(metadata, "metadata.");
-            head.name = fields.string("name")?;
+        if let Some(metadata) = fields.object_field("metadata", go_type)? {
+            let fields = StructFields::for_nested(metadata, "metadata.");
+            head.name = fields.string_field("name")?;
             head.annotations = fields.string_map("annotations")?.unwrap_or_default();
         }
         Ok(head)
@@ -219,7 +219,7 @@ impl<'de> Deserialize<'de> for Top {
 
 struct TopVisitor;
 
-fn mismatch<E: Error_>(kind: &str) -> Result<Top, E> {
+fn type_mismatch<E: Error_>(kind: &str) -> Result<Top, E> {
     Err(E::custom(format!("cannot unmarshal {kind} into Go value of type releaseutil.SimpleHead")))
 }
 
@@ -235,28 +235,28 @@ impl<'de> Visitor<'de> for TopVisitor {
     }
 
     fn visit_bool<E: Error_>(self, _: bool) -> Result<Top, E> {
-        mismatch("bool")
+        type_mismatch("bool")
     }
 
     fn visit_i64<E: Error_>(self, _: i64) -> Result<Top, E> {
-        mismatch("number")
+        type_mismatch("number")
     }
 
     fn visit_u64<E: Error_>(self, _: u64) -> Result<Top, E> {
-        mismatch("number")
+        type_mismatch("number")
     }
 
     fn visit_f64<E: Error_>(self, _: f64) -> Result<Top, E> {
-        mismatch("number")
+        type_mismatch("number")
     }
 
     fn visit_str<E: Error_>(self, _: &str) -> Result<Top, E> {
-        mismatch("string")
+        type_mismatch("string")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Top, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        mismatch("array")
+        type_mismatch("array")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Top, A::Error> {
@@ -279,8 +279,8 @@ fn is_space(byte: u8) -> bool {
 
 /// Splits a text at document separators, which are `---` after a newline (or at the very start) with
 /// all white space around it; pieces are trimmed, empty ones dropped.
-pub fn split(text: &[u8]) -> Vec<&[u8]> {
-    let text = trim(text);
+pub fn split_documents(text: &[u8]) -> Vec<&[u8]> {
+    let text = trim_space(text);
     let mut pieces = Vec::new();
     let mut from = 0;
     let mut at = 0;
@@ -294,13 +294,13 @@ pub fn split(text: &[u8]) -> Vec<&[u8]> {
             start -= 1;
         }
         if start > from {
-            pieces.push(trim(&text[from..start]));
+            pieces.push(trim_space(&text[from..start]));
         }
         at = skip_space(text, newline + 4);
         from = at;
     }
     if from < text.len() {
-        pieces.push(trim(&text[from..]));
+        pieces.push(trim_space(&text[from..]));
     }
     pieces
 }
@@ -326,7 +326,7 @@ fn find_separator(text: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Drops Unicode white space at both ends.
-pub(crate) fn trim(text: &[u8]) -> &[u8] {
+pub(crate) fn trim_space(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
     // Beyond ASCII only where the ends are not ASCII.
     let ends_ascii = text.first().is_none_or(u8::is_ascii) && text.last().is_none_or(u8::is_ascii);
@@ -363,7 +363,8 @@ mod tests {
             ("a\n---\tb", &["a", "b"]),
         ];
         for (text, expected) in cases {
-            let found: Vec<_> = split(text.as_bytes()).into_iter().map(String::from_utf8_lossy).collect();
+            let found: Vec<_> =
+                split_documents(text.as_bytes()).into_iter().map(String::from_utf8_lossy).collect();
             assert_eq!(found, *expected, "{text:?}");
         }
     }

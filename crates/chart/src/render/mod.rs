@@ -15,7 +15,7 @@ use slipway_gotmpl::NoHost;
 
 pub use capabilities::{Capabilities, HELM_VERSION, KubeVersion};
 pub use host::SeededHost;
-pub use manifests::{INSTALL_ORDER, RenderedHook, RenderedManifest, install_rank, split};
+pub use manifests::{INSTALL_ORDER, RenderedHook, RenderedManifest, install_rank, split_documents};
 pub use name::{generate_name, name_from_template};
 pub use options::{RenderOptions, check_release_name};
 pub use program::ChartProgram;

@@ -20,9 +20,10 @@ pub fn name_from_template(template: &str, host: &dyn TemplateHost) -> Result<Str
     let mut functions = FuncMap::builtins();
     functions.extend(&slipway_gotmpl::sprig::functions());
     let mut set = TemplateSet::new(functions, &limits);
-    set.parse(NAME, template).map_err(|error| ChartError::Unusable(error.to_string()))?;
+    set.parse_file(NAME, template).map_err(|error| ChartError::Unusable(error.to_string()))?;
     let mut renderer = TemplateRenderer::new(&set, &limits, host);
-    let text =
-        renderer.execute(NAME, &GoValue::Nil).map_err(|error| ChartError::Unusable(error.to_string()))?;
+    let text = renderer
+        .execute_template(NAME, &GoValue::Nil)
+        .map_err(|error| ChartError::Unusable(error.to_string()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

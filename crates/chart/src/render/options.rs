@@ -1,4 +1,4 @@
-//! What a rendering is asked for.
+//! Options of a rendering.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::capabilities::Capabilities;
 use crate::error::ChartError;
 use crate::values::SchemaSource;
 
-/// How to render. The defaults are those of `helm template`.
+/// Options of a rendering. The defaults are those of `helm template`.
 #[derive(Clone, Debug)]
 pub struct RenderOptions {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct RenderOptions {
     pub show_only: Vec<String>,
     /// Notes of subcharts as well as the chart's own.
     pub subchart_notes: bool,
-    /// What a rendering may consume.
+    /// Limits of the rendering.
     pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address; without it they are an error.
     pub schemas: Option<Arc<dyn SchemaSource>>,

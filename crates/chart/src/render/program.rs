@@ -45,14 +45,14 @@ impl ChartTemplate<'_> {
     }
 }
 
-/// What a rendering of every file gives, before it is taken apart.
+/// The output of every template, before it is sorted into manifests, hooks and notes.
 pub(crate) struct TemplateOutput {
     /// By path, in the order they were executed.
     pub(crate) files: Vec<(String, Vec<u8>)>,
     pub(crate) segments: Vec<(String, Vec<TextSegment>)>,
 }
 
-/// Whether to note where every piece of text came from.
+/// Selects if the origin of every piece of text is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TraceMode {
     No,
@@ -87,10 +87,10 @@ impl ChartProgram {
         host: &dyn TemplateHost,
         notices: &mut Notices,
     ) -> Result<RenderedChart, ChartError> {
-        let prepared = self.prepare(user, options, notices)?;
-        let output = self.execute(&prepared, options, host, TraceMode::No)?;
-        let crds = crds(&prepared.tree, prepared.tree.name());
-        rendered(&self.chart, output.files, crds, options, notices)
+        let prepared = self.prepare_values(user, options, notices)?;
+        let output = self.execute_templates(&prepared, options, host, TraceMode::No)?;
+        let crds = enabled_crds(&prepared.tree, prepared.tree.name());
+        sort_output(&self.chart, output.files, crds, options, notices)
     }
 
     /// Checks the user's values against the schemas of the chart and its subcharts.
@@ -100,13 +100,13 @@ impl ChartProgram {
         schemas: Option<&dyn SchemaSource>,
     ) -> Result<(), ChartError> {
         let (user, notices) = (coalesce::to_map(user), &mut Notices::new());
-        let tree = ChartNode::process(&self.chart, &user, notices).map_err(ChartError::Values)?;
+        let tree = ChartNode::with_dependencies(&self.chart, &user, notices).map_err(ChartError::Values)?;
         let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
         values::check_schemas(&tree, &values, schemas)
     }
 
     /// Everything up to the templates: usable, values together, schemas met.
-    pub(crate) fn prepare(
+    pub(crate) fn prepare_values(
         &self,
         user: &serde_json::Map<String, serde_json::Value>,
         options: &RenderOptions,
@@ -116,14 +116,14 @@ impl ChartProgram {
         check_usable(chart, notices)?;
         check_release_name(&options.name)?;
         let user = coalesce::to_map(user);
-        let tree = ChartNode::process(chart, &user, notices).map_err(ChartError::Values)?;
+        let tree = ChartNode::with_dependencies(chart, &user, notices).map_err(ChartError::Values)?;
         let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
         if !options.skip_schema_validation {
             values::check_schemas(&tree, &values, options.schemas.as_deref())?;
         }
         let wanted = &chart.metadata.kube_version;
         let given = &options.capabilities.kube_version.version;
-        if !wanted.is_empty() && !version::satisfies(wanted, given) {
+        if !wanted.is_empty() && !version::is_satisfied(wanted, given) {
             return Err(ChartError::Template(format!(
                 "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {given}"
             )));
@@ -131,7 +131,7 @@ impl ChartProgram {
         Ok(PreparedRender { tree, values })
     }
 
-    pub(crate) fn execute(
+    pub(crate) fn execute_templates(
         &self,
         prepared: &PreparedRender<'_>,
         options: &RenderOptions,
@@ -151,11 +151,11 @@ impl ChartProgram {
     ) -> Result<TemplateOutput, ChartError> {
         let mut scopes = Scopes::new(options);
         let mut templates = Vec::new();
-        scopes.add(tree, tree.name(), values, &mut templates, true);
+        scopes.add_chart(tree, tree.name(), values, &mut templates, true);
         // Deepest first, and the alphabet backwards: what is parsed later wins.
         let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
         templates.sort_by(|a, b| (depth(&b.path), &b.path).cmp(&(depth(&a.path), &a.path)));
-        let set = self.parse(&templates, &options.limits)?;
+        let set = self.parse_templates(&templates, &options.limits)?;
 
         let mut renderer = TemplateRenderer::new(&set, &options.limits, host);
         let mut output = TemplateOutput { files: Vec::with_capacity(templates.len()), segments: Vec::new() };
@@ -170,7 +170,7 @@ impl ChartProgram {
             scope.insert("Template", GoValue::Map(about.with_kind(MapKind::Values)));
             let data = GoValue::Map(scope.clone());
             let result = match trace {
-                TraceMode::No => renderer.execute(&template.path, &data),
+                TraceMode::No => renderer.execute_template(&template.path, &data),
                 TraceMode::Yes => renderer.execute_traced(&template.path, &data).map(|(text, segments)| {
                     output.segments.push((template.path.clone(), segments));
                     text
@@ -184,7 +184,7 @@ impl ChartProgram {
         Ok(output)
     }
 
-    fn parse(
+    fn parse_templates(
         &self,
         templates: &[ChartTemplate<'_>],
         limits: &RenderLimits,
@@ -213,8 +213,8 @@ pub(crate) struct PreparedRender<'c> {
     pub(crate) values: GoMap,
 }
 
-/// Takes rendered files apart.
-pub(crate) fn rendered(
+/// Sorts rendered files into manifests, hooks and notes.
+pub(crate) fn sort_output(
     chart: &Chart,
     files: Vec<(String, Vec<u8>)>,
     crds: Vec<CrdFile>,
@@ -229,15 +229,15 @@ pub(crate) fn rendered(
     notes.sort();
     let notes: Vec<String> =
         notes.into_iter().map(|(_, text)| String::from_utf8_lossy(&text).into_owned()).collect();
-    let (manifests, hooks) = manifests::sort(files, notices)?;
+    let (manifests, hooks) = manifests::sort_manifests(files, notices)?;
     Ok(RenderedChart { manifests, hooks, notes: notes.join("\n"), crds, post_rendered: None })
 }
 
 /// The definitions of the charts that take part.
-pub(crate) fn crds(node: &ChartNode<'_>, path: &str) -> Vec<CrdFile> {
+pub(crate) fn enabled_crds(node: &ChartNode<'_>, path: &str) -> Vec<CrdFile> {
     let mut crds = node.chart.own_crds(path);
     for child in &node.dependencies {
-        crds.extend(self::crds(child, &format!("{path}/charts/{}", child.name())));
+        crds.extend(enabled_crds(child, &format!("{path}/charts/{}", child.name())));
     }
     crds
 }
@@ -291,7 +291,7 @@ impl Scopes {
         }
     }
 
-    fn add<'c>(
+    fn add_chart<'c>(
         &mut self,
         node: &ChartNode<'c>,
         path: &str,
@@ -301,8 +301,8 @@ impl Scopes {
     ) -> GoMap {
         let subcharts = GoMap::new();
         let scope: GoMap = [
-            ("Chart", ChartObject::value(&node.metadata, is_root)),
-            ("Files", FilesObject::value(&node.chart.files)),
+            ("Chart", ChartObject::to_value(&node.metadata, is_root)),
+            ("Files", FilesObject::to_value(&node.chart.files)),
             ("Release", self.release.clone()),
             ("Capabilities", self.capabilities.clone()),
             ("Values", GoValue::Map(values.with_kind(MapKind::Values))),
@@ -316,8 +316,8 @@ impl Scopes {
         for child in &node.dependencies {
             let name = child.name();
             // A name with a dot is looked up as a path, and so finds nothing.
-            let values = coalesce::table(values, name).unwrap_or_default();
-            let below = self.add(child, &format!("{path}/charts/{name}"), &values, templates, false);
+            let values = coalesce::table_at(values, name).unwrap_or_default();
+            let below = self.add_chart(child, &format!("{path}/charts/{name}"), &values, templates, false);
             subcharts.insert(GoString::from(name), GoValue::Map(below.with_kind(MapKind::Any)));
         }
         let is_library = node.metadata.is_library();

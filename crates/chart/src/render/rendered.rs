@@ -1,11 +1,11 @@
-//! What came out of a rendering, and the text `helm template` makes of it.
+//! The result of a rendering, and the text `helm template` makes of it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::manifests::{RenderedHook, RenderedManifest, split, trim};
+use super::manifests::{RenderedHook, RenderedManifest, split_documents, trim_space};
 use super::options::RenderOptions;
 use crate::error::ChartError;
 use crate::load::CrdFile;
@@ -21,20 +21,20 @@ pub struct RenderedChart {
     pub notes: String,
     /// The definitions of the charts that took part, as they stand in their files.
     pub crds: Vec<CrdFile>,
-    /// What a post-renderer made of [`RenderedChart::manifest_text`].
+    /// The output of a post-renderer for [`RenderedChart::manifest_text`].
     pub post_rendered: Option<Vec<u8>>,
 }
 
 static SOURCE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("(?-u)# Source: [^/]+/(.+)").ok());
 
 /// A document with where it is from, in pieces.
-fn document<'d>(path: &'d str, content: &'d [u8]) -> [&'d [u8]; 5] {
+fn source_document<'d>(path: &'d str, content: &'d [u8]) -> [&'d [u8]; 5] {
     [b"---\n# Source: ", path.as_bytes(), b"\n", content, b"\n"]
 }
 
 impl RenderedChart {
     /// Paths and contents: definitions if asked for, then what is no hook.
-    fn documents(&self, options: &RenderOptions) -> Vec<(&str, &[u8])> {
+    fn manifest_documents(&self, options: &RenderOptions) -> Vec<(&str, &[u8])> {
         let crds = self.crds.iter().filter(|_| options.include_crds);
         let crds = crds.map(|crd| (&*crd.path, &*crd.file.data));
         let own = self.manifests.iter().map(|own| (&*own.path, &*own.content));
@@ -53,15 +53,19 @@ impl RenderedChart {
     /// The release's manifest: definitions if asked for, then every document with where it is from.
     /// This is what a post-renderer gets.
     pub fn manifest_text(&self, options: &RenderOptions) -> Vec<u8> {
-        let documents = self.documents(options);
-        documents.iter().flat_map(|(path, content)| document(path, content)).collect::<Vec<_>>().concat()
+        let documents = self.manifest_documents(options);
+        documents
+            .iter()
+            .flat_map(|(path, content)| source_document(path, content))
+            .collect::<Vec<_>>()
+            .concat()
     }
 
     /// Lets `filter` rewrite the manifests, as `--post-renderer` does; hooks do not pass through it.
-    pub fn post_render(
+    pub fn post_render<E: std::fmt::Display>(
         &mut self,
         options: &RenderOptions,
-        filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, String>,
+        filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>,
     ) -> Result<(), ChartError> {
         let text = filter(self.manifest_text(options)).map_err(|error| {
             ChartError::Manifest(format!("error while running post render on files: {error}"))
@@ -78,34 +82,38 @@ impl RenderedChart {
     /// The standard output of `helm template` in pieces, for it may be many megabytes.
     pub fn template_output(&self, options: &RenderOptions) -> Result<Vec<Cow<'_, [u8]>>, ChartError> {
         if !options.show_only.is_empty() {
-            return Ok(vec![Cow::Owned(self.shown(options)?)]);
+            return Ok(vec![Cow::Owned(self.shown_documents(options)?)]);
         }
         let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
-        let mut documents = self.documents(options);
+        let mut documents = self.manifest_documents(options);
         let last = documents.pop().filter(|_| self.post_rendered.is_none());
         // White space goes at both ends of the whole; the first document begins with dashes.
         match last.map(|(path, content)| (path, content.trim_ascii_end())) {
             Some((path, content)) if content.last().is_some_and(|byte| byte.is_ascii() && *byte != 0x0b) => {
                 documents.push((path, content));
-                pieces.extend(documents.iter().flat_map(|own| document(own.0, own.1)).map(Cow::Borrowed));
+                pieces.extend(
+                    documents.iter().flat_map(|own| source_document(own.0, own.1)).map(Cow::Borrowed),
+                );
             }
             _ => {
                 let whole = match &self.post_rendered {
                     Some(text) => Cow::Borrowed(&**text),
                     None => Cow::Owned(self.manifest_text(options)),
                 };
-                pieces.extend([Cow::Owned(trim(&whole).to_vec()), Cow::Borrowed(&b"\n"[..])]);
+                pieces.extend([Cow::Owned(trim_space(&whole).to_vec()), Cow::Borrowed(&b"\n"[..])]);
             }
         }
-        pieces.extend(self.shown_hooks(options).flat_map(|own| document(own.0, own.1)).map(Cow::Borrowed));
+        pieces.extend(
+            self.shown_hooks(options).flat_map(|own| source_document(own.0, own.1)).map(Cow::Borrowed),
+        );
         Ok(pieces)
     }
 
     /// The documents `--show-only` asks for.
-    fn shown(&self, options: &RenderOptions) -> Result<Vec<u8>, ChartError> {
+    fn shown_documents(&self, options: &RenderOptions) -> Result<Vec<u8>, ChartError> {
         let everything = RenderOptions { show_only: Vec::new(), ..options.clone() };
         let out = self.to_template_output(&everything)?;
-        let pieces: Vec<(&[u8], &str)> = split(&out)
+        let pieces: Vec<(&[u8], &str)> = split_documents(&out)
             .into_iter()
             .filter_map(|piece| {
                 let found = SOURCE.as_ref()?.captures(piece)?;

@@ -39,26 +39,26 @@ impl RepositoryList {
     /// Reads the file's content.
     pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
         let read = || -> Result<Self, String> {
-            let value = codec::read(bytes)?;
-            let Some(map) = decode::object(&value, "repo.File")? else { return Ok(Self::default()) };
+            let value = codec::read_document(bytes)?;
+            let Some(map) = decode::expect_object(&value, "repo.File")? else { return Ok(Self::default()) };
             let fields = StructFields::new(map, "File");
-            let items = fields.objects("repositories", "[]*repo.Entry", "repo.Entry")?;
+            let items = fields.object_list("repositories", "[]*repo.Entry", "repo.Entry")?;
             let repositories = items.into_iter().flatten().map(|map| {
                 let fields = StructFields::new(map, "Entry.repositories");
                 Ok(RepositoryEntry {
-                    name: fields.string("name")?,
-                    url: fields.string("url")?,
-                    username: fields.string("username")?,
-                    password: fields.string("password")?,
-                    cert_file: fields.string("certFile")?,
-                    key_file: fields.string("keyFile")?,
-                    ca_file: fields.string("caFile")?,
-                    insecure_skip_tls_verify: fields.boolean("insecure_skip_tls_verify")?,
-                    pass_credentials_all: fields.boolean("pass_credentials_all")?,
+                    name: fields.string_field("name")?,
+                    url: fields.string_field("url")?,
+                    username: fields.string_field("username")?,
+                    password: fields.string_field("password")?,
+                    cert_file: fields.string_field("certFile")?,
+                    key_file: fields.string_field("keyFile")?,
+                    ca_file: fields.string_field("caFile")?,
+                    insecure_skip_tls_verify: fields.bool_field("insecure_skip_tls_verify")?,
+                    pass_credentials_all: fields.bool_field("pass_credentials_all")?,
                 })
             });
             Ok(Self {
-                generated: fields.string("generated")?,
+                generated: fields.string_field("generated")?,
                 repositories: repositories.collect::<Result<_, String>>()?,
             })
         };
@@ -77,7 +77,7 @@ impl RepositoryList {
     }
 
     /// Adds or replaces one.
-    pub fn update(&mut self, repository: RepositoryEntry) {
+    pub fn set_repository(&mut self, repository: RepositoryEntry) {
         match self.repositories.iter_mut().find(|known| known.name == repository.name) {
             Some(known) => *known = repository,
             None => self.repositories.push(repository),
@@ -85,7 +85,7 @@ impl RepositoryList {
     }
 
     /// Forgets one; tells whether it was there.
-    pub fn remove(&mut self, name: &str) -> bool {
+    pub fn remove_repository(&mut self, name: &str) -> bool {
         let before = self.repositories.len();
         self.repositories.retain(|repository| repository.name != name);
         self.repositories.len() < before
@@ -112,6 +112,8 @@ impl RepositoryList {
             .collect();
         let generated =
             if self.generated.is_empty() { "0001-01-01T00:00:00Z" } else { self.generated.as_str() };
-        codec::write(&json!({"apiVersion": "", "generated": generated, "repositories": repositories}))
+        codec::write_document(
+            &json!({"apiVersion": "", "generated": generated, "repositories": repositories}),
+        )
     }
 }

@@ -12,7 +12,7 @@ use crate::decode::{self, StructFields};
 use crate::deps::{go_json, sha256_hex};
 use crate::error::{ChartError, LogNotice, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::metadata::ChartMetadata;
+use crate::metadata::{ChartMetadata, MetadataError};
 
 /// The charts of a repository, newest versions first.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct IndexEntry {
     pub removed: bool,
 }
 
-fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
@@ -40,26 +40,28 @@ impl RepositoryIndex {
     /// Reads an index; entries that make no chart are left out with a notice naming `source`.
     pub fn parse(bytes: &[u8], source: &str, notices: &mut Notices) -> Result<Self, ChartError> {
         if bytes.is_empty() {
-            return fail("empty index.yaml file");
+            return publish_error("empty index.yaml file");
         }
         let value = match serde_json::from_slice(bytes) {
             Ok(value) => value,
-            Err(_) => codec::read(bytes).map_err(ChartError::Publish)?,
+            Err(_) => codec::read_document(bytes).map_err(ChartError::Publish)?,
         };
-        let map = decode::object(&value, "repo.IndexFile")
+        let map = decode::expect_object(&value, "repo.IndexFile")
             .map_err(ChartError::Publish)?
             .cloned()
             .unwrap_or_default();
         let fields = StructFields::new(&map, "IndexFile");
-        let mut index =
-            Self { generated: fields.string("generated").map_err(ChartError::Publish)?, ..Self::default() };
+        let mut index = Self {
+            generated: fields.string_field("generated").map_err(ChartError::Publish)?,
+            ..Self::default()
+        };
         let entries =
-            fields.object("entries", "map[string]repo.ChartVersions").map_err(ChartError::Publish)?;
+            fields.object_field("entries", "map[string]repo.ChartVersions").map_err(ChartError::Publish)?;
         for (name, versions) in entries.into_iter().flatten() {
             let list = match versions {
                 Value::Array(list) => list.as_slice(),
                 Value::Null => &[],
-                _ => return fail(format!("entries.{name} of {source} is not a list")),
+                _ => return publish_error(format!("entries.{name} of {source} is not a list")),
             };
             let mut kept = Vec::new();
             for version in list {
@@ -69,7 +71,7 @@ impl RepositoryIndex {
                     )));
                     continue;
                 };
-                match IndexEntry::read(map) {
+                match IndexEntry::from_fields(map) {
                     Ok(entry) => kept.push(entry),
                     Err(error) => notices.push(LogNotice(format!(
                         "skipping loading invalid entry for chart {name:?} {:?} from {source}: {error}",
@@ -79,15 +81,15 @@ impl RepositoryIndex {
             }
             index.entries.insert(name.clone(), kept);
         }
-        if fields.string("apiVersion").map_err(ChartError::Publish)?.is_empty() {
-            return fail("no API version specified");
+        if fields.string_field("apiVersion").map_err(ChartError::Publish)?.is_empty() {
+            return publish_error("no API version specified");
         }
-        index.sort();
+        index.sort_versions();
         Ok(index)
     }
 
     /// Newest first; versions that cannot be read last.
-    pub fn sort(&mut self) {
+    pub fn sort_versions(&mut self) {
         for versions in self.entries.values_mut() {
             versions.sort_by(|a, b| {
                 match (Version::parse(&a.metadata.version), Version::parse(&b.metadata.version)) {
@@ -102,13 +104,13 @@ impl RepositoryIndex {
 
     /// The version of a chart that is meant: exactly the one named, or the newest that satisfies the
     /// constraint; no constraint means the newest release.
-    pub fn find(&self, name: &str, wanted: &str) -> Result<&IndexEntry, ChartError> {
+    pub fn find_version(&self, name: &str, wanted: &str) -> Result<&IndexEntry, ChartError> {
         let Some(versions) = self.entries.get(name).filter(|versions| !versions.is_empty()) else {
-            return fail("no chart name found");
+            return publish_error("no chart name found");
         };
         let constraint = if wanted.is_empty() { "*" } else { wanted };
         let Ok(constraint) = Constraints::parse(constraint) else {
-            return fail(format!("improper constraint: {wanted}"));
+            return publish_error(format!("improper constraint: {wanted}"));
         };
         if !wanted.is_empty()
             && let Some(exact) = versions.iter().find(|entry| entry.metadata.version == wanted)
@@ -120,7 +122,7 @@ impl RepositoryIndex {
         };
         match versions.iter().find(fits) {
             Some(entry) => Ok(entry),
-            None => fail(format!("no chart version found for {name}-{wanted}")),
+            None => publish_error(format!("no chart version found for {name}-{wanted}")),
         }
     }
 
@@ -128,17 +130,17 @@ impl RepositoryIndex {
     pub fn of_directory(directory: &Path, base: &str, now: &str) -> Result<Self, ChartError> {
         let mut index = Self { generated: now.to_owned(), ..Self::default() };
         let mut folders = vec![String::new()];
-        folders.extend(names(directory, Path::is_dir)?);
+        folders.extend(file_names(directory, Path::is_dir)?);
         for folder in folders {
             let inside = directory.join(&folder);
-            for name in names(&inside, |path| path.extension().is_some_and(|kind| kind == "tgz"))? {
+            for name in file_names(&inside, |path| path.extension().is_some_and(|kind| kind == "tgz"))? {
                 let path = inside.join(&name);
                 let Ok(chart) = Chart::load(path.as_path(), &LoadOptions::default()) else { continue };
                 let bytes = slipway_problem::read_file(&path)
                     .map_err(|error| ChartError::Publish(go_io("open", &path, &error)))?;
                 let parts = [base.trim_end_matches('/'), &folder, &name];
                 let url: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                index.add(IndexEntry {
+                index.add_entry(IndexEntry {
                     metadata: chart.metadata,
                     urls: vec![url.join("/")],
                     created: now.to_owned(),
@@ -147,11 +149,11 @@ impl RepositoryIndex {
                 });
             }
         }
-        index.sort();
+        index.sort_versions();
         Ok(index)
     }
 
-    fn add(&mut self, entry: IndexEntry) {
+    fn add_entry(&mut self, entry: IndexEntry) {
         let versions = self.entries.entry(entry.metadata.name.clone()).or_default();
         if !versions.iter().any(|known| known.metadata.version == entry.metadata.version) {
             versions.push(entry);
@@ -159,9 +161,9 @@ impl RepositoryIndex {
     }
 
     /// Takes over what another index has and this one has not.
-    pub fn merge(&mut self, other: Self) {
-        other.entries.into_values().flatten().for_each(|entry| self.add(entry));
-        self.sort();
+    pub fn merge_index(&mut self, other: Self) {
+        other.entries.into_values().flatten().for_each(|entry| self.add_entry(entry));
+        self.sort_versions();
     }
 
     fn to_json(&self) -> Value {
@@ -180,12 +182,12 @@ impl RepositoryIndex {
 
     /// The written form: keys sorted, as Helm writes it.
     pub fn to_yaml(&self) -> String {
-        codec::write(&self.to_json())
+        codec::write_document(&self.to_json())
     }
 }
 
-/// The names in a directory whose path pleases, sorted.
-fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, ChartError> {
+/// Returns the names in a directory whose path is accepted, sorted.
+fn file_names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, ChartError> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| ChartError::Publish(go_io("open", directory, &error)))?;
     let mut names: Vec<String> = entries
@@ -198,26 +200,24 @@ fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String
 }
 
 impl IndexEntry {
-    fn read(map: &Map<String, Value>) -> Result<Self, String> {
+    fn from_fields(map: &Map<String, Value>) -> Result<Self, String> {
         let fields = StructFields::new(map, "ChartVersion");
         let mut metadata = ChartMetadata::default();
-        metadata.read(&Value::Object(map.clone()))?;
+        metadata.read_fields(&Value::Object(map.clone()))?;
         if metadata.api_version.is_empty() {
             metadata.api_version = "v1".into();
         }
         match metadata.validate() {
-            // Helm bears with these in an index.
-            Err(error) if !error.contains("more than one dependency with name or alias") => {
-                return Err(error);
-            }
-            _ => {}
+            // Helm accepts these in an index.
+            Ok(()) | Err(MetadataError::DuplicateDependency(_)) => {}
+            Err(error) => return Err(error.to_string()),
         }
         Ok(Self {
             metadata,
-            urls: fields.strings("urls")?,
-            created: fields.string("created")?,
-            digest: fields.string("digest")?,
-            removed: fields.boolean("removed")?,
+            urls: fields.string_list("urls")?,
+            created: fields.string_field("created")?,
+            digest: fields.string_field("digest")?,
+            removed: fields.bool_field("removed")?,
         })
     }
 
@@ -237,16 +237,16 @@ impl IndexEntry {
     }
 
     /// The address to fetch it from, given the repository's.
-    pub fn url(&self, repository: &str) -> Result<String, ChartError> {
+    pub fn download_url(&self, repository: &str) -> Result<String, ChartError> {
         let Some(first) = self.urls.first() else {
-            return fail(format!("chart {:?} has no downloadable URLs", self.metadata.name));
+            return publish_error(format!("chart {:?} has no downloadable URLs", self.metadata.name));
         };
-        absolute(repository, first)
+        absolute_url(repository, first)
     }
 }
 
 /// An address relative to a repository, made absolute; the repository's query is kept.
-pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, ChartError> {
+pub(crate) fn absolute_url(repository: &str, reference: &str) -> Result<String, ChartError> {
     if let Ok(url) = url::Url::parse(reference)
         && !url.cannot_be_a_base()
     {
@@ -297,7 +297,7 @@ mod tests {
             ("<0.2", Ok("0.1.0")),
             ("9", Err("no chart version found for foo-9")),
         ] {
-            let found = index.find("foo", wanted);
+            let found = index.find_version("foo", wanted);
             let found = found.map(|entry| entry.metadata.version.as_str()).map_err(|error| error.to_string());
             assert_eq!(
                 found.as_deref().map_err(String::as_str),
@@ -305,7 +305,7 @@ mod tests {
                 "{wanted}"
             );
         }
-        assert_eq!(index.find("nope", "").unwrap_err().to_string(), "no chart name found");
+        assert_eq!(index.find_version("nope", "").unwrap_err().to_string(), "no chart name found");
         let all: Vec<_> = index.entries["foo"].iter().map(|entry| entry.metadata.version.as_str()).collect();
         assert_eq!(all, ["1.0.0-rc1", "0.10.0", "0.2.0", "0.1.0"]);
     }
@@ -320,7 +320,7 @@ mod tests {
             ("https://e.com/charts", "/foo.tgz", "https://e.com/foo.tgz"),
             ("https://u:p@e.com/charts?t=1", "//x.org/foo.tgz", "https://x.org/foo.tgz"),
         ] {
-            assert_eq!(absolute(repository, reference).unwrap(), expected);
+            assert_eq!(absolute_url(repository, reference).unwrap(), expected);
         }
     }
 }

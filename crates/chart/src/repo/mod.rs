@@ -6,6 +6,6 @@ mod search;
 
 pub use config::{RepositoryEntry, RepositoryList};
 #[cfg(feature = "net")]
-pub(crate) use index::absolute;
+pub(crate) use index::absolute_url;
 pub use index::{IndexEntry, RepositoryIndex};
-pub use search::{SearchHit, SearchOptions, search};
+pub use search::{SearchHit, SearchOptions, search_charts};

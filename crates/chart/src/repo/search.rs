@@ -6,7 +6,7 @@ use slipway_go::semver::{Constraints, Version};
 use super::index::{IndexEntry, RepositoryIndex};
 use crate::error::ChartError;
 
-/// What to look for.
+/// Options of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchOptions {
     /// Words to look for; nothing finds everything.
@@ -30,7 +30,7 @@ pub struct SearchHit<'i> {
 }
 
 /// Looks through the indexes of named repositories; best matches first, as Helm orders them.
-pub fn search<'i>(
+pub fn search_charts<'i>(
     indexes: &'i [(String, RepositoryIndex)],
     options: &SearchOptions,
 ) -> Result<Vec<SearchHit<'i>>, ChartError> {

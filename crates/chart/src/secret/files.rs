@@ -27,7 +27,7 @@ pub struct SecretFiles(BTreeMap<String, Vec<u8>>);
 
 impl SecretFiles {
     /// Decrypts everything under `secret/`.
-    pub fn of(chart: &Chart, key: &EncryptionKey) -> Result<Self, ChartError> {
+    pub fn decrypt_files(chart: &Chart, key: &EncryptionKey) -> Result<Self, ChartError> {
         let mut files = BTreeMap::new();
         for file in &chart.files {
             if let Some(name) = file.name.strip_prefix("secret/") {

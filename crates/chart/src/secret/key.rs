@@ -20,7 +20,7 @@ const IV: usize = 16;
 /// The length of the initialisation vector, written before it.
 const PREFIX: [u8; 2] = [IV as u8, 0];
 
-fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+fn secret_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Secret(text.into()))
 }
 
@@ -31,21 +31,21 @@ impl EncryptionKey {
             .ok_or_else(|| ChartError::Secret("the secret key is not hexadecimal".into()))?;
         match bytes.len() {
             16 | 24 | 32 => Ok(Self(bytes)),
-            other => fail(format!("the secret key has {other} bytes; it must have 16, 24 or 32")),
+            other => secret_error(format!("the secret key has {other} bytes; it must have 16, 24 or 32")),
         }
     }
 
     /// Makes a new key of 16 random bytes and gives its written form.
     pub fn generate() -> String {
         let mut bytes = [0; 16];
-        random(&mut bytes);
+        fill_random(&mut bytes);
         to_hex(&bytes)
     }
 
     /// Encrypts with a random initialisation vector.
     pub fn encrypt(&self, plain: &[u8]) -> Result<String, ChartError> {
         let mut iv = [0; IV];
-        random(&mut iv);
+        fill_random(&mut iv);
         self.encrypt_with(plain, iv)
     }
 
@@ -64,7 +64,7 @@ impl EncryptionKey {
                 .map(|cipher| cipher.encrypt_padded::<NoPadding>(&mut buffer, length).is_ok()),
         };
         if !matches!(done, Ok(true)) {
-            return fail("encryption failed");
+            return secret_error("encryption failed");
         }
         let mut out = PREFIX.to_vec();
         out.extend_from_slice(&iv);
@@ -78,11 +78,11 @@ impl EncryptionKey {
             return Ok(Vec::new());
         }
         let Some(bytes) = from_hex(text.as_bytes()) else {
-            return fail("the encrypted data is not hexadecimal");
+            return secret_error("the encrypted data is not hexadecimal");
         };
         let least = PREFIX.len() + IV + IV;
         if bytes.len() < least {
-            return fail(format!(
+            return secret_error(format!(
                 "the encrypted data has {} bytes; it must have at least {least}: was it encrypted?",
                 bytes.len()
             ));
@@ -90,7 +90,7 @@ impl EncryptionKey {
         let iv = &bytes[PREFIX.len()..PREFIX.len() + IV];
         let mut buffer = bytes[PREFIX.len() + IV..].to_vec();
         if !buffer.len().is_multiple_of(IV) {
-            return fail("the encrypted data is cut off");
+            return secret_error("the encrypted data is cut off");
         }
         let done = match self.0.len() {
             16 => cbc::Decryptor::<aes::Aes128>::new_from_slices(&self.0, iv)
@@ -101,21 +101,21 @@ impl EncryptionKey {
                 .map(|cipher| cipher.decrypt_padded::<NoPadding>(&mut buffer).is_ok()),
         };
         if !matches!(done, Ok(true)) {
-            return fail("decryption failed");
+            return secret_error("decryption failed");
         }
         // Every byte of the padding is checked: a wrong key shows as an error, not as garbage.
         let padding = buffer.last().copied().unwrap_or_default();
         let start = buffer.len().saturating_sub(usize::from(padding));
         let sound = (1..=IV as u8).contains(&padding) && buffer[start..].iter().all(|byte| *byte == padding);
         if !sound {
-            return fail("the encrypted data does not fit the secret key");
+            return secret_error("the encrypted data does not fit the secret key");
         }
         buffer.truncate(start);
         Ok(buffer)
     }
 }
 
-fn random(bytes: &mut [u8]) {
+fn fill_random(bytes: &mut [u8]) {
     rand::Rng::fill_bytes(&mut rand::rng(), bytes);
 }
 

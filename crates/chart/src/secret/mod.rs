@@ -7,4 +7,4 @@ mod values;
 pub use files::{SecretFiles, decrypt_file, encrypt_file, rotate_file};
 pub use key::EncryptionKey;
 pub(crate) use key::{from_hex, to_hex};
-pub use values::{decrypt, decrypt_to_map, encrypt, encrypt_edited, rotate};
+pub use values::{decrypt_to_map, decrypt_values, encrypt_edited, encrypt_values, rotate_values};

@@ -11,7 +11,7 @@ use crate::error::ChartError;
 
 /// Decrypts an encrypted values file for use: every scalar is a string afterwards.
 pub fn decrypt_to_map(text: &str, key: &EncryptionKey) -> Result<Map<String, Json>, ChartError> {
-    let mut values = match codec::read(text.as_bytes()).map_err(ChartError::Secret)? {
+    let mut values = match codec::read_document(text.as_bytes()).map_err(ChartError::Secret)? {
         Json::Object(map) => map,
         Json::Null => Map::new(),
         _ => return Err(ChartError::Secret("the encrypted values are not a map".into())),
@@ -26,7 +26,7 @@ fn decrypt_json(value: &mut Json, key: &EncryptionKey) -> Result<(), ChartError>
     match value {
         Json::Null => Ok(()),
         Json::String(text) => {
-            *text = plain(key, text)?;
+            *text = decrypt_text(key, text)?;
             Ok(())
         }
         Json::Array(items) => items.iter_mut().try_for_each(|item| decrypt_json(item, key)),
@@ -35,37 +35,37 @@ fn decrypt_json(value: &mut Json, key: &EncryptionKey) -> Result<(), ChartError>
     }
 }
 
-fn plain(key: &EncryptionKey, text: &str) -> Result<String, ChartError> {
+fn decrypt_text(key: &EncryptionKey, text: &str) -> Result<String, ChartError> {
     String::from_utf8(key.decrypt(text)?)
         .map_err(|_| ChartError::Secret("the decrypted value is not UTF-8".into()))
 }
 
 /// Encrypts every scalar of a values file; comments, order and layout stay.
-pub fn encrypt(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
-    rewrite(text, |_, node| key.encrypt(scalar(node)?.as_bytes()).map(hex_scalar))
+pub fn encrypt_values(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
+    rewrite_scalars(text, |_, node| key.encrypt(scalar_text(node)?.as_bytes()).map(hex_scalar))
 }
 
 /// Decrypts every scalar of a values file; comments, order and layout stay.
-pub fn decrypt(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
-    rewrite(text, |_, node| plain_scalar(&plain(key, text_of(node)?)?))
+pub fn decrypt_values(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
+    rewrite_scalars(text, |_, node| plain_scalar(&decrypt_text(key, text_of(node)?)?))
 }
 
 /// Decrypts with one key and encrypts with another.
-pub fn rotate(text: &str, old: &EncryptionKey, new: &EncryptionKey) -> Result<String, ChartError> {
-    rewrite(text, |_, node| new.encrypt(&old.decrypt(text_of(node)?)?).map(hex_scalar))
+pub fn rotate_values(text: &str, old: &EncryptionKey, new: &EncryptionKey) -> Result<String, ChartError> {
+    rewrite_scalars(text, |_, node| new.encrypt(&old.decrypt(text_of(node)?)?).map(hex_scalar))
 }
 
 /// Encrypts an edited plain file, keeping the ciphertext of every scalar that did not change, so that
 /// the difference in version control shows what did.
 pub fn encrypt_edited(edited: &str, encrypted: &str, key: &EncryptionKey) -> Result<String, ChartError> {
     let mut known: BTreeMap<String, (String, String)> = BTreeMap::new();
-    rewrite(encrypted, |path, node| {
+    rewrite_scalars(encrypted, |path, node| {
         let text = text_of(node)?;
-        known.insert(path.to_owned(), (plain(key, text)?, text.to_owned()));
+        known.insert(path.to_owned(), (decrypt_text(key, text)?, text.to_owned()));
         Ok(String::new())
     })?;
-    rewrite(edited, |path, node| {
-        let text = scalar(node)?;
+    rewrite_scalars(edited, |path, node| {
+        let text = scalar_text(node)?;
         match known.get(path) {
             Some((plain, ciphertext)) if *plain == text => Ok(hex_scalar(ciphertext.clone())),
             _ => key.encrypt(text.as_bytes()).map(hex_scalar),
@@ -74,7 +74,7 @@ pub fn encrypt_edited(edited: &str, encrypted: &str, key: &EncryptionKey) -> Res
 }
 
 /// Replaces the text of every scalar value (keys and nulls stay).
-fn rewrite(
+fn rewrite_scalars(
     text: &str,
     mut replace: impl FnMut(&str, &YamlNode) -> Result<String, ChartError>,
 ) -> Result<String, ChartError> {
@@ -120,8 +120,8 @@ fn rewrite(
     Ok(out)
 }
 
-/// What a scalar says, as Go prints it.
-fn scalar(node: &YamlNode) -> Result<String, ChartError> {
+/// Returns a scalar as Go prints it.
+fn scalar_text(node: &YamlNode) -> Result<String, ChartError> {
     Ok(match &node.value {
         NodeValue::String(text) => text.clone(),
         NodeValue::Bool(value) => value.to_string(),
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn scalars_are_encrypted_and_everything_else_stays() {
-        let encrypted = encrypt(PLAIN, &key()).unwrap();
+        let encrypted = encrypt_values(PLAIN, &key()).unwrap();
         assert!(encrypted.starts_with("# top\na: 1000"), "{encrypted}");
         assert!(encrypted.contains(" # why\nb:\n  - 1000"), "{encrypted}");
         assert!(encrypted.contains("  - null\n"), "{encrypted}");
@@ -184,7 +184,7 @@ mod tests {
                 "f": "two\nlines\n", "g": "end"
             })
         );
-        let decrypted = decrypt(&encrypted, &key()).unwrap();
+        let decrypted = decrypt_values(&encrypted, &key()).unwrap();
         assert_eq!(
             decrypted,
             "# top\na: secret # why\nb:\n  - \"8080\"\n  - \"true\"\n  - null\n  - \"1.5\"\nc: {d: 'x: y', e: \"\"}\nf: \"two\\nlines\\n\"\ng: end\n"
@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn keys_rotate_and_unchanged_values_keep_their_ciphertext() {
         let new = EncryptionKey::parse("ffeeddccbbaa99887766554433221100").unwrap();
-        let encrypted = encrypt("a: one\nb: two\n", &key()).unwrap();
-        let rotated = rotate(&encrypted, &key(), &new).unwrap();
-        assert_eq!(decrypt(&rotated, &new).unwrap(), "a: one\nb: two\n");
+        let encrypted = encrypt_values("a: one\nb: two\n", &key()).unwrap();
+        let rotated = rotate_values(&encrypted, &key(), &new).unwrap();
+        assert_eq!(decrypt_values(&rotated, &new).unwrap(), "a: one\nb: two\n");
         let edited = encrypt_edited("a: one\nb: three\n", &encrypted, &key()).unwrap();
         assert_eq!(edited.lines().next(), encrypted.lines().next());
         assert_ne!(edited.lines().nth(1), encrypted.lines().nth(1));
-        assert_eq!(decrypt(&edited, &key()).unwrap(), "a: one\nb: three\n");
-        assert!(decrypt("a: 5\n", &key()).is_err());
+        assert_eq!(decrypt_values(&edited, &key()).unwrap(), "a: one\nb: three\n");
+        assert!(decrypt_values("a: 5\n", &key()).is_err());
     }
 }

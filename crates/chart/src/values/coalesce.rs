@@ -9,7 +9,7 @@ use slipway_gotmpl::{GoMap, GoString, GoValue, WholeNumbers};
 use super::tree::ChartNode;
 use crate::error::{LogNotice, Notices};
 
-/// What null in the values means.
+/// The meaning of null in the values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NullHandling {
     /// It removes the default: the final values.
@@ -26,7 +26,7 @@ pub(crate) fn to_map(values: &serde_json::Map<String, serde_json::Value>) -> GoM
 }
 
 /// A copy that shares nothing.
-pub(crate) fn copy(map: &GoMap) -> GoMap {
+pub(crate) fn deep_copy(map: &GoMap) -> GoMap {
     match GoValue::Map(map.clone()).deep_copy() {
         GoValue::Map(map) => map,
         _ => GoMap::new(),
@@ -40,53 +40,53 @@ pub(crate) fn values(
     nulls: NullHandling,
     notices: &mut Notices,
 ) -> Result<GoMap, String> {
-    let result = copy(values);
-    CoalesceRun { notices, last: false }.chart(chart, &result, "", nulls)?;
+    let result = deep_copy(values);
+    CoalesceRun { notices, last: false }.coalesce_chart(chart, &result, "", nulls)?;
     Ok(result)
 }
 
-/// What the charts are rendered with. The defaults go into it: the tree is not to be asked for values
+/// Returns the values the charts are rendered with. It consumes the defaults: the tree is not to be asked for values
 /// again.
 pub(crate) fn final_values(
     chart: &ChartNode<'_>,
     values: &GoMap,
     notices: &mut Notices,
 ) -> Result<GoMap, String> {
-    let result = copy(values);
-    CoalesceRun { notices, last: true }.chart(chart, &result, "", NullHandling::Delete)?;
+    let result = deep_copy(values);
+    CoalesceRun { notices, last: true }.coalesce_chart(chart, &result, "", NullHandling::Delete)?;
     Ok(result)
 }
 
 /// Merges `over` into `into`, whose entries win; nulls stay.
 pub(crate) fn merge_tables(into: &GoMap, from: &GoMap, notices: &mut Notices) {
-    CoalesceRun { notices, last: false }.tables(into, from, "", NullHandling::Keep, 0);
+    CoalesceRun { notices, last: false }.coalesce_tables(into, from, "", NullHandling::Keep, 0);
 }
 
 /// Lays `over` on `below`: what `over` lacks comes from `below`, its nulls remove.
 pub(crate) fn lay_over(over: &GoMap, below: &GoMap, notices: &mut Notices) {
-    CoalesceRun { notices, last: false }.tables(over, below, "", NullHandling::Delete, 0);
+    CoalesceRun { notices, last: false }.coalesce_tables(over, below, "", NullHandling::Delete, 0);
 }
 
 struct CoalesceRun<'n> {
     notices: &'n mut Notices,
-    /// Whether the charts' own defaults may be used up.
+    /// Set if the charts' own defaults may be consumed.
     last: bool,
 }
 
 impl CoalesceRun<'_> {
-    fn warn(&mut self, line: u32, text: String) {
+    fn push_notice(&mut self, line: u32, text: String) {
         self.notices.push(LogNotice(format!("coalesce.go:{line}: {text}")));
     }
 
-    fn chart(
+    fn coalesce_chart(
         &mut self,
         chart: &ChartNode<'_>,
         values: &GoMap,
         prefix: &str,
         nulls: NullHandling,
     ) -> Result<(), String> {
-        self.defaults(chart, values, prefix, nulls);
-        let below = join(prefix, chart.name());
+        self.coalesce_defaults(chart, values, prefix, nulls);
+        let below = join_path(prefix, chart.name());
         for child in &chart.dependencies {
             let name = child.name();
             let own = match values.get(name) {
@@ -98,15 +98,21 @@ impl CoalesceRun<'_> {
                 Some(GoValue::Map(own)) => own,
                 Some(other) => return Err(format!("type mismatch on {name}: {}", not_a_bool(&other))),
             };
-            self.globals(&own, values, &below);
-            self.chart(child, &own, &below, nulls)?;
+            self.coalesce_globals(&own, values, &below);
+            self.coalesce_chart(child, &own, &below, nulls)?;
         }
         Ok(())
     }
 
-    fn defaults(&mut self, chart: &ChartNode<'_>, values: &GoMap, prefix: &str, nulls: NullHandling) {
-        let path = join(prefix, chart.name());
-        let defaults = chart.defaults(self.last);
+    fn coalesce_defaults(
+        &mut self,
+        chart: &ChartNode<'_>,
+        values: &GoMap,
+        prefix: &str,
+        nulls: NullHandling,
+    ) {
+        let path = join_path(prefix, chart.name());
+        let defaults = chart.take_defaults(self.last);
         for (key, default) in defaults.to_vec() {
             match values.get(&key) {
                 None => values.insert(key, default),
@@ -117,22 +123,23 @@ impl CoalesceRun<'_> {
                     GoValue::Map(defaults) => {
                         let is_child = chart.dependencies.iter().any(|child| key == *child.name());
                         let nulls = if is_child { NullHandling::Keep } else { nulls };
-                        self.tables(&table, &defaults, &join(&path, &key.lossy()), nulls, 0);
+                        self.coalesce_tables(&table, &defaults, &join_path(&path, &key.lossy()), nulls, 0);
                     }
                     GoValue::Nil => {}
-                    _ => self.warn(237, format!("warning: skipped value for {path}.{key}: Not a table.")),
+                    _ => self
+                        .push_notice(237, format!("warning: skipped value for {path}.{key}: Not a table.")),
                 },
                 Some(_) => {}
             }
         }
     }
 
-    fn globals(&mut self, into: &GoMap, from: &GoMap, prefix: &str) {
+    fn coalesce_globals(&mut self, into: &GoMap, from: &GoMap, prefix: &str) {
         let into_globals = match into.get(GLOBAL) {
             None => GoMap::new(),
             Some(GoValue::Map(map)) => map,
             Some(_) => {
-                return self.warn(
+                return self.push_notice(
                     117,
                     format!("warning: skipping globals because destination {GLOBAL} is not a table."),
                 );
@@ -142,8 +149,10 @@ impl CoalesceRun<'_> {
             None => GoMap::new(),
             Some(GoValue::Map(map)) => map,
             Some(_) => {
-                return self
-                    .warn(124, format!("warning: skipping globals because source {GLOBAL} is not a table."));
+                return self.push_notice(
+                    124,
+                    format!("warning: skipping globals because source {GLOBAL} is not a table."),
+                );
             }
         };
         for (key, value) in from_globals.to_vec() {
@@ -154,10 +163,16 @@ impl CoalesceRun<'_> {
                     match there {
                         None => into_globals.insert(key, GoValue::Map(table)),
                         Some(GoValue::Map(there)) => {
-                            self.tables(&table, &there, &join(prefix, &key.lossy()), NullHandling::Keep, 0);
+                            self.coalesce_tables(
+                                &table,
+                                &there,
+                                &join_path(prefix, &key.lossy()),
+                                NullHandling::Keep,
+                                0,
+                            );
                             into_globals.insert(key, GoValue::Map(table));
                         }
-                        Some(_) => self.warn(
+                        Some(_) => self.push_notice(
                             144,
                             format!(
                                 "Conflict: cannot merge map onto non-map for {}. Skipping.",
@@ -167,7 +182,7 @@ impl CoalesceRun<'_> {
                     }
                 }
                 (_, Some(GoValue::Map(_))) => {
-                    self.warn(154, format!("key {key} is table. Skipping"));
+                    self.push_notice(154, format!("key {key} is table. Skipping"));
                 }
                 (value, _) => into_globals.insert(key, value),
             }
@@ -175,7 +190,14 @@ impl CoalesceRun<'_> {
         into.insert(GLOBAL, GoValue::Map(into_globals));
     }
 
-    fn tables(&mut self, into: &GoMap, from: &GoMap, prefix: &str, nulls: NullHandling, depth: usize) {
+    fn coalesce_tables(
+        &mut self,
+        into: &GoMap,
+        from: &GoMap,
+        prefix: &str,
+        nulls: NullHandling,
+        depth: usize,
+    ) {
         if into.id() == from.id() || depth > DEEPEST {
             return;
         }
@@ -186,20 +208,20 @@ impl CoalesceRun<'_> {
                 }
                 (None, value) => into.insert(key, value),
                 (Some(GoValue::Map(there)), GoValue::Map(value)) => {
-                    self.tables(&there, &value, &join(prefix, &key.lossy()), nulls, depth + 1);
+                    self.coalesce_tables(&there, &value, &join_path(prefix, &key.lossy()), nulls, depth + 1);
                 }
                 (Some(_), GoValue::Map(value)) => {
-                    let path = join(prefix, &key.lossy());
+                    let path = join_path(prefix, &key.lossy());
                     let shown = go_value(&GoValue::Map(value));
-                    self.warn(
+                    self.push_notice(
                         301,
                         format!("warning: cannot overwrite table with non table for {path} ({shown})"),
                     );
                 }
                 (Some(GoValue::Map(_)), value) if !value.is_nil() => {
-                    let path = join(prefix, &key.lossy());
+                    let path = join_path(prefix, &key.lossy());
                     let shown = go_value(&value);
-                    self.warn(
+                    self.push_notice(
                         305,
                         format!(
                             "warning: destination for {path} is a table. Ignoring non-table value ({shown})"
@@ -215,7 +237,7 @@ impl CoalesceRun<'_> {
 /// Tables nest no deeper than a YAML document can.
 const DEEPEST: usize = 10_000;
 
-fn join(prefix: &str, key: &str) -> String {
+fn join_path(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
@@ -235,7 +257,7 @@ fn not_a_bool(value: &GoValue) -> String {
 }
 
 /// The table at a dotted path; the error is Helm's.
-pub(crate) fn table(values: &GoMap, path: &str) -> Result<GoMap, String> {
+pub(crate) fn table_at(values: &GoMap, path: &str) -> Result<GoMap, String> {
     let mut here = values.clone();
     for name in path.split('.') {
         match here.get(name) {
@@ -246,11 +268,11 @@ pub(crate) fn table(values: &GoMap, path: &str) -> Result<GoMap, String> {
     Ok(here)
 }
 
-/// What stands at a dotted path, if it is there and no table.
+/// Returns the value at a dotted path, if it is there and no table.
 pub(crate) fn path_value(values: &GoMap, path: &str) -> Option<GoValue> {
     let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
     let here = match tables {
-        Some(path) => table(values, path).ok()?,
+        Some(path) => table_at(values, path).ok()?,
         None => values.clone(),
     };
     here.get(GoString::from(key)).filter(|value| !matches!(value, GoValue::Map(_)))

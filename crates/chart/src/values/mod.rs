@@ -1,4 +1,4 @@
-//! What a chart is given: the user's values, the charts' defaults and how they come together.
+//! The values of a chart: the user's, the charts' defaults and their coalescing.
 
 pub(crate) mod coalesce;
 mod schema;
@@ -12,7 +12,7 @@ use slipway_gotmpl::GoMap;
 use crate::error::ChartError;
 
 pub use schema::SchemaSource;
-pub(crate) use schema::check as check_schema;
+pub(crate) use schema::check_values as check_schema;
 pub(crate) use strvals::go_quote;
 pub(crate) use tree::ChartNode;
 pub use user::{UserValues, is_address};
@@ -73,13 +73,13 @@ fn schema_problems(
 ) {
     if let Some(schema) = &node.chart.schema {
         let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(values.clone())).unwrap_or_default();
-        let found = schema::check(schema, &json, source).unwrap_or_else(|error| error);
+        let found = schema::check_values(schema, &json, source).unwrap_or_else(|error| error);
         if !found.is_empty() {
             text.push_str(&format!("{}:\n{found}", node.name()));
         }
     }
     for child in &node.dependencies {
-        let values = coalesce::table(values, child.name()).unwrap_or_default();
+        let values = coalesce::table_at(values, child.name()).unwrap_or_default();
         schema_problems(child, &values, source, text);
     }
 }

@@ -1,9 +1,9 @@
-//! The little language of `--set`: `a.b[0].c=1,d={x,y}`.
+//! Parses the syntax of `--set`: `a.b[0].c=1,d={x,y}`.
 
 use serde_json::{Map, Value};
 use slipway_go::strconv;
 
-/// How the text after `=` becomes a value.
+/// The way the text after `=` becomes a value.
 #[derive(Clone, Copy)]
 pub(super) enum ValueSyntax<'r> {
     /// `--set`: booleans, null and whole numbers are recognised.
@@ -32,7 +32,7 @@ pub(super) fn parse_into(
 ) -> Result<(), String> {
     let mut parser = Parser { text: text.chars().collect(), at: 0, kind };
     loop {
-        match parser.key(data, 0) {
+        match parser.parse_key(data, 0) {
             Ok(()) => {}
             Err(Stop::End) => return Ok(()),
             Err(Stop::Error(message)) => return Err(message),
@@ -47,7 +47,7 @@ enum Stop {
 
 type Step<T = ()> = Result<T, Stop>;
 
-fn fail<T>(message: impl Into<String>) -> Step<T> {
+fn parse_error<T>(message: impl Into<String>) -> Step<T> {
     Err(Stop::Error(message.into()))
 }
 
@@ -57,7 +57,7 @@ struct Parser<'r> {
     kind: ValueSyntax<'r>,
 }
 
-/// What ended a run of characters.
+/// A run of characters and the one that ended it.
 type Run = (String, Option<char>);
 
 impl Parser<'_> {
@@ -68,7 +68,7 @@ impl Parser<'_> {
     }
 
     /// Reads up to and including one of `stops`.
-    fn until(&mut self, stops: &[char]) -> Run {
+    fn read_until(&mut self, stops: &[char]) -> Run {
         let mut run = String::new();
         while let Some(letter) = self.next() {
             if stops.contains(&letter) {
@@ -86,30 +86,30 @@ impl Parser<'_> {
         (run, None)
     }
 
-    fn key(&mut self, data: &mut Map<String, Value>, names: usize) -> Step {
+    fn parse_key(&mut self, data: &mut Map<String, Value>, names: usize) -> Step {
         let stops: &[char] =
             if matches!(self.kind, ValueSyntax::Literal) { &['=', '[', '.'] } else { &['=', '[', ',', '.'] };
-        let (name, stop) = self.until(stops);
+        let (name, stop) = self.read_until(stops);
         match stop {
             None if name.is_empty() => Err(Stop::End),
-            None => fail(format!("key {} has no value", go_quote(&name))),
+            None => parse_error(format!("key {} has no value", go_quote(&name))),
             Some('[') => {
                 let index = self.index()?;
                 let list = match data.get(&name) {
                     None | Some(Value::Null) => Vec::new(),
                     Some(Value::Array(items)) => items.clone(),
-                    Some(other) => return fail(conversion(other, "[]interface {}")),
+                    Some(other) => return parse_error(conversion_error(other, "[]interface {}")),
                 };
-                let (list, result) = self.item(list, index, names, 0);
-                set(data, name, Value::Array(list));
+                let (list, result) = self.parse_item(list, index, names, 0);
+                set_named(data, name, Value::Array(list));
                 result
             }
             Some('=') => {
-                let value = self.value()?;
+                let value = self.parse_value()?;
                 match value {
-                    Some(value) => set(data, name, value),
+                    Some(value) => set_named(data, name, value),
                     None => {
-                        set(data, name, Value::String(String::new()));
+                        set_named(data, name, Value::String(String::new()));
                         return Err(Stop::End);
                     }
                 }
@@ -117,26 +117,26 @@ impl Parser<'_> {
             }
             Some(',') => {
                 let message = format!("key {} has no value (cannot end with ,)", go_quote(&name));
-                set(data, name, Value::String(String::new()));
-                fail(message)
+                set_named(data, name, Value::String(String::new()));
+                parse_error(message)
             }
             Some(_) => {
                 if names + 1 > DEEPEST_NAME {
-                    return fail(format!(
+                    return parse_error(format!(
                         "value name nested level is greater than maximum supported nested level of {DEEPEST_NAME}"
                     ));
                 }
                 let mut inner = match data.get_mut(&name) {
                     None | Some(Value::Null) => Map::new(),
                     Some(Value::Object(map)) => std::mem::take(map),
-                    Some(other) => return fail(conversion(other, "map[string]interface {}")),
+                    Some(other) => return parse_error(conversion_error(other, "map[string]interface {}")),
                 };
-                let result = self.key(&mut inner, names + 1);
+                let result = self.parse_key(&mut inner, names + 1);
                 if result.is_ok() && inner.is_empty() {
-                    return fail(format!("key map {} has no value", go_quote(&name)));
+                    return parse_error(format!("key map {} has no value", go_quote(&name)));
                 }
                 if !inner.is_empty() {
-                    set(data, name, Value::Object(inner));
+                    set_named(data, name, Value::Object(inner));
                 }
                 result
             }
@@ -144,20 +144,20 @@ impl Parser<'_> {
     }
 
     fn index(&mut self) -> Step<i64> {
-        let (digits, stop) = self.until(&[']']);
+        let (digits, stop) = self.read_until(&[']']);
         if stop.is_none() {
-            return fail("error parsing index: EOF");
+            return parse_error("error parsing index: EOF");
         }
         let plain = digits.strip_prefix(['+', '-']).unwrap_or(&digits);
         if plain.is_empty() || !plain.bytes().all(|byte| byte.is_ascii_digit()) {
-            return fail(format!(
+            return parse_error(format!(
                 "error parsing index: strconv.Atoi: parsing {}: invalid syntax",
                 go_quote(&digits)
             ));
         }
         match digits.parse() {
             Ok(index) => Ok(index),
-            Err(_) => fail(format!(
+            Err(_) => parse_error(format!(
                 "error parsing index: strconv.Atoi: parsing {}: value out of range",
                 go_quote(&digits)
             )),
@@ -165,23 +165,29 @@ impl Parser<'_> {
     }
 
     /// Continues after `name[index]`.
-    fn item(&mut self, mut list: Vec<Value>, index: i64, names: usize, lists: usize) -> (Vec<Value>, Step) {
+    fn parse_item(
+        &mut self,
+        mut list: Vec<Value>,
+        index: i64,
+        names: usize,
+        lists: usize,
+    ) -> (Vec<Value>, Step) {
         if index < 0 {
-            return (list, fail(format!("negative {index} index not allowed")));
+            return (list, parse_error(format!("negative {index} index not allowed")));
         }
         if lists > DEEPEST_LIST {
-            return (list, fail(format!("lists are nested more than {DEEPEST_LIST} deep")));
+            return (list, parse_error(format!("lists are nested more than {DEEPEST_LIST} deep")));
         }
-        let (extra, stop) = self.until(&['[', '.', '=']);
+        let (extra, stop) = self.read_until(&['[', '.', '=']);
         if !extra.is_empty() {
             let letters: Vec<String> = extra.chars().map(go_quote_rune).collect();
             let message = format!("unexpected data at end of array index: [{}]", letters.join(" "));
-            return (list, fail(message));
+            return (list, parse_error(message));
         }
         let place = usize::try_from(index).unwrap_or(usize::MAX);
         let value = match stop {
             None => return (list, Err(Stop::End)),
-            Some('=') => match self.value() {
+            Some('=') => match self.parse_value() {
                 Ok(value) => value.unwrap_or_else(|| Value::String(String::new())),
                 Err(stop) => return (list, Err(stop)),
             },
@@ -194,11 +200,11 @@ impl Parser<'_> {
                     None | Some(Value::Null) => Vec::new(),
                     Some(Value::Array(items)) => std::mem::take(items),
                     Some(other) => {
-                        let message = conversion(other, "[]interface {}");
-                        return (list, fail(message));
+                        let message = conversion_error(other, "[]interface {}");
+                        return (list, parse_error(message));
                     }
                 };
-                let (inner, result) = self.item(inner, next, names, lists + 1);
+                let (inner, result) = self.parse_item(inner, next, names, lists + 1);
                 if result.is_err() {
                     return (list, result);
                 }
@@ -213,7 +219,7 @@ impl Parser<'_> {
                     }
                     None => Map::new(),
                 };
-                if let Err(stop) = self.key(&mut inner, names) {
+                if let Err(stop) = self.parse_key(&mut inner, names) {
                     return (list, Err(stop));
                 }
                 Value::Object(inner)
@@ -222,7 +228,7 @@ impl Parser<'_> {
         if index > LARGEST_INDEX {
             let message =
                 format!("index of {index} is greater than maximum supported index of {LARGEST_INDEX}");
-            return (list, fail(message));
+            return (list, parse_error(message));
         }
         if list.len() <= place {
             list.resize(place + 1, Value::Null);
@@ -232,54 +238,54 @@ impl Parser<'_> {
     }
 
     /// The value after `=`; nothing at the end of the text.
-    fn value(&mut self) -> Step<Option<Value>> {
+    fn parse_value(&mut self) -> Step<Option<Value>> {
         match self.kind {
             ValueSyntax::Literal => {
                 let rest: String = self.text[self.at..].iter().collect();
                 self.at = self.text.len();
                 Ok(Some(Value::String(rest)))
             }
-            ValueSyntax::Json => self.json().map(Some),
-            _ => self.plain(),
+            ValueSyntax::Json => self.parse_json().map(Some),
+            _ => self.parse_plain(),
         }
     }
 
-    fn plain(&mut self) -> Step<Option<Value>> {
+    fn parse_plain(&mut self) -> Step<Option<Value>> {
         match self.text.get(self.at) {
             None => return Ok(None),
             Some('{') => self.at += 1,
             Some(_) => {
-                let (run, _) = self.until(&[',']);
-                return self.scalar(run).map(Some);
+                let (run, _) = self.read_until(&[',']);
+                return self.scalar_value(run).map(Some);
             }
         }
         let mut items = Vec::new();
         loop {
-            let (run, stop) = self.until(&[',', '}']);
+            let (run, stop) = self.read_until(&[',', '}']);
             match stop {
-                None => return fail("list must terminate with '}'"),
+                None => return parse_error("list must terminate with '}'"),
                 Some('}') => {
                     if self.text.get(self.at) == Some(&',') {
                         self.at += 1;
                     }
-                    items.push(self.scalar(run)?);
+                    items.push(self.scalar_value(run)?);
                     return Ok(Some(Value::Array(items)));
                 }
-                Some(_) => items.push(self.scalar(run)?),
+                Some(_) => items.push(self.scalar_value(run)?),
             }
         }
     }
 
-    fn scalar(&self, text: String) -> Step<Value> {
+    fn scalar_value(&self, text: String) -> Step<Value> {
         match self.kind {
-            ValueSyntax::Typed => Ok(typed(text)),
+            ValueSyntax::Typed => Ok(typed_value(text)),
             ValueSyntax::File(read) => read(&text).map(Value::String).map_err(Stop::Error),
             _ => Ok(Value::String(text)),
         }
     }
 
-    fn json(&mut self) -> Step<Value> {
-        if self.blank() {
+    fn parse_json(&mut self) -> Step<Value> {
+        if self.skip_blank() {
             return Ok(Value::Null);
         }
         let rest: String = self.text[self.at..].iter().collect();
@@ -287,15 +293,15 @@ impl Parser<'_> {
         match stream.next() {
             Some(Ok(value)) => {
                 self.at += rest[..stream.byte_offset()].chars().count();
-                self.blank();
+                self.skip_blank();
                 Ok(super::all_floats(value))
             }
-            _ => fail("invalid JSON"),
+            _ => parse_error("invalid JSON"),
         }
     }
 
     /// Skips spaces and one comma; tells whether nothing else came before it.
-    fn blank(&mut self) -> bool {
+    fn skip_blank(&mut self) -> bool {
         while let Some(letter) = self.text.get(self.at) {
             match letter {
                 ',' => {
@@ -311,13 +317,13 @@ impl Parser<'_> {
 }
 
 /// An empty name sets nothing.
-fn set(data: &mut Map<String, Value>, name: String, value: Value) {
+fn set_named(data: &mut Map<String, Value>, name: String, value: Value) {
     if !name.is_empty() {
         data.insert(name, value);
     }
 }
 
-fn typed(text: String) -> Value {
+fn typed_value(text: String) -> Value {
     for (word, value) in [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)] {
         if text.eq_ignore_ascii_case(word) {
             return value;
@@ -334,7 +340,7 @@ fn typed(text: String) -> Value {
     Value::String(text)
 }
 
-fn conversion(value: &Value, wanted: &str) -> String {
+fn conversion_error(value: &Value, wanted: &str) -> String {
     format!(
         "unable to parse key: interface conversion: interface {{}} is {}, not {wanted}",
         super::go_type(value)

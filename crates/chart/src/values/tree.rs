@@ -45,33 +45,42 @@ impl<'c> ChartNode<'c> {
     }
 
     /// Its defaults, to be changed at will: a copy, or what will not be needed again.
-    pub(crate) fn defaults(&self, last: bool) -> GoMap {
+    pub(crate) fn take_defaults(&self, last: bool) -> GoMap {
         match &self.values {
             Some(values) if last => values.clone(),
-            Some(values) => coalesce::copy(values),
+            Some(values) => coalesce::deep_copy(values),
             None => {
                 let own = self.own.get_or_init(|| coalesce::to_map(&self.chart.values));
-                if last && Rc::strong_count(&self.own) == 1 { own.clone() } else { coalesce::copy(own) }
+                if last && Rc::strong_count(&self.own) == 1 { own.clone() } else { coalesce::deep_copy(own) }
             }
         }
     }
 
     /// Decides which dependencies take part and imports their values.
-    pub(crate) fn process(chart: &'c Chart, user: &GoMap, notices: &mut Notices) -> Result<Self, String> {
+    pub(crate) fn with_dependencies(
+        chart: &'c Chart,
+        user: &GoMap,
+        notices: &mut Notices,
+    ) -> Result<Self, String> {
         let mut root = Self::new(chart);
-        root.choose(user, "", notices)?;
-        root.import(notices)?;
+        root.choose_dependencies(user, "", notices)?;
+        root.import_values(notices)?;
         Ok(root)
     }
 
-    fn choose(&mut self, values: &GoMap, path: &str, notices: &mut Notices) -> Result<(), String> {
+    fn choose_dependencies(
+        &mut self,
+        values: &GoMap,
+        path: &str,
+        notices: &mut Notices,
+    ) -> Result<(), String> {
         if self.metadata.dependencies.is_empty() {
             return Ok(());
         }
         let mut declared = self.metadata.dependencies.clone();
         let loaded = std::mem::take(&mut self.dependencies);
         let fits = |node: &ChartNode<'_>, wanted: &Dependency| {
-            node.name() == wanted.name && version::satisfies(&wanted.version, &node.metadata.version)
+            node.name() == wanted.name && version::is_satisfied(&wanted.version, &node.metadata.version)
         };
         let mut chosen: Vec<ChartNode<'c>> =
             loaded.iter().filter(|node| !declared.iter().any(|wanted| fits(node, wanted))).cloned().collect();
@@ -99,15 +108,15 @@ impl<'c> ChartNode<'c> {
         declared.retain(|wanted| wanted.enabled);
         for node in &mut self.dependencies {
             let path = format!("{path}{}.", node.name());
-            node.choose(&values, &path, notices)?;
+            node.choose_dependencies(&values, &path, notices)?;
         }
         self.metadata.to_mut().dependencies = declared;
         Ok(())
     }
 
-    fn import(&mut self, notices: &mut Notices) -> Result<(), String> {
+    fn import_values(&mut self, notices: &mut Notices) -> Result<(), String> {
         for node in &mut self.dependencies {
-            node.import(notices)?;
+            node.import_values(notices)?;
         }
         if self.metadata.dependencies.is_empty() {
             return Ok(());
@@ -120,14 +129,14 @@ impl<'c> ChartNode<'c> {
             for import in &dependency.import_values {
                 let (child, parent, from) = match import {
                     Json::Object(map) => {
-                        let part = |key: &str| map.get(key).map_or_else(|| "<nil>".to_owned(), shown);
+                        let part = |key: &str| map.get(key).map_or_else(|| "<nil>".to_owned(), go_shown);
                         (part("child"), part("parent"), format!(" from chart {}", dependency.name))
                     }
                     Json::String(name) => (format!("exports.{name}"), ".".to_owned(), String::new()),
                     _ => continue,
                 };
                 written_out.push(serde_json::json!({"child": child, "parent": parent}));
-                match coalesce::table(&values, &format!("{}.{child}", dependency.name)) {
+                match coalesce::table_at(&values, &format!("{}.{child}", dependency.name)) {
                     Ok(table) => coalesce::merge_tables(&imported, &at_path(&parent, table), notices),
                     Err(error) => notices.push(LogNotice(format!(
                         "dependencies.go:{}: Warning: ImportValues missing table{from}: {error}",
@@ -138,15 +147,15 @@ impl<'c> ChartNode<'c> {
             dependency.import_values = written_out;
         }
         // Nothing else holds the values unless something was imported from them.
-        let merged = if imported.is_empty() { values } else { coalesce::copy(&values) };
-        coalesce::merge_tables(&merged, &coalesce::copy(&imported), notices);
+        let merged = if imported.is_empty() { values } else { coalesce::deep_copy(&values) };
+        coalesce::merge_tables(&merged, &coalesce::deep_copy(&imported), notices);
         self.values = Some(merged);
         self.metadata.to_mut().dependencies = declared;
         Ok(())
     }
 }
 
-fn shown(value: &Json) -> String {
+fn go_shown(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
         other => other.to_string(),
@@ -162,7 +171,7 @@ fn at_path(path: &str, table: GoMap) -> GoMap {
 }
 
 fn apply_tags(declared: &mut [Dependency], values: &GoMap, notices: &mut Notices) {
-    let Ok(tags) = coalesce::table(values, "tags") else { return };
+    let Ok(tags) = coalesce::table_at(values, "tags") else { return };
     for dependency in declared {
         let (mut any_true, mut any_false) = (false, false);
         for tag in &dependency.tags {

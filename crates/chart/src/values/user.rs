@@ -10,7 +10,7 @@ use crate::codec;
 use crate::error::ChartError;
 use crate::load::go_io;
 
-/// What the user gave, by kind of flag; within a kind in the order given.
+/// The values the user gave, by kind of flag; within a kind in the order given.
 ///
 /// The order between the kinds is Helm's and does not depend on the command line: files, then
 /// `--set-json`, `--set`, `--set-string`, `--set-file`, `--set-literal`.
@@ -23,7 +23,7 @@ pub struct UserValues {
     pub set_string: Vec<String>,
     pub set_file: Vec<String>,
     pub set_literal: Vec<String>,
-    /// What lies at the [addresses](UserValues::addresses) that `--set-file` names.
+    /// The content of the [addresses](UserValues::addresses) that `--set-file` names.
     pub downloads: Vec<(String, Vec<u8>)>,
     /// Values already decoded, under everything else.
     pub base: Map<String, Value>,
@@ -38,7 +38,7 @@ impl UserValues {
         Ok(())
     }
 
-    /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build`].
+    /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build_map`].
     pub fn addresses(&self) -> Vec<String> {
         let found = RefCell::new(Vec::new());
         let read = |path: &str| -> Result<String, String> {
@@ -55,12 +55,12 @@ impl UserValues {
     }
 
     /// Puts everything together.
-    pub fn build(&self) -> Result<Map<String, Value>, ChartError> {
+    pub fn build_map(&self) -> Result<Map<String, Value>, ChartError> {
         let mut base = self.base.clone();
         for (name, content) in &self.files {
             let values = codec::read_values(content)
                 .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
-            merge(&mut base, values);
+            merge_tables(&mut base, values);
         }
         for text in &self.set_json {
             self.parse_flag("--set-json", text, &mut base)
@@ -109,17 +109,17 @@ impl UserValues {
     }
 }
 
-/// Whether a file is named by an address; schemes may be written in any case, as URLs are.
+/// Returns true if a file is named by an address; schemes may be written in any case, as URLs are.
 pub fn is_address(path: &str) -> bool {
     let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.
-fn merge(base: &mut Map<String, Value>, over: Map<String, Value>) {
+fn merge_tables(base: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
+            (Some(Value::Object(below)), Value::Object(above)) => merge_tables(below, above),
             (_, value) => {
                 base.insert(key, value);
             }

@@ -8,7 +8,7 @@ use crate::args;
 
 fn run(words: &str) -> Result<Vec<u8>, ChartError> {
     let parsed = args::parse(words)?;
-    let values = parsed.values.build()?;
+    let values = parsed.values.build_map()?;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(&parsed.chart);
     let chart = Chart::load(path.as_path(), &LoadOptions::default())?;
     render(&chart, &values, &parsed.options)?.to_template_output(&parsed.options)

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use slipway_chart::deps::{self, UpdateOptions};
 use slipway_chart::net::{
     AccessOptions, ClientOptions, Credentials, HelmHome, HttpClient, Login, OciReference, ProvenanceMode,
-    RemoteCharts, pull, push, tags,
+    RemoteCharts, list_tags, pull_chart, push,
 };
-use slipway_chart::repo::{RepositoryEntry, RepositoryIndex, SearchOptions, search};
-use slipway_chart::{Chart, ChartFile, LoadOptions, Notices, PackageOptions, package};
+use slipway_chart::repo::{RepositoryEntry, RepositoryIndex, SearchOptions, search_charts};
+use slipway_chart::{Chart, ChartFile, LoadOptions, Notices, PackageOptions, package_chart};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -121,7 +121,7 @@ async fn a_chart_goes_to_a_registry_and_back() {
     let client = HttpClient::new(&ClientOptions { plain_http: true, ..ClientOptions::default() }).unwrap();
     let mut credentials = Credentials::default();
     let chart = chart("web", "1.2.3+x");
-    let packed = package(&chart, &PackageOptions::default()).unwrap();
+    let packed = package_chart(&chart, &PackageOptions::default()).unwrap();
     let parent = format!("oci://{host}/team");
     let send = |credentials: Credentials| {
         let (client, parent, metadata, bytes) =
@@ -133,7 +133,7 @@ async fn a_chart_goes_to_a_registry_and_back() {
     let pushed = send(credentials.clone()).await.unwrap();
     assert_eq!(pushed.reference, format!("{host}/team/web:1.2.3_x"));
     let reference = OciReference::parse(&format!("{parent}/web:1.2.3_x")).unwrap();
-    let pulled = pull(&client, &credentials, &reference).await.unwrap();
+    let pulled = pull_chart(&client, &credentials, &reference).await.unwrap();
     assert_eq!(pulled.chart, packed.bytes);
     assert_eq!(pulled.digest, pushed.digest);
 
@@ -141,7 +141,7 @@ async fn a_chart_goes_to_a_registry_and_back() {
         .lock()
         .unwrap()
         .insert("/v2/team/web/tags/list".into(), br#"{"tags": ["latest", "1.0.0", "1.2.3_x"]}"#.to_vec());
-    assert_eq!(tags(&client, &credentials, &reference).await.unwrap(), ["1.2.3+x", "1.0.0"]);
+    assert_eq!(list_tags(&client, &credentials, &reference).await.unwrap(), ["1.2.3+x", "1.0.0"]);
 
     for (path, content) in store.lock().unwrap().iter_mut() {
         if path.contains("blobs") {
@@ -149,13 +149,17 @@ async fn a_chart_goes_to_a_registry_and_back() {
         }
     }
     assert!(
-        pull(&client, &credentials, &reference).await.unwrap_err().to_string().contains("has the digest")
+        pull_chart(&client, &credentials, &reference)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("has the digest")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn dependencies_come_from_a_repository() {
-    let packed = package(&chart("sub", "0.2.0"), &PackageOptions::default()).unwrap();
+    let packed = package_chart(&chart("sub", "0.2.0"), &PackageOptions::default()).unwrap();
     let index = "apiVersion: v1\nentries:\n  sub:\n  - {name: sub, version: 0.2.0, apiVersion: v2, urls: [sub-0.2.0.tgz]}\n";
     let store = Store::default();
     store.lock().unwrap().insert("/charts/index.yaml".into(), index.as_bytes().to_vec());
@@ -167,12 +171,12 @@ async fn dependencies_come_from_a_repository() {
     let remote = remote(folder.path(), AccessOptions::default());
     add(&remote, "local", &format!("http://{host}/charts"));
     let fetcher = remote.clone();
-    let lines = deps::update(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
+    let lines = deps::update_dependencies(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
     let told = format!("Downloading sub from repo http://{host}/charts");
     assert_eq!(lines, ["Saving 1 charts", &told, "Deleting outdated charts"]);
     let lock = std::fs::read_to_string(folder.path().join("Chart.lock")).unwrap();
     assert!(lock.contains(&format!("repository: http://{host}/charts")), "{lock}");
-    deps::build(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
+    deps::build_dependencies(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
     assert_eq!(std::fs::read(folder.path().join("charts/sub-0.2.0.tgz")).unwrap(), packed.bytes);
 }
 
@@ -192,7 +196,7 @@ fn add(remote: &RemoteCharts, name: &str, url: &str) {
     remote
         .home
         .change_repositories(|repositories| {
-            repositories.update(repository);
+            repositories.set_repository(repository);
             Ok(())
         })
         .unwrap();
@@ -203,7 +207,7 @@ async fn repository() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::default();
     for version in ["0.1.0", "0.2.0", "0.10.0", "1.0.0-rc1"] {
-        let packed = package(&chart("foo", version), &PackageOptions::default()).unwrap();
+        let packed = package_chart(&chart("foo", version), &PackageOptions::default()).unwrap();
         std::fs::write(folder.path().join(&packed.file_name), &packed.bytes).unwrap();
         store.lock().unwrap().insert(format!("/c/{}", packed.file_name), packed.bytes);
     }
@@ -218,10 +222,10 @@ async fn charts_are_found_by_the_names_users_give() {
     let (folder, url) = repository().await;
     let known = remote(folder.path(), AccessOptions::default());
     add(&known, "loc", &url);
-    let none = known.locate("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
+    let none = known.locate_chart("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert!(none.starts_with("no cached repo found. (try 'helm repo update')"), "{none}");
-    let repositories = known.home.repositories().unwrap();
-    known.update(repositories.get("loc").unwrap()).await.unwrap();
+    let repositories = known.home.read_repositories().unwrap();
+    known.update_index(repositories.get("loc").unwrap()).await.unwrap();
 
     let with = |version: &str, repo: &str| {
         let access = AccessOptions { version: version.into(), repo: repo.into(), ..AccessOptions::default() };
@@ -254,17 +258,17 @@ async fn charts_are_found_by_the_names_users_give() {
         ("", "", "./nothing", Err("path \"./nothing\" not found")),
         ("", "", "foo", Err("non-absolute URLs should be in form of repo_name/path_to_chart, got: foo")),
     ] {
-        let found = with(version, repo).locate(name, ProvenanceMode::No).await;
+        let found = with(version, repo).locate_chart(name, ProvenanceMode::No).await;
         let found = found
             .map(|found| found.path.file_name().unwrap().to_string_lossy().into_owned())
             .map_err(|error| error.to_string());
         assert_eq!(found.as_deref().map_err(String::as_str), expected, "{name} {version}");
     }
-    let missing = with("9", &url).locate("foo", ProvenanceMode::No).await.unwrap_err().to_string();
+    let missing = with("9", &url).locate_chart("foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert_eq!(missing, format!("chart \"foo\" version \"9\" not found in {url} repository"));
 
     let indexes = [("loc".to_owned(), known.home.cached_index("loc").unwrap())];
-    let count = |options: SearchOptions| search(&indexes, &options).unwrap().len();
+    let count = |options: SearchOptions| search_charts(&indexes, &options).unwrap().len();
     let options = SearchOptions { keyword: "FO".into(), ..SearchOptions::default() };
     assert_eq!(count(options.clone()), 1);
     assert_eq!(count(SearchOptions { versions: true, ..options.clone() }), 3);
@@ -282,6 +286,6 @@ async fn a_chart_that_is_not_what_the_index_promises_is_refused() {
         entry.digest = "00".repeat(32);
     }
     known.home.store_index("loc", &index, index.to_yaml().as_bytes()).unwrap();
-    let error = known.locate("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
+    let error = known.locate_chart("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert!(error.contains("the repository's index promises"), "{error}");
 }

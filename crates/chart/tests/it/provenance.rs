@@ -19,7 +19,7 @@ fn metadata() -> ChartMetadata {
 #[test]
 fn what_helm_signed_is_accepted_and_any_change_refused() {
     let keys = Keyring::parse(PUBLIC).unwrap();
-    let verified = keys.verify(NAME, ARCHIVE, BY_HELM, NOW).unwrap();
+    let verified = keys.verify_chart(NAME, ARCHIVE, BY_HELM, NOW).unwrap();
     assert_eq!(verified.signed_by, ["Locked Test <locked@example.com>"]);
     assert_eq!(verified.fingerprint.len(), 40);
     assert!(verified.to_string().ends_with(&format!("Chart Hash Verified: {}\n", verified.hash)));
@@ -28,7 +28,7 @@ fn what_helm_signed_is_accepted_and_any_change_refused() {
     let crlf = BY_HELM.replace('\n', "\r\n");
     let changed = BY_HELM.replace("type: application", "type: library");
     let nobody = Keyring::parse(b"").unwrap();
-    assert!(keys.verify(NAME, ARCHIVE, &crlf, NOW).is_ok(), "line ends do not count");
+    assert!(keys.verify_chart(NAME, ARCHIVE, &crlf, NOW).is_ok(), "line ends do not count");
     for (keys, name, archive, text, expected) in [
         (&keys, NAME, other.as_slice(), BY_HELM, "sha256 sum does not match for web-0.1.0.tgz"),
         (&keys, "x.tgz", ARCHIVE, BY_HELM, "provenance does not contain a SHA for a file named \"x.tgz\""),
@@ -36,7 +36,7 @@ fn what_helm_signed_is_accepted_and_any_change_refused() {
         (&nobody, NAME, ARCHIVE, BY_HELM, "openpgp: signature made by unknown entity"),
         (&keys, NAME, ARCHIVE, "just text", "signature block not found"),
     ] {
-        let error = keys.verify(name, archive, text, NOW).unwrap_err().to_string();
+        let error = keys.verify_chart(name, archive, text, NOW).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }
@@ -46,12 +46,12 @@ fn every_kind_of_key_signs() {
     let secret = Keyring::parse(SECRET).unwrap();
     let public = Keyring::parse(PUBLIC).unwrap();
     for (key, passphrase) in [("plain@", ""), ("Locked Test", "open sesame"), ("curve@example.com", "")] {
-        let text = secret.sign(key, passphrase.as_bytes(), &metadata(), NAME, ARCHIVE, NOW).unwrap();
-        let verified = public.verify(NAME, ARCHIVE, &text, NOW).unwrap();
+        let text = secret.sign_chart(key, passphrase.as_bytes(), &metadata(), NAME, ARCHIVE, NOW).unwrap();
+        let verified = public.verify_chart(NAME, ARCHIVE, &text, NOW).unwrap();
         assert!(verified.signed_by[0].contains(key), "{verified:?}");
     }
     let refused = |keys: &Keyring, key: &str, passphrase: &str| {
-        keys.sign(key, passphrase.as_bytes(), &metadata(), NAME, ARCHIVE, NOW).unwrap_err().to_string()
+        keys.sign_chart(key, passphrase.as_bytes(), &metadata(), NAME, ARCHIVE, NOW).unwrap_err().to_string()
     };
     assert_eq!(refused(&secret, "Locked", "wrong"), "the passphrase does not fit the key");
     assert_eq!(refused(&secret, "Test", ""), "the key name \"Test\" fits more than one key");
@@ -69,7 +69,7 @@ fn damaged_data_ends_in_an_error() {
     }
     let keys = Keyring::parse(PUBLIC).unwrap();
     for cut in (0..BY_HELM.len()).step_by(5) {
-        let _ = keys.verify(NAME, ARCHIVE, &BY_HELM[..cut], NOW);
+        let _ = keys.verify_chart(NAME, ARCHIVE, &BY_HELM[..cut], NOW);
     }
 }
 
@@ -90,7 +90,7 @@ fn keys_that_gnupg_does_not_trust_are_refused() {
         let text = |key: &str| case[key].as_str().unwrap();
         let bytes = base64::engine::general_purpose::STANDARD.decode(text("keyring")).unwrap();
         let found = Keyring::parse(&bytes)
-            .and_then(|keys| keys.verify("web-0.1.0.tgz", RECORDED, text("provenance"), NOW));
+            .and_then(|keys| keys.verify_chart("web-0.1.0.tgz", RECORDED, text("provenance"), NOW));
         let expected = text("verdict") == "good" && !STRICTER.contains(&name.as_str());
         assert_eq!(found.is_ok(), expected, "{name}: GnuPG says {}, we say {found:?}", text("verdict"));
         let Err(error) = &found else {
@@ -116,7 +116,7 @@ fn revoked_and_expired_keys_do_not_sign() {
         let keyring = cases[name]["keyring"].as_str().unwrap();
         let keys =
             Keyring::parse(&base64::engine::general_purpose::STANDARD.decode(keyring).unwrap()).unwrap();
-        let error = keys.sign("Test", b"", &metadata(), NAME, ARCHIVE, NOW).unwrap_err().to_string();
+        let error = keys.sign_chart("Test", b"", &metadata(), NAME, ARCHIVE, NOW).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }

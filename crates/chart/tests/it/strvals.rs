@@ -124,7 +124,7 @@ fn flags_become_values() {
         (&[("--set", "a={{{x}}}")], r#"failed parsing --set data: key "}}" has no value"#),
     ];
     for (flags, expected) in cases {
-        match user_values(flags).build() {
+        match user_values(flags).build_map() {
             Ok(values) => {
                 let expected: Value = serde_json::from_str(expected)
                     .unwrap_or_else(|_| panic!("{flags:?} should fail with {expected}, gave {values:?}"));
@@ -137,7 +137,7 @@ fn flags_become_values() {
 
 #[test]
 fn number_types_differ_between_flags() {
-    let values = user_values(&[("--set", "a=1"), ("--set-json", "b=1")]).build().unwrap();
+    let values = user_values(&[("--set", "a=1"), ("--set-json", "b=1")]).build_map().unwrap();
     assert!(values["a"].is_i64());
     assert!(values["b"].is_f64());
 }
@@ -145,18 +145,18 @@ fn number_types_differ_between_flags() {
 #[test]
 fn names_nest_only_so_deep() {
     let deep = format!("{}a=1", "a.".repeat(31));
-    let error = user_values(&[("--set", &deep)]).build().unwrap_err();
+    let error = user_values(&[("--set", &deep)]).build_map().unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed parsing --set data: value name nested level is greater than maximum supported nested level of 30"
     );
     let lists = format!("a{}=1", "[0]".repeat(5000));
-    assert!(user_values(&[("--set", &lists)]).build().is_err());
+    assert!(user_values(&[("--set", &lists)]).build_map().is_err());
 }
 
 #[test]
 fn set_file_reads_the_file() {
-    let error = user_values(&[("--set-file", "a=/nonexist")]).build().unwrap_err();
+    let error = user_values(&[("--set-file", "a=/nonexist")]).build_map().unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed parsing --set-file data: open /nonexist: no such file or directory"
@@ -164,7 +164,7 @@ fn set_file_reads_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "two\nlines\n").unwrap();
     let flag = format!("a.b={}", file.path().display());
-    let values = user_values(&[("--set-file", &flag)]).build().unwrap();
+    let values = user_values(&[("--set-file", &flag)]).build_map().unwrap();
     assert_eq!(Value::Object(values), json!({"a": {"b": "two\nlines\n"}}));
 }
 
@@ -173,11 +173,11 @@ fn later_files_win_and_null_stays() {
     let mut values = UserValues::default();
     values.files.push(("a.yaml".into(), b"a: {x: 1, w: 2}\nl: [1, 2]\n".to_vec()));
     values.files.push(("b.yaml".into(), b"a: {w: null, z: 3}\nl: [3]\n".to_vec()));
-    let built = as_go_json(Value::Object(values.build().unwrap()));
+    let built = as_go_json(Value::Object(values.build_map().unwrap()));
     assert_eq!(built, json!({"a": {"x": 1, "w": null, "z": 3}, "l": [3]}));
     values.files.push(("c.yaml".into(), b"- 1\n".to_vec()));
     assert_eq!(
-        values.build().unwrap_err().to_string(),
+        values.build_map().unwrap_err().to_string(),
         "failed to parse c.yaml: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}"
     );
 }
@@ -191,5 +191,5 @@ fn files_may_lie_at_addresses() {
     assert_eq!(user.addresses(), ["http://example.org/a", "https://example.org/b"]);
     user.downloads = user.addresses().into_iter().map(|address| (address, b"text".to_vec())).collect();
     user.set_file.truncate(1);
-    assert_eq!(Value::Object(user.build().unwrap()), json!({"a": "text", "b": "text"}));
+    assert_eq!(Value::Object(user.build_map().unwrap()), json!({"a": "text", "b": "text"}));
 }

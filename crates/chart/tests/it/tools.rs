@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Map;
 use slipway_chart::explain::{FieldQuery, OriginSource as From, explain};
-use slipway_chart::lint::{LintOptions, lint};
+use slipway_chart::lint::{LintOptions, lint_chart};
 use slipway_chart::{
     Chart, ChartInput, ChartPart, ChartProgram, LoadOptions, Notices, PackageOptions, RenderOptions,
-    SeededHost, UserValues, create, deps, package, render, show,
+    SeededHost, UserValues, create, deps, package_chart, render, show_chart,
 };
 use slipway_chart::{generate_name, name_from_template};
 
@@ -20,9 +20,9 @@ fn fixture(name: &str) -> Chart {
 #[test]
 fn a_package_is_reproducible_and_renders_the_same() {
     let chart = fixture("shop");
-    let packed = package(&chart, &PackageOptions::default()).unwrap();
+    let packed = package_chart(&chart, &PackageOptions::default()).unwrap();
     assert_eq!(packed.file_name, "shop-1.2.3.tgz");
-    assert_eq!(packed.bytes, package(&chart, &PackageOptions::default()).unwrap().bytes);
+    assert_eq!(packed.bytes, package_chart(&chart, &PackageOptions::default()).unwrap().bytes);
     let prefix = [&[0x1f, 0x8b, 8, 0x14, 0, 0, 0, 0][..], &[0, 0xff, 0x29, 0]].concat();
     assert_eq!(packed.bytes[..prefix.len()][..8], prefix[..8]);
     assert_eq!(&packed.bytes[9..12], &[0xff, 0x29, 0]);
@@ -33,9 +33,9 @@ fn a_package_is_reproducible_and_renders_the_same() {
         rendered.to_template_output(&options).map(String::from_utf8).unwrap().unwrap()
     };
     assert_eq!(text(&chart), text(&again));
-    let shown = show(&again, ChartPart::Chart).unwrap();
+    let shown = show_chart(&again, ChartPart::Chart).unwrap();
     assert!(shown.starts_with(b"annotations:\n  team: web\n"));
-    assert_eq!(show(&again, ChartPart::Readme).unwrap(), b"# Shop\n\n");
+    assert_eq!(show_chart(&again, ChartPart::Readme).unwrap(), b"# Shop\n\n");
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn a_created_chart_lints_and_renders() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, &file.data).unwrap();
     }
-    let report = lint(folder.path(), &Map::new(), &LintOptions::default(), &mut Notices::new());
+    let report = lint_chart(folder.path(), &Map::new(), &LintOptions::default(), &mut Notices::new());
     let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["[INFO] Chart.yaml: icon is recommended"]);
     let chart = Chart::load(folder.path(), &LoadOptions::default()).unwrap();
     let values =
         UserValues { set: vec!["host=shop.example.org,env.GREETING=hello".into()], ..UserValues::default() };
-    let rendered = render(&chart, &values.build().unwrap(), &RenderOptions::default()).unwrap();
+    let rendered = render(&chart, &values.build_map().unwrap(), &RenderOptions::default()).unwrap();
     let kinds: Vec<&str> = rendered.manifests.iter().map(|manifest| manifest.kind.as_str()).collect();
     assert_eq!(kinds, ["Service", "Deployment", "Ingress"]);
     assert!(rendered.hooks[0].is_test());
@@ -64,7 +64,7 @@ fn a_program_is_parsed_once_and_rendered_often() {
     let program = ChartProgram::new(fixture("shop"));
     let options = RenderOptions::default();
     let first = program.render(&Map::new(), &options).unwrap();
-    let values = UserValues { set: vec!["replicas=9".into()], ..UserValues::default() }.build().unwrap();
+    let values = UserValues { set: vec!["replicas=9".into()], ..UserValues::default() }.build_map().unwrap();
     let second = program.render(&values, &options).unwrap();
     let third = program.render(&Map::new(), &options).unwrap();
     assert_eq!(first.manifests, third.manifests);
@@ -80,12 +80,12 @@ fn a_post_renderer_sees_manifests_and_not_hooks() {
         .post_render(&options, |mut text| {
             assert!(!String::from_utf8_lossy(&text).contains("name: migrate"));
             text.extend_from_slice(b"# post\n");
-            Ok(text)
+            Ok::<_, std::io::Error>(text)
         })
         .unwrap();
     let text = String::from_utf8(rendered.to_template_output(&options).unwrap()).unwrap();
     assert!(text.contains("# post\n---\n# Source: shop/templates/hooks.yaml\n"));
-    assert!(rendered.post_render(&options, |_| Err("no".into())).is_err());
+    assert!(rendered.post_render(&options, |_| Err("no")).is_err());
 }
 
 #[test]
@@ -104,25 +104,25 @@ fn local_dependencies_are_brought_in_and_locked() {
     let app = folder.path().join("app");
     let status = || {
         let chart = Chart::load(app.as_path(), &LoadOptions::default()).unwrap();
-        deps::list(&chart, &app)[0].status.clone()
+        deps::list_dependencies(&chart, &app)[0].status.clone()
     };
     assert_eq!(status(), "missing");
     let options = deps::UpdateOptions { generated: "2024-01-01T00:00:00Z".into() };
-    let lines = deps::update(&app, &deps::OfflineFetcher, &options).unwrap();
+    let lines = deps::update_dependencies(&app, &deps::OfflineFetcher, &options).unwrap();
     assert_eq!(lines, ["Saving 1 charts", "Deleting outdated charts"]);
     assert_eq!(status(), "ok");
     assert_eq!(
         fs::read_to_string(app.join("Chart.lock")).unwrap(),
         "dependencies:\n- name: sub\n  repository: file://../sub\n  version: 0.1.0\ndigest: sha256:9f5a4b2e58b3b4126cbd149a6ffa169780e6b8fa5e7c335fab11ca8dbadd87d9\ngenerated: \"2024-01-01T00:00:00Z\"\n"
     );
-    assert_eq!(deps::build(&app, &deps::OfflineFetcher, &options).unwrap().len(), 2);
+    assert_eq!(deps::build_dependencies(&app, &deps::OfflineFetcher, &options).unwrap().len(), 2);
     write(
         "app/Chart.yaml",
         "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: sub, version: ^9, repository: file://../sub}\n",
     );
-    let error = deps::build(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
+    let error = deps::build_dependencies(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
     assert!(error.starts_with("the lock file (Chart.lock) is out of sync"), "{error}");
-    let error = deps::update(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
+    let error = deps::update_dependencies(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
     assert!(error.starts_with("can't get a valid version for 1 subchart(s): \"sub\""), "{error}");
 }
 
@@ -193,6 +193,9 @@ fn hostile_schemas_and_archives_end_in_errors() {
         (r#"{"$ref": "https://example.com/schema.json"}"#, "is not fetched"),
         (r#"{"$ref": "file:///etc/passwd"}"#, "is not fetched"),
         ("{", "unexpected EOF"),
+        ("{x", "invalid character 'x' looking for beginning of object key string"),
+        (r#"{"a" 1}"#, "invalid character '1' after object key"),
+        ("[1 '", r"invalid character '\'' after array element"),
         (r#"{"minProperties": 5, "maxProperties": 1}"#, "minProperties cannot be greater than maxProperties"),
     ] {
         let error = render(&chart(schema), &Map::new(), &RenderOptions::default()).unwrap_err().to_string();
@@ -212,7 +215,7 @@ fn hostile_schemas_and_archives_end_in_errors() {
             data: vec![b'x'; size].into(),
         }));
         let chart = Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).unwrap();
-        package(&chart, &PackageOptions::default()).unwrap().bytes
+        package_chart(&chart, &PackageOptions::default()).unwrap().bytes
     };
     for (bytes, expected) in [
         (files(1, 501), "decompressed chart file \"h/f0\" is larger than the maximum file size 500"),

@@ -6,11 +6,12 @@ use std::time::Duration;
 use slipway_chart::deps::{self, DependencyFetcher, UpdateOptions};
 use slipway_chart::net::{
     AccessOptions, ClientOptions, Credentials, HelmHome, HttpClient, Login, NetworkLimits, NetworkOptions,
-    OciReference, ProvenanceMode, RemoteCharts, RemoteSchemas, check_login, pull, push, tags,
+    OciReference, ProvenanceMode, RemoteCharts, RemoteSchemas, check_login, list_tags, pull_chart, push,
 };
 use slipway_chart::repo::RepositoryEntry;
 use slipway_chart::{
-    Chart, ChartError, ChartFile, LoadOptions, Notices, PackageOptions, RenderOptions, SchemaSource, package,
+    Chart, ChartError, ChartFile, LoadOptions, Notices, PackageOptions, RenderOptions, SchemaSource,
+    package_chart,
 };
 
 use crate::hosts::{Host, Reply, Seen, Stall, stall};
@@ -92,7 +93,7 @@ async fn credentials_of_a_registry_stay_with_it() {
             (credentials, OciReference::parse(&format!("oci://{}/a/b:1.0.0", host.address)).unwrap())
         };
         let (credentials, reference) = known(&linking, &login());
-        let error = tags(&client, &credentials, &reference).await.unwrap_err().to_string();
+        let error = list_tags(&client, &credentials, &reference).await.unwrap_err().to_string();
         assert!(error.contains("goes on at another host"), "{error}");
 
         let (credentials, _) = known(&uploading, &login());
@@ -101,13 +102,13 @@ async fn credentials_of_a_registry_stay_with_it() {
         let _ = push(&client, &credentials, &parent, &metadata, b"x", None, "2024-01-01T00:00:00Z").await;
 
         let (credentials, reference) = known(&moving, &login());
-        pull(&client, &credentials, &reference).await.unwrap_err();
+        pull_chart(&client, &credentials, &reference).await.unwrap_err();
         let error = check_login(&client, &moving.address, &login()).await;
         assert!(error.is_err() || !other.saw_secrets());
 
         for login in [login(), identity()] {
             let (credentials, reference) = known(&asking, &login);
-            let error = tags(&client, &credentials, &reference).await.unwrap_err().to_string();
+            let error = list_tags(&client, &credentials, &reference).await.unwrap_err().to_string();
             assert!(error.contains("credentials go to a registry itself or to an https address"), "{error}");
         }
         assert!(!other.saw_secrets(), "{:?}", other.seen());
@@ -133,7 +134,7 @@ async fn identity_tokens_are_not_carried_to_another_host_by_a_redirect() {
     let mut credentials = Credentials::default();
     credentials.insert(&host.address, &identity());
     let reference = OciReference::parse(&format!("oci://{}/a:1.0.0", host.address)).unwrap();
-    let error = pull(&plain(), &credentials, &reference).await.unwrap_err().to_string();
+    let error = pull_chart(&plain(), &credentials, &reference).await.unwrap_err().to_string();
     assert!(error.contains("redirects what is sent to another host"), "{error}");
     assert!(host.seen().iter().any(|seen| seen.content.contains("refresh_token")), "the registry's own");
     assert!(other.seen().is_empty(), "{:?}", other.seen());
@@ -148,7 +149,7 @@ fn index(url: &str) -> String {
 
 #[tokio::test]
 async fn credentials_of_a_repository_stay_with_it_unless_passed_on() {
-    let packed = package(&chart("foo", "1.0.0"), &PackageOptions::default()).unwrap().bytes;
+    let packed = package_chart(&chart("foo", "1.0.0"), &PackageOptions::default()).unwrap().bytes;
     let bytes = packed.clone();
     let other = Host::start(move |_| ok(bytes.clone())).await;
     let elsewhere = other.address.clone();
@@ -167,7 +168,7 @@ async fn credentials_of_a_repository_stay_with_it_unless_passed_on() {
         let access =
             AccessOptions { repo, login: Some(login()), pass_credentials, ..AccessOptions::default() };
         let remote = remote(folder.path(), access);
-        remote.locate("foo", ProvenanceMode::IfThere).await.unwrap();
+        remote.locate_chart("foo", ProvenanceMode::IfThere).await.unwrap();
         let seen = other.seen();
         assert!(seen.len() >= 2, "the chart and its signature come from there");
         for seen in &seen[seen.len() - 2..] {
@@ -234,14 +235,14 @@ async fn no_error_shows_credentials_of_an_address() {
             errors.extend(client.get_up_to(&address, None, 10).await.err().map(Into::into));
             let access = AccessOptions { repo: address.clone(), ..AccessOptions::default() };
             let repo = remote(folder.path(), access).with_network(network.clone());
-            errors.extend(repo.locate("foo", ProvenanceMode::No).await.err());
+            errors.extend(repo.locate_chart("foo", ProvenanceMode::No).await.err());
             let none = remote(folder.path(), AccessOptions::default()).with_network(network.clone());
-            errors.extend(none.locate(&address, ProvenanceMode::Must).await.err());
+            errors.extend(none.locate_chart(&address, ProvenanceMode::Must).await.err());
             errors.extend(none.get(&address).await.err());
         }
     }
     errors.push(OciReference::parse("oci://u:hush@host/chart").unwrap_err());
-    errors.push(deps::OfflineFetcher.resolve("https://u:hush@h/", "a", "1").unwrap_err());
+    errors.push(deps::OfflineFetcher.newest_version("https://u:hush@h/", "a", "1").unwrap_err());
     assert!(errors.len() > 60, "nearly all of them fail");
     for error in errors {
         assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
@@ -290,7 +291,7 @@ async fn whoever_waits_for_a_silent_server_can_stop() {
     let url = format!("http://{host}/charts");
     let remote = remote(folder.path(), AccessOptions { repo: url.clone(), ..AccessOptions::default() })
         .with_network(network);
-    let work = tokio::spawn(async move { remote.locate("foo", ProvenanceMode::No).await });
+    let work = tokio::spawn(async move { remote.locate_chart("foo", ProvenanceMode::No).await });
     stop.cancel();
     assert_eq!(work.await.unwrap(), Err(ChartError::Interrupted(format!("{url}/index.yaml"))));
 }
@@ -307,14 +308,14 @@ async fn a_repository_cannot_replace_what_is_kept_of_another() {
     for (version, file) in
         [("1.0.0", "stable-index.yaml"), ("1.0.0", "foo-1.0.0.tgz"), ("1.0.1", "foo-1.0.0.tgz")]
     {
-        let bytes = package(&chart("foo", version), &PackageOptions::default()).unwrap().bytes;
+        let bytes = package_chart(&chart("foo", version), &PackageOptions::default()).unwrap().bytes;
         let host = Host::start(move |seen| match seen.path.as_str() {
             "/index.yaml" => ok(index(file)),
             _ => ok(bytes.clone()),
         })
         .await;
         let access = AccessOptions { repo: format!("http://{}", host.address), ..AccessOptions::default() };
-        let found = remote(folder.path(), access).locate("foo", ProvenanceMode::IfThere).await.unwrap();
+        let found = remote(folder.path(), access).locate_chart("foo", ProvenanceMode::IfThere).await.unwrap();
         assert!(found.path.starts_with(known.home.cache.join("charts")), "{:?}", found.path);
         assert_eq!(found.path.extension().unwrap(), "tgz");
         assert_eq!(found.provenance.unwrap().extension().unwrap(), "prov");
@@ -329,10 +330,10 @@ fn names_that_lead_out_of_a_directory_are_refused() {
     /// Everything is to be had.
     struct Anything;
     impl DependencyFetcher for Anything {
-        fn resolve(&self, _: &str, _: &str, wanted: &str) -> Result<Option<String>, ChartError> {
+        fn newest_version(&self, _: &str, _: &str, wanted: &str) -> Result<Option<String>, ChartError> {
             Ok(Some(wanted.to_owned()))
         }
-        fn fetch(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>, ChartError> {
+        fn fetch_archive(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>, ChartError> {
             Ok(b"x".to_vec())
         }
     }
@@ -346,7 +347,9 @@ fn names_that_lead_out_of_a_directory_are_refused() {
             "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {{name: {name}, version: {version}, repository: \"https://h\"}}\n"
         );
         std::fs::write(directory.join("Chart.yaml"), text).unwrap();
-        let error = deps::update(&directory, &Anything, &UpdateOptions::default()).unwrap_err().to_string();
+        let error = deps::update_dependencies(&directory, &Anything, &UpdateOptions::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("cannot be a part of a file's name"), "{error}");
     }
     let left: Vec<_> =
@@ -367,7 +370,7 @@ async fn repositories_with_bad_names_are_not_fetched_into_the_cache() {
     let remote = remote(folder.path(), AccessOptions::default());
     let url = format!("http://{}", host.address);
     let repository = RepositoryEntry { name: "../up".into(), url, ..RepositoryEntry::default() };
-    assert!(remote.update(&repository).await.is_err());
+    assert!(remote.update_index(&repository).await.is_err());
     assert!(!folder.path().join("up-index.yaml").exists());
 }
 
@@ -387,7 +390,7 @@ fn render_error(chart: Chart, schemas: Option<Arc<dyn SchemaSource>>) -> String 
     let options = RenderOptions { schemas, ..RenderOptions::default() };
     let user = slipway_chart::UserValues::default();
     let program = slipway_chart::ChartProgram::new(chart);
-    let values = user.build().unwrap();
+    let values = user.build_map().unwrap();
     program.render(&values, &options).unwrap_err().to_string()
 }
 

@@ -20,7 +20,7 @@ use super::unicode::{decode_rune, is_digit, is_letter};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing regexp: {problem}: `{}`", String::from_utf8_lossy(.expression))]
 pub struct RegexpError {
-    /// What is wrong, in Go's words.
+    /// The message, in Go's words.
     pub problem: &'static str,
     /// The offending part of the pattern.
     pub expression: Vec<u8>,
@@ -68,18 +68,18 @@ impl<'a> Haystack<'a> {
         Self { text: Cow::Owned(text), offsets: Some(offsets) }
     }
 
-    fn range(&self, range: Range<usize>) -> Range<usize> {
+    fn text_range(&self, range: Range<usize>) -> Range<usize> {
         self.offsets.as_ref().map_or(range.clone(), |offsets| offsets[range.start]..offsets[range.end])
     }
 }
 
 /// Compiles a pattern in Go's syntax into a program of at most `size_limit` bytes, for texts that are UTF-8.
 pub fn compile_text_pattern(pattern: &str, size_limit: usize) -> Result<Regex, RegexpError> {
-    let translated = syntax::translate(pattern.as_bytes())?;
-    build(&translated.pattern, size_limit).ok_or_else(|| RegexpError::too_large(pattern.as_bytes()))
+    let translated = syntax::translate_pattern(pattern.as_bytes())?;
+    build_regex(&translated.pattern, size_limit).ok_or_else(|| RegexpError::too_large(pattern.as_bytes()))
 }
 
-fn build(translated: &str, size_limit: usize) -> Option<Regex> {
+fn build_regex(translated: &str, size_limit: usize) -> Option<Regex> {
     RegexBuilder::new(translated).size_limit(size_limit).nest_limit(10_000).build().ok()
 }
 
@@ -95,9 +95,9 @@ impl Regexp {
         if let Some(known) = CACHE.with_borrow(|cache| cache.get(pattern).map(Rc::clone)) {
             return Ok(known);
         }
-        let translated = syntax::translate(pattern)?;
+        let translated = syntax::translate_pattern(pattern)?;
         let regex =
-            build(&translated.pattern, PROGRAM_LIMIT).ok_or_else(|| RegexpError::too_large(pattern))?;
+            build_regex(&translated.pattern, PROGRAM_LIMIT).ok_or_else(|| RegexpError::too_large(pattern))?;
         let compiled = Rc::new(Self { regex, names: translated.names, is_empty: pattern.is_empty() });
         CACHE.with_borrow_mut(|cache| {
             if cache.len() >= CACHE_LIMIT {
@@ -108,7 +108,7 @@ impl Regexp {
         Ok(compiled)
     }
 
-    /// Whether the pattern matches anywhere.
+    /// Returns true if the pattern matches anywhere.
     pub fn is_match(&self, text: &[u8]) -> bool {
         self.regex.is_match(&Haystack::new(text).text)
     }
@@ -116,14 +116,18 @@ impl Regexp {
     /// The leftmost match.
     pub fn find(&self, text: &[u8]) -> Option<Range<usize>> {
         let haystack = Haystack::new(text);
-        self.regex.find(&haystack.text).map(|found| haystack.range(found.range()))
+        self.regex.find(&haystack.text).map(|found| haystack.text_range(found.range()))
     }
 
     /// The first `limit` matches, all when negative.
     pub fn find_all(&self, text: &[u8], limit: i64) -> Vec<Range<usize>> {
         let haystack = Haystack::new(text);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.regex.find_iter(&haystack.text).take(limit).map(|found| haystack.range(found.range())).collect()
+        self.regex
+            .find_iter(&haystack.text)
+            .take(limit)
+            .map(|found| haystack.text_range(found.range()))
+            .collect()
     }
 
     /// Replaces every match by `template` with its `$1`, `${name}` and `$$` expanded.
@@ -131,7 +135,7 @@ impl Regexp {
     /// None if the result would be longer than `max` bytes.
     pub fn replace_all(&self, text: &[u8], template: &[u8], max: usize) -> Option<Vec<u8>> {
         self.replace_with(text, max, |captures, haystack, out| {
-            self.expand(template, captures, haystack, text, out);
+            self.expand_template(template, captures, haystack, text, out);
         })
     }
 
@@ -152,7 +156,7 @@ impl Regexp {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         for captures in self.regex.captures_iter(&haystack.text) {
-            let range = haystack.range(captures.get_match().range());
+            let range = haystack.text_range(captures.get_match().range());
             out.extend_from_slice(&text[at..range.start]);
             put(&captures, &haystack, &mut out);
             if out.len() > max {
@@ -164,7 +168,7 @@ impl Regexp {
         Some(out)
     }
 
-    fn expand(
+    fn expand_template(
         &self,
         template: &[u8],
         captures: &Captures<'_>,
@@ -181,7 +185,7 @@ impl Regexp {
                 rest = &rest[1..];
                 continue;
             }
-            let Some((name, after)) = reference(rest) else {
+            let Some((name, after)) = read_reference(rest) else {
                 out.push(b'$');
                 continue;
             };
@@ -193,7 +197,7 @@ impl Regexp {
                     .find_map(|index| captures.get(index)),
             };
             if let Some(group) = group {
-                out.extend_from_slice(&text[haystack.range(group.range())]);
+                out.extend_from_slice(&text[haystack.text_range(group.range())]);
             }
         }
         out.extend_from_slice(rest);
@@ -228,7 +232,7 @@ impl Regexp {
 }
 
 /// Reads `name` or `{name}` after a dollar sign.
-fn reference(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn read_reference(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let braced = text.first() == Some(&b'{');
     let text = if braced { &text[1..] } else { text };
     let mut end = 0;

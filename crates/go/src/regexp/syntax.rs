@@ -221,7 +221,7 @@ struct Atom {
 }
 
 impl Atom {
-    fn simple(text: String) -> Self {
+    fn simple_atom(text: String) -> Self {
         Self { text, repeats: 1, height: 1, size: 1 }
     }
 }
@@ -247,7 +247,7 @@ impl Group {
         self.done.push(atom);
     }
 
-    fn finish(mut self) -> Atom {
+    fn into_atom(mut self) -> Atom {
         self.close_branch();
         let several = u32::from(self.done.len() > 1);
         Atom {
@@ -267,24 +267,24 @@ struct Parser<'a> {
     names: Vec<Option<String>>,
 }
 
-fn error<T>(problem: &'static str, expression: &str) -> Result<T, RegexpError> {
+fn syntax_error<T>(problem: &'static str, expression: &str) -> Result<T, RegexpError> {
     Err(RegexpError { problem, expression: expression.as_bytes().to_vec() })
 }
 
 /// Translates a pattern.
-pub(super) fn translate(pattern: &[u8]) -> Result<TranslatedPattern, RegexpError> {
+pub(super) fn translate_pattern(pattern: &[u8]) -> Result<TranslatedPattern, RegexpError> {
     let Ok(whole) = std::str::from_utf8(pattern) else {
         return Err(RegexpError { problem: "invalid UTF-8", expression: pattern.to_vec() });
     };
     let flags = Flags { fold: false, multi_line: false, dot_newline: false, ungreedy: false };
     let mut parser = Parser { whole, at: 0, flags, groups: vec![Group::default()], names: vec![None] };
-    parser.run()?;
-    let Some(group) = parser.groups.pop() else { return error("internal error", whole) };
+    parser.parse_pattern()?;
+    let Some(group) = parser.groups.pop() else { return syntax_error("internal error", whole) };
     if !parser.groups.is_empty() {
-        return error("missing closing )", whole);
+        return syntax_error("missing closing )", whole);
     }
-    let atom = group.finish();
-    parser.check(&atom)?;
+    let atom = group.into_atom();
+    parser.check_size(&atom)?;
     Ok(TranslatedPattern { pattern: atom.text, names: parser.names })
 }
 
@@ -299,34 +299,34 @@ impl<'a> Parser<'a> {
         Some(rune)
     }
 
-    fn check(&self, atom: &Atom) -> Result<(), RegexpError> {
+    fn check_size(&self, atom: &Atom) -> Result<(), RegexpError> {
         if atom.height > MAX_HEIGHT {
-            return error("expression nests too deeply", self.whole);
+            return syntax_error("expression nests too deeply", self.whole);
         }
         if atom.size > MAX_SIZE {
-            return error("expression too large", self.whole);
+            return syntax_error("expression too large", self.whole);
         }
         Ok(())
     }
 
     fn push(&mut self, text: String) {
         if let Some(group) = self.groups.last_mut() {
-            group.current.push(Atom::simple(text));
+            group.current.push(Atom::simple_atom(text));
         }
     }
 
-    fn literal(&mut self, rune: u32) {
+    fn push_literal(&mut self, rune: u32) {
         let mut text = String::new();
         push_code(&mut text, rune, &mut false);
-        let text = self.folded(if text.is_empty() { "[a&&b]".to_owned() } else { text });
+        let text = self.fold_case(if text.is_empty() { "[a&&b]".to_owned() } else { text });
         self.push(text);
     }
 
-    fn folded(&self, text: String) -> String {
+    fn fold_case(&self, text: String) -> String {
         if self.flags.fold { format!("(?i:{text})") } else { text }
     }
 
-    fn run(&mut self) -> Result<(), RegexpError> {
+    fn parse_pattern(&mut self) -> Result<(), RegexpError> {
         // Where the previous token started, if it was a repetition.
         let mut last_repeat: Option<usize> = None;
         while let Some(rune) = self.rest().chars().next() {
@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
                     } else {
                         self.at += 1;
                         self.names.push(None);
-                        self.open("(");
+                        self.open_group("(");
                     }
                 }
                 '|' => {
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
                 }
                 ')' => {
                     self.at += 1;
-                    self.close()?;
+                    self.close_group()?;
                 }
                 '^' => {
                     self.at += 1;
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     self.push(if self.flags.dot_newline { "(?s:.)" } else { r"[^\n]" }.to_owned());
                 }
-                '[' => self.class()?,
+                '[' => self.parse_class()?,
                 '*' | '+' | '?' => {
                     self.at += 1;
                     let (min, max) = match rune {
@@ -372,27 +372,27 @@ impl<'a> Parser<'a> {
                         '+' => (1, None),
                         _ => (0, Some(1)),
                     };
-                    self.repeat(min, max, start, last_repeat, false)?;
+                    self.repeat_last(min, max, start, last_repeat, false)?;
                     repeat = Some(start);
                 }
-                '{' => match self.counts() {
+                '{' => match self.parse_counts() {
                     None => {
                         self.at = start + 1;
-                        self.literal('{'.into());
+                        self.push_literal('{'.into());
                     }
                     Some((min, max)) => {
                         let wrong = min > MAX_REPEAT || max.is_some_and(|max| max > MAX_REPEAT || min > max);
                         if wrong {
-                            return error("invalid repeat count", &self.whole[start..self.at]);
+                            return syntax_error("invalid repeat count", &self.whole[start..self.at]);
                         }
-                        self.repeat(min, max, start, last_repeat, true)?;
+                        self.repeat_last(min, max, start, last_repeat, true)?;
                         repeat = Some(start);
                     }
                 },
-                '\\' => self.backslash()?,
+                '\\' => self.parse_backslash()?,
                 _ => {
                     self.bump();
-                    self.literal(rune.into());
+                    self.push_literal(rune.into());
                 }
             }
             last_repeat = repeat;
@@ -400,30 +400,30 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn open(&mut self, open: &'static str) {
+    fn open_group(&mut self, open: &'static str) {
         self.groups.push(Group { open, flags: Some(self.flags), ..Group::default() });
     }
 
-    fn close(&mut self) -> Result<(), RegexpError> {
+    fn close_group(&mut self) -> Result<(), RegexpError> {
         let group = match self.groups.pop() {
             Some(group) if !self.groups.is_empty() => group,
-            _ => return error("unexpected )", self.whole),
+            _ => return syntax_error("unexpected )", self.whole),
         };
         let open = group.open;
         if let Some(flags) = group.flags {
             self.flags = flags;
         }
-        let mut atom = group.finish();
+        let mut atom = group.into_atom();
         atom.height += 1;
         atom.text = format!("{open}{})", atom.text);
-        self.check(&atom)?;
+        self.check_size(&atom)?;
         if let Some(parent) = self.groups.last_mut() {
             parent.current.push(atom);
         }
         Ok(())
     }
 
-    fn repeat(
+    fn repeat_last(
         &mut self,
         min: u32,
         max: Option<u32>,
@@ -437,11 +437,11 @@ impl<'a> Parser<'a> {
             lazy = !lazy;
         }
         if let Some(last) = last {
-            return error("invalid nested repetition operator", &self.whole[last..self.at]);
+            return syntax_error("invalid nested repetition operator", &self.whole[last..self.at]);
         }
         let token = &self.whole[start..self.at];
         let Some(sub) = self.groups.last_mut().and_then(|group| group.current.pop()) else {
-            return error("missing argument to repetition operator", token);
+            return syntax_error("missing argument to repetition operator", token);
         };
         let count = max.unwrap_or(min);
         let repeats = match (counted, count) {
@@ -450,7 +450,7 @@ impl<'a> Parser<'a> {
             (false, _) => sub.repeats,
         };
         if counted && (min >= 2 || max.is_some_and(|max| max >= 2)) && repeats > MAX_REPEAT {
-            return error("invalid repeat count", token);
+            return syntax_error("invalid repeat count", token);
         }
         let bounds = match (min, max) {
             (0, None) => "*".to_owned(),
@@ -467,7 +467,7 @@ impl<'a> Parser<'a> {
             height: sub.height + 1,
             size: sub.size.saturating_add(1).saturating_mul(u64::from(count.max(1))),
         };
-        self.check(&atom)?;
+        self.check_size(&atom)?;
         if let Some(group) = self.groups.last_mut() {
             group.current.push(atom);
         }
@@ -475,13 +475,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `{n}`, `{n,}` or `{n,m}`.
-    fn counts(&mut self) -> Option<(u32, Option<u32>)> {
+    fn parse_counts(&mut self) -> Option<(u32, Option<u32>)> {
         self.at += 1;
-        let min = self.count()?;
+        let min = self.parse_count()?;
         let mut max = Some(min);
         if self.rest().starts_with(',') {
             self.at += 1;
-            max = if self.rest().starts_with('}') { None } else { Some(self.count()?) };
+            max = if self.rest().starts_with('}') { None } else { Some(self.parse_count()?) };
         }
         if !self.rest().starts_with('}') {
             return None;
@@ -490,7 +490,7 @@ impl<'a> Parser<'a> {
         Some((min, max))
     }
 
-    fn count(&mut self) -> Option<u32> {
+    fn parse_count(&mut self) -> Option<u32> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let text = &self.rest()[..digits];
         if digits == 0 || (digits > 1 && text.starts_with('0')) {
@@ -512,14 +512,14 @@ impl<'a> Parser<'a> {
             None
         };
         if let Some(name_start) = name_start {
-            let Some(end) = text.find('>') else { return error("invalid named capture", text) };
+            let Some(end) = text.find('>') else { return syntax_error("invalid named capture", text) };
             let name = text.get(name_start..end).unwrap_or_default();
             if name.is_empty() || !name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) {
-                return error("invalid named capture", &text[..=end]);
+                return syntax_error("invalid named capture", &text[..=end]);
             }
             self.names.push(Some(name.to_owned()));
             self.at += end + 1;
-            self.open("(");
+            self.open_group("(");
             return Ok(());
         }
         let start = self.at;
@@ -541,7 +541,7 @@ impl<'a> Parser<'a> {
                 }
                 ':' | ')' if on || saw_flag => {
                     if rune == ':' {
-                        self.open("(?:");
+                        self.open_group("(?:");
                         if let Some(group) = self.groups.last_mut() {
                             group.flags = Some(outer);
                         }
@@ -549,14 +549,14 @@ impl<'a> Parser<'a> {
                     self.flags = flags;
                     return Ok(());
                 }
-                _ => return error("invalid or unsupported Perl syntax", &self.whole[start..self.at]),
+                _ => return syntax_error("invalid or unsupported Perl syntax", &self.whole[start..self.at]),
             }
             saw_flag = true;
         }
-        error("invalid or unsupported Perl syntax", &self.whole[start..])
+        syntax_error("invalid or unsupported Perl syntax", &self.whole[start..])
     }
 
-    fn backslash(&mut self) -> Result<(), RegexpError> {
+    fn parse_backslash(&mut self) -> Result<(), RegexpError> {
         let text = self.rest();
         match text.as_bytes().get(1) {
             Some(b'A') => {
@@ -575,40 +575,42 @@ impl<'a> Parser<'a> {
                 self.at += 2;
                 self.push(r"\z".to_owned());
             }
-            Some(b'C') => return error("invalid escape sequence", &text[..2]),
+            Some(b'C') => return syntax_error("invalid escape sequence", &text[..2]),
             Some(b'Q') => {
                 let quoted = &text[2..];
                 let (quoted, used) =
                     quoted.find(r"\E").map_or((quoted, quoted.len()), |end| (&quoted[..end], end + 2));
                 for rune in quoted.chars() {
-                    self.literal(rune.into());
+                    self.push_literal(rune.into());
                 }
                 self.at += 2 + used;
             }
             Some(b'p' | b'P') => {
                 let class = self.unicode_class()?;
-                let class = self.folded(class);
+                let class = self.fold_case(class);
                 self.push(class);
             }
             Some(kind) if perl_class(*kind).is_some() => {
                 let class = perl_class(*kind).unwrap_or_default();
                 self.at += 2;
-                let class = self.folded(class.to_owned());
+                let class = self.fold_case(class.to_owned());
                 self.push(class);
             }
             _ => {
-                let rune = self.escape()?;
-                self.literal(rune);
+                let rune = self.parse_escape()?;
+                self.push_literal(rune);
             }
         }
         Ok(())
     }
 
     /// Reads a backslash and the character it stands for.
-    fn escape(&mut self) -> Result<u32, RegexpError> {
+    fn parse_escape(&mut self) -> Result<u32, RegexpError> {
         let start = self.at;
         self.at += 1;
-        let Some(rune) = self.bump() else { return error("trailing backslash at end of expression", "") };
+        let Some(rune) = self.bump() else {
+            return syntax_error("trailing backslash at end of expression", "");
+        };
         let octal = |parser: &Self| parser.rest().bytes().next().filter(|byte| (b'0'..=b'7').contains(byte));
         let found = match rune {
             '1'..='7' if octal(self).is_none() => None,
@@ -621,7 +623,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(value)
             }
-            'x' => self.hex(),
+            'x' => self.parse_hex(),
             'a' => Some(7),
             'f' => Some(12),
             'n' => Some(10),
@@ -633,11 +635,11 @@ impl<'a> Parser<'a> {
         };
         match found {
             Some(rune) => Ok(rune),
-            None => error("invalid escape sequence", &self.whole[start..self.at]),
+            None => syntax_error("invalid escape sequence", &self.whole[start..self.at]),
         }
     }
 
-    fn hex(&mut self) -> Option<u32> {
+    fn parse_hex(&mut self) -> Option<u32> {
         let first = self.bump()?;
         if first != '{' {
             let second = self.bump()?;
@@ -664,7 +666,9 @@ impl<'a> Parser<'a> {
         let mut negated = text.as_bytes()[1] == b'P';
         let (sequence, name) = match text[2..].chars().next() {
             Some('{') => {
-                let Some(end) = text.find('}') else { return error("invalid character class range", text) };
+                let Some(end) = text.find('}') else {
+                    return syntax_error("invalid character class range", text);
+                };
                 (&text[..=end], &text[3..end])
             }
             Some(rune) => (&text[..2 + rune.len_utf8()], &text[2..2 + rune.len_utf8()]),
@@ -679,12 +683,12 @@ impl<'a> Parser<'a> {
             "Cs" => "a&&b".to_owned(),
             _ if CATEGORIES.contains(&name) => format!(r"\p{{gc={name}}}"),
             _ if SCRIPTS.contains(&name) => format!(r"\p{{sc={name}}}"),
-            _ => return error("invalid character class range", sequence),
+            _ => return syntax_error("invalid character class range", sequence),
         };
         Ok(if negated { format!("[^{class}]") } else { format!("[{class}]") })
     }
 
-    fn class(&mut self) -> Result<(), RegexpError> {
+    fn parse_class(&mut self) -> Result<(), RegexpError> {
         let start = self.at;
         self.at += 1;
         let negated = self.rest().starts_with('^');
@@ -704,7 +708,7 @@ impl<'a> Parser<'a> {
                 let name = &text[..end + 4];
                 let positive = name.replacen("[:^", "[:", 1);
                 let Some((_, class)) = POSIX.iter().find(|(known, _)| *known == positive) else {
-                    return error("invalid character class range", name);
+                    return syntax_error("invalid character class range", name);
                 };
                 let sign = if positive == name { "" } else { "^" };
                 items.push_str(&format!("[{sign}{class}]"));
@@ -736,7 +740,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 high = self.class_char(start)?;
                 if high < low {
-                    return error("invalid character class range", &self.whole[range_start..self.at]);
+                    return syntax_error("invalid character class range", &self.whole[range_start..self.at]);
                 }
             }
             push_range(&mut items, low, high, &mut empty);
@@ -748,18 +752,18 @@ impl<'a> Parser<'a> {
             (false, true) => format!("[^{items}]"),
             (false, false) => format!("[{items}]"),
         };
-        let class = self.folded(class);
+        let class = self.fold_case(class);
         self.push(class);
         Ok(())
     }
 
     fn class_char(&mut self, class_start: usize) -> Result<u32, RegexpError> {
         if self.rest().starts_with('\\') {
-            return self.escape();
+            return self.parse_escape();
         }
         match self.bump() {
             Some(rune) => Ok(rune.into()),
-            None => error("missing closing ]", &self.whole[class_start..]),
+            None => syntax_error("missing closing ]", &self.whole[class_start..]),
         }
     }
 }

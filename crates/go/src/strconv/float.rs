@@ -18,13 +18,13 @@ pub fn format_float(n: f64, verb: u8, precision: i32) -> String {
     let abs = n.abs();
     match verb {
         b'b' => return mantissa_exponent(n),
-        b'x' | b'X' => return hex(n, verb, precision),
+        b'x' | b'X' => return format_hex(n, verb, precision),
         _ => {}
     }
     let shortest = precision < 0;
     let mut precision = precision;
     let digits = if shortest {
-        let d = digits(&format!("{abs:e}"));
+        let d = split_digits(&format!("{abs:e}"));
         precision = match verb {
             b'e' | b'E' => d.digits.len() as i32 - 1,
             b'f' | b'F' => (d.digits.len() as i32 - d.point).max(0),
@@ -33,15 +33,16 @@ pub fn format_float(n: f64, verb: u8, precision: i32) -> String {
         d
     } else {
         match verb {
-            b'e' | b'E' => digits(&format!("{abs:.*e}", exact(precision))),
+            b'e' | b'E' => split_digits(&format!("{abs:.*e}", clamp_precision(precision))),
             b'f' | b'F' => {
-                let mut text = format!("{}{abs:.*}", if negative { "-" } else { "" }, exact(precision));
-                text.extend(std::iter::repeat_n('0', precision as usize - exact(precision)));
+                let mut text =
+                    format!("{}{abs:.*}", if negative { "-" } else { "" }, clamp_precision(precision));
+                text.extend(std::iter::repeat_n('0', precision as usize - clamp_precision(precision)));
                 return text;
             }
             _ => {
                 precision = precision.max(1);
-                digits(&format!("{abs:.*e}", exact(precision - 1)))
+                split_digits(&format!("{abs:.*e}", clamp_precision(precision - 1)))
             }
         }
     };
@@ -78,12 +79,12 @@ pub fn format_float(n: f64, verb: u8, precision: i32) -> String {
 }
 
 /// No double has more decimal digits than this; the standard library takes no more than 65535.
-fn exact(precision: i32) -> usize {
+fn clamp_precision(precision: i32) -> usize {
     precision.min(1100) as usize
 }
 
 /// Reads Rust's `d.ddde±x`.
-fn digits(text: &str) -> Digits {
+fn split_digits(text: &str) -> Digits {
     let (mantissa, exp) = text.split_once('e').unwrap_or((text, "0"));
     let mut digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
     while digits.last() == Some(&b'0') {
@@ -126,7 +127,7 @@ fn point_form(out: &mut String, d: &Digits, precision: i32) {
 }
 
 /// The bits of a finite number as `mantissa × 2^exponent`, mantissa with its implicit bit.
-fn parts(n: f64) -> (u64, i32) {
+fn float_parts(n: f64) -> (u64, i32) {
     let bits = n.to_bits();
     let exp = ((bits >> 52) & 0x7ff) as i32;
     let mantissa = bits & ((1 << 52) - 1);
@@ -134,14 +135,14 @@ fn parts(n: f64) -> (u64, i32) {
 }
 
 fn mantissa_exponent(n: f64) -> String {
-    let (mantissa, exp) = parts(n);
+    let (mantissa, exp) = float_parts(n);
     let sign = if n.is_sign_negative() { "-" } else { "" };
     let plus = if exp >= 0 { "+" } else { "" };
     format!("{sign}{mantissa}p{plus}{exp}")
 }
 
-fn hex(n: f64, verb: u8, precision: i32) -> String {
-    let (mut mantissa, mut exp) = parts(n);
+fn format_hex(n: f64, verb: u8, precision: i32) -> String {
+    let (mut mantissa, mut exp) = float_parts(n);
     if mantissa == 0 {
         exp = 0;
     } else {

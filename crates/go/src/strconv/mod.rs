@@ -14,7 +14,7 @@ pub use unicode::{is_letter_or_digit, is_print};
 
 /// The first rune of `s` and its length, U+FFFD and 1 for a bad byte.
 #[inline]
-pub fn decode(s: &[u8]) -> (char, usize) {
+pub fn decode_rune(s: &[u8]) -> (char, usize) {
     let (c, len) = quote::decode_char(s);
     (c.unwrap_or('\u{fffd}'), len)
 }

@@ -1,6 +1,6 @@
 //! ParseInt, ParseUint and ParseFloat.
 
-/// Why a number could not be read.
+/// The reason a number could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NumError {
     #[error("invalid syntax")]
@@ -112,7 +112,7 @@ pub fn parse_float(s: &str) -> Result<f64, NumError> {
         _ => {}
     }
     if unsigned.as_bytes().get(..2).is_some_and(|p| p.eq_ignore_ascii_case(b"0x")) {
-        return hex_float(unsigned).map(sign).and_then(finite);
+        return hex_float(unsigned).map(sign).and_then(check_finite);
     }
     if unsigned.contains('_') && !underscores_fit(unsigned) {
         return Err(NumError::Syntax);
@@ -121,10 +121,10 @@ pub fn parse_float(s: &str) -> Result<f64, NumError> {
     if !decimal_syntax(&unsigned) {
         return Err(NumError::Syntax);
     }
-    unsigned.parse::<f64>().map(sign).map_err(|_| NumError::Syntax).and_then(finite)
+    unsigned.parse::<f64>().map(sign).map_err(|_| NumError::Syntax).and_then(check_finite)
 }
 
-fn finite(n: f64) -> Result<f64, NumError> {
+fn check_finite(n: f64) -> Result<f64, NumError> {
     if n.is_infinite() { Err(NumError::Range) } else { Ok(n) }
 }
 
@@ -178,11 +178,11 @@ fn hex_float(s: &str) -> Result<f64, NumError> {
             }
         }
     }
-    Ok(scale(bits, sticky, exp + point))
+    Ok(scale_bits(bits, sticky, exp + point))
 }
 
 /// `bits × 2^exp`, rounded to nearest even.
-fn scale(mut bits: u128, mut sticky: bool, mut exp: i64) -> f64 {
+fn scale_bits(mut bits: u128, mut sticky: bool, mut exp: i64) -> f64 {
     if bits == 0 {
         return 0.0;
     }

@@ -99,7 +99,7 @@ const NO_LETTERS: &[(u32, u32)] = &[
     (0x2ebf0, 0x2ee5d), (0x323b0, 0x33479),
 ];
 
-fn within(table: &[(u32, u32)], n: u32) -> bool {
+fn is_in_table(table: &[(u32, u32)], n: u32) -> bool {
     let after = table.partition_point(|(from, _)| *from <= n);
     after > 0 && n <= table[after - 1].1
 }
@@ -110,7 +110,7 @@ pub fn is_print(c: char) -> bool {
         return (' '..='~').contains(&c);
     }
     let n = u32::from(c);
-    if within(LATER, n) {
+    if is_in_table(LATER, n) {
         return false;
     }
     // The standard library decides the same question when it escapes text for debugging; behind
@@ -127,5 +127,5 @@ pub fn is_letter_or_digit(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric();
     }
-    (c.is_alphabetic() || c.is_numeric()) && !within(NO_LETTERS, u32::from(c))
+    (c.is_alphabetic() || c.is_numeric()) && !is_in_table(NO_LETTERS, u32::from(c))
 }

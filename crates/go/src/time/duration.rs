@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::quote;
+use super::quote_text;
 
 /// A signed number of nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -12,19 +12,19 @@ pub struct Duration(pub i64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a sequence of numbers with units, or longer than 292 years.
-    #[error("time: invalid duration {}", quote(.text))]
+    #[error("time: invalid duration {}", quote_text(.text))]
     Invalid {
         /// The whole text.
         text: Vec<u8>,
     },
     /// A number other than `0` without a unit.
-    #[error("time: missing unit in duration {}", quote(.text))]
+    #[error("time: missing unit in duration {}", quote_text(.text))]
     MissingUnit {
         /// The whole text.
         text: Vec<u8>,
     },
     /// A unit Go does not know, such as `d`.
-    #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
+    #[error("time: unknown unit {} in duration {}", quote_text(.unit), quote_text(.text))]
     UnknownUnit {
         /// The unit as written.
         unit: Vec<u8>,
@@ -75,7 +75,7 @@ impl Duration {
                 return Err(DurationError::MissingUnit { text: text.to_vec() });
             }
             let name = &rest[..len];
-            let unit = unit(name)
+            let unit = unit_nanos(name)
                 .ok_or_else(|| DurationError::UnknownUnit { unit: name.to_vec(), text: text.to_vec() })?;
             rest = &rest[len..];
             if whole > LIMIT / unit {
@@ -125,7 +125,7 @@ impl From<Duration> for jiff::SignedDuration {
     }
 }
 
-fn unit(name: &[u8]) -> Option<u64> {
+fn unit_nanos(name: &[u8]) -> Option<u64> {
     Some(match name {
         b"ns" => 1,
         b"us" | b"\xc2\xb5s" | b"\xce\xbcs" => 1000,

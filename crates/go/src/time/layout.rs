@@ -2,7 +2,7 @@
 
 use super::{DAYS, GoTime, MONTHS};
 
-/// How an offset is written.
+/// The format of a written offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetFormat {
     /// `Z` stands for a zero offset.
@@ -123,7 +123,7 @@ fn element_at(text: &[u8]) -> Option<(LayoutElement, usize, usize)> {
 }
 
 /// Writes an instant by a layout.
-pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
+pub(super) fn format_time(time: &GoTime, layout: &[u8]) -> Vec<u8> {
     let civil = time.civil();
     let mut out = Vec::with_capacity(layout.len() + 10);
     let mut rest = layout;
@@ -136,20 +136,20 @@ pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
             LayoutElement::Year => format!("{:02}", civil.year.unsigned_abs() % 100),
             LayoutElement::LongYear if civil.year < 0 => format!("-{:04}", civil.year.unsigned_abs()),
             LayoutElement::LongYear => format!("{:04}", civil.year),
-            LayoutElement::LongMonth => month(civil.month).to_owned(),
-            LayoutElement::Month => month(civil.month)[..3].to_owned(),
+            LayoutElement::LongMonth => month_name(civil.month).to_owned(),
+            LayoutElement::Month => month_name(civil.month)[..3].to_owned(),
             LayoutElement::NumMonth => civil.month.to_string(),
             LayoutElement::ZeroMonth => format!("{:02}", civil.month),
-            LayoutElement::LongWeekDay => day(civil.weekday).to_owned(),
-            LayoutElement::WeekDay => day(civil.weekday)[..3].to_owned(),
+            LayoutElement::LongWeekDay => day_name(civil.weekday).to_owned(),
+            LayoutElement::WeekDay => day_name(civil.weekday)[..3].to_owned(),
             LayoutElement::Day => civil.day.to_string(),
             LayoutElement::UnderDay => format!("{:2}", civil.day),
             LayoutElement::ZeroDay => format!("{:02}", civil.day),
             LayoutElement::UnderYearDay => format!("{:3}", civil.yday),
             LayoutElement::ZeroYearDay => format!("{:03}", civil.yday),
             LayoutElement::Hour => format!("{:02}", civil.hour),
-            LayoutElement::Hour12 => hour12(civil.hour).to_string(),
-            LayoutElement::ZeroHour12 => format!("{:02}", hour12(civil.hour)),
+            LayoutElement::Hour12 => twelve_hour(civil.hour).to_string(),
+            LayoutElement::ZeroHour12 => format!("{:02}", twelve_hour(civil.hour)),
             LayoutElement::Minute => civil.minute.to_string(),
             LayoutElement::ZeroMinute => format!("{:02}", civil.minute),
             LayoutElement::Second => civil.second.to_string(),
@@ -158,10 +158,10 @@ pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
             LayoutElement::LowerPm => if civil.hour >= 12 { "pm" } else { "am" }.to_owned(),
             LayoutElement::Zone if civil.abbreviation.is_empty() => {
                 let style = OffsetFormat { zulu: false, colon: false, minutes: true, seconds: false };
-                offset(civil.offset, style)
+                format_offset(civil.offset, style)
             }
             LayoutElement::Zone => civil.abbreviation.clone(),
-            LayoutElement::Offset(style) => offset(civil.offset, style),
+            LayoutElement::Offset(style) => format_offset(civil.offset, style),
             LayoutElement::Fraction { trim, digits, separator } => {
                 let all = format!("{:09}", time.nanos);
                 let mut shown: String = all.chars().chain(std::iter::repeat('0')).take(digits).collect();
@@ -175,19 +175,19 @@ pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
     }
 }
 
-fn month(month: u32) -> &'static str {
+fn month_name(month: u32) -> &'static str {
     MONTHS[(month as usize + 11) % 12]
 }
 
-fn day(weekday: u32) -> &'static str {
+fn day_name(weekday: u32) -> &'static str {
     DAYS[weekday as usize % 7]
 }
 
-fn hour12(hour: u32) -> u32 {
+fn twelve_hour(hour: u32) -> u32 {
     if hour.is_multiple_of(12) { 12 } else { hour % 12 }
 }
 
-fn offset(seconds: i32, style: OffsetFormat) -> String {
+fn format_offset(seconds: i32, style: OffsetFormat) -> String {
     if style.zulu && seconds == 0 {
         return "Z".to_owned();
     }

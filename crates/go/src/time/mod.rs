@@ -10,7 +10,7 @@ pub use parse::parse;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Where an instant is shown.
+/// Go's `time.Location`: the zone an instant is shown in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GoZone {
     /// Coordinated Universal Time.
@@ -75,7 +75,7 @@ impl GoZone {
             .find_map(|(offset, found)| (found == name).then_some(offset))
     }
 
-    /// What Go calls the location.
+    /// Returns Go's name of the location.
     pub fn name(&self) -> &str {
         match self {
             Self::Utc => "UTC",
@@ -91,13 +91,13 @@ pub struct GoTime {
     pub secs: i64,
     /// Nanoseconds within the second.
     pub nanos: u32,
-    /// Where it is shown.
+    /// The zone it is shown in.
     pub zone: GoZone,
     /// Nanoseconds on the process clock, for instants read from the clock.
     pub monotonic: Option<i64>,
 }
 
-/// An instant taken apart.
+/// An instant as year, month, day and time of day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CivilTime {
     /// Year, possibly negative.
@@ -186,7 +186,7 @@ impl GoTime {
         Self { secs, nanos, zone, monotonic: None }
     }
 
-    /// Whether this is Go's zero time.
+    /// Returns true if this is Go's zero time.
     pub fn is_zero(&self) -> bool {
         self.secs == ZERO_SECS && self.nanos == 0
     }
@@ -214,7 +214,7 @@ impl GoTime {
         Self { zone, ..self.clone() }
     }
 
-    /// The instant taken apart.
+    /// Returns the instant as year, month, day and time of day.
     pub fn civil(&self) -> CivilTime {
         let (offset, abbreviation) = self.zone.lookup(self.secs);
         let shown = i128::from(self.secs) + i128::from(offset);
@@ -249,7 +249,7 @@ impl GoTime {
         }
     }
 
-    /// How much later this instant is than `other`, at most what a duration can hold.
+    /// Returns the duration from `other` to this instant, at most what a duration can hold.
     pub fn since(&self, other: &Self) -> Duration {
         let nanos = (i128::from(self.secs) - i128::from(other.secs)) * 1_000_000_000 + i128::from(self.nanos)
             - i128::from(other.nanos);
@@ -259,7 +259,7 @@ impl GoTime {
 
     /// Text by a Go layout.
     pub fn format(&self, layout: &[u8]) -> Vec<u8> {
-        layout::format(self, layout)
+        layout::format_time(self, layout)
     }
 
     /// RFC 3339 with as many fractional digits as needed, as JSON has it.
@@ -288,7 +288,7 @@ impl std::fmt::Display for GoTime {
 }
 
 /// Quotes as error messages about times do.
-pub(crate) fn quote(text: &[u8]) -> String {
+pub(crate) fn quote_text(text: &[u8]) -> String {
     let mut out = String::from("\"");
     let mut at = 0;
     while let Some((rune, width, _)) = super::unicode::decode_rune(&text[at..]) {

@@ -1,14 +1,14 @@
 //! Reading a time by a Go layout, with Go's error texts.
 
 use super::layout::{LayoutElement, OffsetFormat, next};
-use super::{DAYS, GoTime, GoZone, MONTHS, days_in, is_leap, quote};
+use super::{DAYS, GoTime, GoZone, MONTHS, days_in, is_leap, quote_text};
 
 /// A text that does not follow its layout; prints as Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
 
-/// What went wrong with one element.
+/// The error of one element.
 enum Fault {
     Bad,
     Range(&'static str),
@@ -34,33 +34,38 @@ struct Fields {
 
 /// Parses `value` by `layout`; without a zone in the text the time is in `local`.
 pub fn parse(layout: &[u8], value: &[u8], local: &GoZone) -> Result<GoTime, ParseError> {
-    let with = |message: &str| ParseError(format!("parsing time {}{message}", quote(value)));
+    let with = |message: &str| ParseError(format!("parsing time {}{message}", quote_text(value)));
     let cannot = |element: &[u8], at: &[u8]| {
-        with(&format!(" as {}: cannot parse {} as {}", quote(layout), quote(at), quote(element)))
+        with(&format!(
+            " as {}: cannot parse {} as {}",
+            quote_text(layout),
+            quote_text(at),
+            quote_text(element)
+        ))
     };
     let mut fields = Fields::default();
     let mut rest_layout = layout;
     let mut rest = value;
     loop {
         let (prefix, element, suffix) = next(rest_layout);
-        rest = skip(rest, prefix).map_err(|at| cannot(prefix, at))?;
+        rest = skip_prefix(rest, prefix).map_err(|at| cannot(prefix, at))?;
         let Some((element, text)) = element else {
             if !rest.is_empty() {
-                return Err(with(&format!(": extra text: {}", quote(rest))));
+                return Err(with(&format!(": extra text: {}", quote_text(rest))));
             }
             break;
         };
         rest_layout = suffix;
-        rest = match take(&mut fields, element, rest, rest_layout) {
+        rest = match take_element(&mut fields, element, rest, rest_layout) {
             Ok(rest) => rest,
             Err(Fault::Bad) => return Err(cannot(text, rest)),
             Err(Fault::Range(what)) => return Err(with(&format!(": {what} out of range"))),
         };
     }
-    finish(fields, local).map_err(|message| with(&format!(": {message}")))
+    build_time(fields, local).map_err(|message| with(&format!(": {message}")))
 }
 
-fn finish(mut fields: Fields, local: &GoZone) -> Result<GoTime, &'static str> {
+fn build_time(mut fields: Fields, local: &GoZone) -> Result<GoTime, &'static str> {
     match fields.pm {
         Some(true) if fields.hour < 12 => fields.hour += 12,
         Some(false) if fields.hour == 12 => fields.hour = 0,
@@ -122,7 +127,7 @@ fn finish(mut fields: Fields, local: &GoZone) -> Result<GoTime, &'static str> {
     Ok(at(local.clone()))
 }
 
-fn take<'a>(
+fn take_element<'a>(
     fields: &mut Fields,
     element: LayoutElement,
     text: &'a [u8],
@@ -145,15 +150,15 @@ fn take<'a>(
         }
         LayoutElement::Month | LayoutElement::LongMonth => {
             let found;
-            (found, rest) = name(&MONTHS, element == LayoutElement::Month, text)?;
+            (found, rest) = take_name(&MONTHS, element == LayoutElement::Month, text)?;
             fields.month = Some(found + 1);
         }
         LayoutElement::WeekDay | LayoutElement::LongWeekDay => {
-            (_, rest) = name(&DAYS, element == LayoutElement::WeekDay, text)?;
+            (_, rest) = take_name(&DAYS, element == LayoutElement::WeekDay, text)?;
         }
         LayoutElement::NumMonth | LayoutElement::ZeroMonth => {
             let month;
-            (month, rest) = number(text, element == LayoutElement::ZeroMonth)?;
+            (month, rest) = take_number(text, element == LayoutElement::ZeroMonth)?;
             if !(1..=12).contains(&month) {
                 return Err(Fault::Range("month"));
             }
@@ -166,7 +171,7 @@ fn take<'a>(
                 text
             };
             let day;
-            (day, rest) = number(text, element == LayoutElement::ZeroDay)?;
+            (day, rest) = take_number(text, element == LayoutElement::ZeroDay)?;
             fields.day = Some(day);
         }
         LayoutElement::UnderYearDay | LayoutElement::ZeroYearDay => {
@@ -184,26 +189,26 @@ fn take<'a>(
             rest = &text[digits..];
         }
         LayoutElement::Hour => {
-            (fields.hour, rest) = number(text, false)?;
+            (fields.hour, rest) = take_number(text, false)?;
             if fields.hour >= 24 {
                 return Err(Fault::Range("hour"));
             }
         }
         LayoutElement::Hour12 | LayoutElement::ZeroHour12 => {
-            (fields.hour, rest) = number(text, element == LayoutElement::ZeroHour12)?;
+            (fields.hour, rest) = take_number(text, element == LayoutElement::ZeroHour12)?;
             if fields.hour > 12 {
                 return Err(Fault::Range("hour"));
             }
         }
         LayoutElement::Minute | LayoutElement::ZeroMinute => {
-            (fields.minute, rest) = number(text, element == LayoutElement::ZeroMinute)?;
+            (fields.minute, rest) = take_number(text, element == LayoutElement::ZeroMinute)?;
             if fields.minute >= 60 {
                 return Err(Fault::Range("minute"));
             }
         }
         LayoutElement::Second | LayoutElement::ZeroSecond => {
             let after;
-            (fields.second, after) = number(text, element == LayoutElement::ZeroSecond)?;
+            (fields.second, after) = take_number(text, element == LayoutElement::ZeroSecond)?;
             if fields.second >= 60 {
                 return Err(Fault::Range("second"));
             }
@@ -211,7 +216,7 @@ fn take<'a>(
             let fraction = after.len() >= 2 && matches!(after[0], b'.' | b',') && after[1].is_ascii_digit();
             if fraction && !matches!(next(layout).1, Some((LayoutElement::Fraction { .. }, _))) {
                 let len = 1 + after[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-                fields.nanos = nanos(&after[..len])?;
+                fields.nanos = parse_nanos(&after[..len])?;
                 rest = &after[len..];
             } else {
                 rest = after;
@@ -237,10 +242,10 @@ fn take<'a>(
             fields.zone = text[..len].to_vec();
             rest = &text[len..];
         }
-        LayoutElement::Offset(style) => rest = offset(fields, style, text)?,
+        LayoutElement::Offset(style) => rest = take_offset(fields, style, text)?,
         LayoutElement::Fraction { trim: false, digits, .. } => {
             let fraction = text.get(..=digits).ok_or(Fault::Bad)?;
-            fields.nanos = nanos(fraction)?;
+            fields.nanos = parse_nanos(fraction)?;
             rest = &text[digits + 1..];
         }
         LayoutElement::Fraction { trim: true, .. } => {
@@ -248,14 +253,14 @@ fn take<'a>(
                 return Ok(text);
             }
             let len = 1 + text[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            fields.nanos = nanos(&text[..len])?;
+            fields.nanos = parse_nanos(&text[..len])?;
             rest = &text[len..];
         }
     }
     Ok(rest)
 }
 
-fn offset<'a>(fields: &mut Fields, style: OffsetFormat, text: &'a [u8]) -> Result<&'a [u8], Fault> {
+fn take_offset<'a>(fields: &mut Fields, style: OffsetFormat, text: &'a [u8]) -> Result<&'a [u8], Fault> {
     if style.zulu
         && let Some(rest) = text.strip_prefix(b"Z")
     {
@@ -272,7 +277,7 @@ fn offset<'a>(fields: &mut Fields, style: OffsetFormat, text: &'a [u8]) -> Resul
         if style.colon && index > 0 && shown[start - 1] != b':' {
             return Err(Fault::Bad);
         }
-        match number(&shown[start..start + 2], true) {
+        match take_number(&shown[start..start + 2], true) {
             Ok((found, _)) => *value = found,
             Err(_) => {
                 // What was read before is still checked, and reported first.
@@ -304,7 +309,7 @@ fn offset<'a>(fields: &mut Fields, style: OffsetFormat, text: &'a [u8]) -> Resul
     Ok(&text[len..])
 }
 
-fn skip<'a>(value: &'a [u8], prefix: &[u8]) -> Result<&'a [u8], &'a [u8]> {
+fn skip_prefix<'a>(value: &'a [u8], prefix: &[u8]) -> Result<&'a [u8], &'a [u8]> {
     let spaces = |text: &[u8]| text.iter().take_while(|&&byte| byte == b' ').count();
     let (mut value, mut prefix) = (value, prefix);
     while let Some(&first) = prefix.first() {
@@ -331,7 +336,7 @@ fn all_digits(text: &[u8]) -> Result<u32, Fault> {
     Ok(text.iter().fold(0, |value, byte| value * 10 + u32::from(byte - b'0')))
 }
 
-fn number(text: &[u8], two_digits: bool) -> Taken<'_, u32> {
+fn take_number(text: &[u8], two_digits: bool) -> Taken<'_, u32> {
     let digits = text.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
     if digits == 0 || (two_digits && digits == 1) {
         return Err(Fault::Bad);
@@ -339,7 +344,7 @@ fn number(text: &[u8], two_digits: bool) -> Taken<'_, u32> {
     Ok((all_digits(&text[..digits])?, &text[digits..]))
 }
 
-fn name<'a>(names: &[&str], short: bool, text: &'a [u8]) -> Taken<'a, u32> {
+fn take_name<'a>(names: &[&str], short: bool, text: &'a [u8]) -> Taken<'a, u32> {
     for (index, name) in names.iter().enumerate() {
         let name = if short { &name[..3] } else { name };
         if text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes())) {
@@ -349,7 +354,7 @@ fn name<'a>(names: &[&str], short: bool, text: &'a [u8]) -> Taken<'a, u32> {
     Err(Fault::Bad)
 }
 
-fn nanos(text: &[u8]) -> Result<u32, Fault> {
+fn parse_nanos(text: &[u8]) -> Result<u32, Fault> {
     if !matches!(text.first(), Some(b'.' | b',')) {
         return Err(Fault::Bad);
     }

@@ -10,7 +10,7 @@ use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
 use slipway_go::unicode::decode_rune;
 
-/// How JSON is written.
+/// The layout of written JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JsonStyle {
     /// `<`, `>` and `&` are escaped.
@@ -21,7 +21,7 @@ pub(crate) struct JsonStyle {
     pub max: usize,
 }
 
-/// Why a value has no JSON form.
+/// The reason a value has no JSON form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EncodeError {
     /// JSON cannot express it; the text is Go's.
@@ -33,9 +33,9 @@ pub(crate) enum EncodeError {
 }
 
 /// Writes a value.
-pub(crate) fn encode(value: &GoValue, style: JsonStyle) -> Result<Vec<u8>, EncodeError> {
+pub(crate) fn encode_json(value: &GoValue, style: JsonStyle) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder { out: Vec::new(), style, path: HashSet::new(), depth: 0 };
-    encoder.value(value)?;
+    encoder.write_value(value)?;
     Ok(encoder.out)
 }
 
@@ -48,7 +48,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn value(&mut self, value: &GoValue) -> Result<(), EncodeError> {
+    fn write_value(&mut self, value: &GoValue) -> Result<(), EncodeError> {
         if self.out.len() > self.style.max {
             return Err(EncodeError::TooLong(self.style.max));
         }
@@ -56,7 +56,7 @@ impl Encoder {
             GoValue::Nil => self.out.extend_from_slice(b"null"),
             GoValue::Bool(yes) => self.out.extend_from_slice(if *yes { b"true" } else { b"false" }),
             GoValue::Float64(number) => {
-                let text = float(*number).ok_or_else(|| {
+                let text = float_text(*number).ok_or_else(|| {
                     let name = strconv::format_float(*number, b'g', -1);
                     EncodeError::Unsupported(format!("json: unsupported value: {name}"))
                 })?;
@@ -65,7 +65,7 @@ impl Encoder {
             GoValue::Complex128(..) => {
                 return Err(EncodeError::Unsupported("json: unsupported type: complex128".to_owned()));
             }
-            GoValue::Str(text) => self.string(text),
+            GoValue::Str(text) => self.write_string(text),
             GoValue::Bytes(bytes) => {
                 self.out.push(b'"');
                 self.out
@@ -74,23 +74,23 @@ impl Encoder {
             }
             GoValue::List(list) if list.is_nil() => self.out.extend_from_slice(b"null"),
             GoValue::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
-            GoValue::List(list) => self.nested(value, list.id(), |encoder| {
+            GoValue::List(list) => self.write_nested(value, list.id(), |encoder| {
                 let items = list.to_vec();
-                encoder.sequence(b'[', b']', items.len(), |encoder, at| encoder.value(&items[at]))
+                encoder.write_sequence(b'[', b']', items.len(), |encoder, at| encoder.write_value(&items[at]))
             })?,
-            GoValue::Map(map) => self.nested(value, map.id(), |encoder| {
+            GoValue::Map(map) => self.write_nested(value, map.id(), |encoder| {
                 let entries = map.to_vec();
-                encoder.members(&entries)
+                encoder.write_members(&entries)
             })?,
-            GoValue::Object(object) | GoValue::Ptr(object) => match object.json() {
+            GoValue::Object(object) | GoValue::Ptr(object) => match object.json_form() {
                 ObjectJson::Value(inner) => {
                     let id = std::ptr::from_ref(object.as_ref()).addr();
-                    self.nested(value, id, |encoder| encoder.value(&inner))?;
+                    self.write_nested(value, id, |encoder| encoder.write_value(&inner))?;
                 }
                 ObjectJson::Error(text) => return Err(EncodeError::Unsupported(text)),
                 ObjectJson::Fields(fields) => {
                     let id = std::ptr::from_ref(object.as_ref()).addr();
-                    self.nested(value, id, |encoder| encoder.members(&fields))?;
+                    self.write_nested(value, id, |encoder| encoder.write_members(&fields))?;
                 }
             },
             GoValue::Int(_)
@@ -109,7 +109,7 @@ impl Encoder {
         Ok(())
     }
 
-    fn nested(
+    fn write_nested(
         &mut self,
         value: &GoValue,
         id: usize,
@@ -128,16 +128,16 @@ impl Encoder {
         result
     }
 
-    fn members(&mut self, entries: &[(GoString, GoValue)]) -> Result<(), EncodeError> {
-        self.sequence(b'{', b'}', entries.len(), |encoder, at| {
+    fn write_members(&mut self, entries: &[(GoString, GoValue)]) -> Result<(), EncodeError> {
+        self.write_sequence(b'{', b'}', entries.len(), |encoder, at| {
             let (key, value) = &entries[at];
-            encoder.string(key);
+            encoder.write_string(key);
             encoder.out.extend_from_slice(if encoder.style.pretty { b": " } else { b":" });
-            encoder.value(value)
+            encoder.write_value(value)
         })
     }
 
-    fn sequence(
+    fn write_sequence(
         &mut self,
         open: u8,
         close: u8,
@@ -149,24 +149,24 @@ impl Encoder {
             if at > 0 {
                 self.out.push(b',');
             }
-            self.line(self.depth);
+            self.break_line(self.depth);
             item(self, at)?;
         }
         if len > 0 {
-            self.line(self.depth - 1);
+            self.break_line(self.depth - 1);
         }
         self.out.push(close);
         Ok(())
     }
 
-    fn line(&mut self, depth: usize) {
+    fn break_line(&mut self, depth: usize) {
         if self.style.pretty {
             self.out.push(b'\n');
             self.out.resize(self.out.len() + 2 * depth, b' ');
         }
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn write_string(&mut self, text: &[u8]) {
         self.out.push(b'"');
         let mut at = 0;
         while let Some((rune, width, valid)) = decode_rune(&text[at..]) {
@@ -199,7 +199,7 @@ impl Encoder {
 }
 
 /// A float as JSON has it; none for infinities and NaN.
-pub(crate) fn float(number: f64) -> Option<String> {
+pub(crate) fn float_text(number: f64) -> Option<String> {
     if !number.is_finite() {
         return None;
     }
@@ -230,10 +230,15 @@ pub(crate) struct DecodedJson {
 }
 
 /// Reads one value; an error is Go's text.
-pub(crate) fn decode(text: &[u8]) -> Result<DecodedJson, String> {
+pub(crate) fn decode_json(text: &[u8]) -> Result<DecodedJson, String> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
-    let value = decoder.document()?;
+    let value = decoder.read_document()?;
     Ok(DecodedJson { value, range_error: decoder.range })
+}
+
+/// Returns Go's message if `text` is not one JSON value.
+pub fn json_syntax_error(text: &[u8]) -> Option<String> {
+    decode_json(text).err()
 }
 
 struct Decoder<'a> {
@@ -245,12 +250,12 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn document(&mut self) -> Result<GoValue, String> {
-        let value = self.value()?;
-        self.space();
+    fn read_document(&mut self) -> Result<GoValue, String> {
+        let value = self.read_value()?;
+        self.skip_space();
         match self.peek() {
             None => Ok(value),
-            Some(byte) => Err(invalid(byte, "after top-level value")),
+            Some(byte) => Err(invalid_character(byte, "after top-level value")),
         }
     }
 
@@ -258,7 +263,7 @@ impl Decoder<'_> {
         self.text.get(self.at).copied()
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
@@ -271,27 +276,30 @@ impl Decoder<'_> {
     }
 
     /// The next byte inside a word or number, which the end of the text ends like a space.
-    fn inner(&mut self) -> u8 {
+    fn peek_inner(&mut self) -> u8 {
         let byte = self.peek();
         self.at += usize::from(byte.is_some());
         byte.unwrap_or(b' ')
     }
 
-    fn value(&mut self) -> Result<GoValue, String> {
-        self.space();
+    fn read_value(&mut self) -> Result<GoValue, String> {
+        self.skip_space();
         match self.next()? {
-            b'{' => self.enter(Self::object),
-            b'[' => self.enter(Self::array),
-            b'"' => self.string().map(GoValue::from),
-            b't' => self.literal("true", GoValue::Bool(true)),
-            b'f' => self.literal("false", GoValue::Bool(false)),
-            b'n' => self.literal("null", GoValue::Nil),
-            byte @ (b'-' | b'0'..=b'9') => self.number(byte),
-            byte => Err(invalid(byte, "looking for beginning of value")),
+            b'{' => self.enter_nested(Self::read_object),
+            b'[' => self.enter_nested(Self::read_array),
+            b'"' => self.read_string().map(GoValue::from),
+            b't' => self.read_literal("true", GoValue::Bool(true)),
+            b'f' => self.read_literal("false", GoValue::Bool(false)),
+            b'n' => self.read_literal("null", GoValue::Nil),
+            byte @ (b'-' | b'0'..=b'9') => self.read_number(byte),
+            byte => Err(invalid_character(byte, "looking for beginning of value")),
         }
     }
 
-    fn enter(&mut self, body: impl FnOnce(&mut Self) -> Result<GoValue, String>) -> Result<GoValue, String> {
+    fn enter_nested(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<GoValue, String>,
+    ) -> Result<GoValue, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
@@ -301,93 +309,93 @@ impl Decoder<'_> {
         value
     }
 
-    fn object(&mut self) -> Result<GoValue, String> {
+    fn read_object(&mut self) -> Result<GoValue, String> {
         let map = GoMap::new();
-        self.space();
+        self.skip_space();
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(map.into());
         }
         loop {
-            self.space();
+            self.skip_space();
             match self.next()? {
                 b'"' => {}
-                byte => return Err(invalid(byte, "looking for beginning of object key string")),
+                byte => return Err(invalid_character(byte, "looking for beginning of object key string")),
             }
-            let key = self.string()?;
-            self.space();
+            let key = self.read_string()?;
+            self.skip_space();
             match self.next()? {
                 b':' => {}
-                byte => return Err(invalid(byte, "after object key")),
+                byte => return Err(invalid_character(byte, "after object key")),
             }
-            map.insert(key, self.value()?);
-            self.space();
+            map.insert(key, self.read_value()?);
+            self.skip_space();
             match self.next()? {
                 b',' => {}
                 b'}' => return Ok(map.into()),
-                byte => return Err(invalid(byte, "after object key:value pair")),
+                byte => return Err(invalid_character(byte, "after object key:value pair")),
             }
         }
     }
 
-    fn array(&mut self) -> Result<GoValue, String> {
+    fn read_array(&mut self) -> Result<GoValue, String> {
         let mut items = Vec::new();
-        self.space();
+        self.skip_space();
         if self.peek() == Some(b']') {
             self.at += 1;
             return Ok(GoValue::List(GoList::new(items)));
         }
         loop {
-            items.push(self.value()?);
-            self.space();
+            items.push(self.read_value()?);
+            self.skip_space();
             match self.next()? {
                 b',' => {}
                 b']' => return Ok(GoValue::List(GoList::new(items))),
-                byte => return Err(invalid(byte, "after array element")),
+                byte => return Err(invalid_character(byte, "after array element")),
             }
         }
     }
 
-    fn literal(&mut self, word: &str, value: GoValue) -> Result<GoValue, String> {
+    fn read_literal(&mut self, word: &str, value: GoValue) -> Result<GoValue, String> {
         for wanted in word.chars().skip(1) {
-            let byte = self.inner();
+            let byte = self.peek_inner();
             if char::from(byte) != wanted {
-                return Err(invalid(byte, &format!("in literal {word} (expecting '{wanted}')")));
+                return Err(invalid_character(byte, &format!("in literal {word} (expecting '{wanted}')")));
             }
         }
         Ok(value)
     }
 
-    fn number(&mut self, first: u8) -> Result<GoValue, String> {
+    fn read_number(&mut self, first: u8) -> Result<GoValue, String> {
         let start = self.at - 1;
         let first = if first == b'-' {
-            match self.inner() {
+            match self.peek_inner() {
                 byte @ b'0'..=b'9' => byte,
-                byte => return Err(invalid(byte, "in numeric literal")),
+                byte => return Err(invalid_character(byte, "in numeric literal")),
             }
         } else {
             first
         };
         if first != b'0' {
-            self.digits();
+            self.skip_digits();
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
-            match self.inner() {
-                b'0'..=b'9' => self.digits(),
-                byte => return Err(invalid(byte, "after decimal point in numeric literal")),
+            match self.peek_inner() {
+                b'0'..=b'9' => self.skip_digits(),
+                byte => return Err(invalid_character(byte, "after decimal point in numeric literal")),
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
-            let mut byte = self.inner();
+            let mut byte = self.peek_inner();
             if matches!(byte, b'+' | b'-') {
-                byte = self.inner();
+                byte = self.peek_inner();
             }
             if !byte.is_ascii_digit() {
-                return Err(invalid(byte, "in exponent of numeric literal"));
+                return Err(invalid_character(byte, "in exponent of numeric literal"));
             }
-            self.digits();
+            self.skip_digits();
         }
         let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
         let number: f64 = text.parse().unwrap_or(f64::INFINITY);
@@ -399,13 +407,13 @@ impl Decoder<'_> {
         Ok(number.into())
     }
 
-    fn digits(&mut self) {
+    fn skip_digits(&mut self) {
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
     }
 
-    fn string(&mut self) -> Result<Vec<u8>, String> {
+    fn read_string(&mut self) -> Result<Vec<u8>, String> {
         let mut out = Vec::new();
         let mut surrogate: Option<u32> = None;
         loop {
@@ -418,15 +426,15 @@ impl Decoder<'_> {
             match byte {
                 b'"' => return Ok(out),
                 b'\\' => {
-                    let code = match self.inner() {
+                    let code = match self.peek_inner() {
                         b'b' => 8,
                         b'f' => 12,
                         b'n' => 10,
                         b'r' => 13,
                         b't' => 9,
                         byte @ (b'\\' | b'/' | b'"') => u32::from(byte),
-                        b'u' => self.hex4()?,
-                        byte => return Err(invalid(byte, "in string escape code")),
+                        b'u' => self.read_hex4()?,
+                        byte => return Err(invalid_character(byte, "in string escape code")),
                     };
                     if let Some(high) = surrogate.take() {
                         if (0xdc00..0xe000).contains(&code) {
@@ -442,7 +450,7 @@ impl Decoder<'_> {
                         push(&mut out, code);
                     }
                 }
-                0..=0x1f => return Err(invalid(byte, "in string literal")),
+                0..=0x1f => return Err(invalid_character(byte, "in string literal")),
                 0x20..=0x7f => out.push(byte),
                 _ => {
                     let from = self.at - 1;
@@ -455,12 +463,13 @@ impl Decoder<'_> {
         }
     }
 
-    fn hex4(&mut self) -> Result<u32, String> {
+    fn read_hex4(&mut self) -> Result<u32, String> {
         let mut code = 0;
         for _ in 0..4 {
-            let byte = self.inner();
+            let byte = self.peek_inner();
             let digit = char::from(byte).to_digit(16);
-            let digit = digit.ok_or_else(|| invalid(byte, "in \\u hexadecimal character escape"))?;
+            let digit =
+                digit.ok_or_else(|| invalid_character(byte, "in \\u hexadecimal character escape"))?;
             code = code << 4 | digit;
         }
         Ok(code)
@@ -471,7 +480,7 @@ fn push(out: &mut Vec<u8>, code: u32) {
     slipway_go::unicode::push_rune(out, char::from_u32(code).unwrap_or('\u{fffd}'));
 }
 
-fn invalid(byte: u8, place: &str) -> String {
+fn invalid_character(byte: u8, place: &str) -> String {
     let shown = match byte {
         b'\'' => r"'\''".to_owned(),
         b'"' => r#"'"'"#.to_owned(),

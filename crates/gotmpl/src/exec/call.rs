@@ -37,7 +37,7 @@ impl Callee<'_> {
 }
 
 impl TemplateRenderer<'_> {
-    pub(super) fn command<'t>(
+    pub(super) fn eval_command<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -49,30 +49,38 @@ impl TemplateRenderer<'_> {
         match first {
             Expr::Field(_, names) => {
                 s.at = At::Expr(first);
-                return self.fields(s, dot, dot.clone(), At::Expr(first), FieldChain(names), args, last);
+                return self.eval_field_chain(
+                    s,
+                    dot,
+                    dot.clone(),
+                    At::Expr(first),
+                    FieldChain(names),
+                    args,
+                    last,
+                );
             }
-            Expr::Chain(..) => return self.chain(s, dot, first, args, last),
+            Expr::Chain(..) => return self.eval_chain(s, dot, first, args, last),
             Expr::Ident(_, name, func) => {
                 s.at = At::Expr(first);
                 return self.call(s, dot, &Callee::Func(func), At::Command(command), name, args, last);
             }
             Expr::Pipe(pipe) => {
                 not_a_function(s, args, last.as_ref())?;
-                return stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe));
+                return stacker::maybe_grow(RED_ZONE, SEGMENT, || self.eval_pipeline(s, dot, pipe));
             }
-            Expr::Variable(v) => return self.variable(s, dot, v, args, last),
+            Expr::Variable(v) => return self.eval_variable(s, dot, v, args, last),
             _ => {}
         }
         s.at = At::Expr(first);
         not_a_function(s, args, last.as_ref())?;
         match first {
             Expr::Dot(_) => Ok(dot.clone()),
-            Expr::Nil(_) => Err(s.fail("nil is not a command")),
-            literal => constant(s, literal),
+            Expr::Nil(_) => Err(s.error_here("nil is not a command")),
+            literal => eval_constant(s, literal),
         }
     }
 
-    fn variable<'t>(
+    fn eval_variable<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -81,16 +89,16 @@ impl TemplateRenderer<'_> {
         last: Option<ReflectValue>,
     ) -> Exec<ReflectValue> {
         s.at = At::Variable(v);
-        let value = self.var(s, v.name())?;
-        let fields = v.fields();
+        let value = self.variable_value(s, v.variable_name())?;
+        let fields = v.field_chain();
         if fields.0.is_empty() {
             not_a_function(s, args, last.as_ref())?;
             return Ok(value);
         }
-        self.fields(s, dot, value, At::Variable(v), fields, args, last)
+        self.eval_field_chain(s, dot, value, At::Variable(v), fields, args, last)
     }
 
-    fn chain<'t>(
+    fn eval_chain<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -100,31 +108,31 @@ impl TemplateRenderer<'_> {
     ) -> Exec<ReflectValue> {
         s.at = At::Expr(chain);
         let Expr::Chain(_, base, names) = chain else { return Ok(ReflectValue::Invalid) };
-        let base = self.operand(s, dot, base)?;
-        self.fields(s, dot, base, At::Expr(chain), FieldChain(names), args, last)
+        let base = self.eval_operand(s, dot, base)?;
+        self.eval_field_chain(s, dot, base, At::Expr(chain), FieldChain(names), args, last)
     }
 
     /// An operand of no particular type.
-    fn operand<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, e: &'t Expr) -> Exec<ReflectValue> {
+    fn eval_operand<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, e: &'t Expr) -> Exec<ReflectValue> {
         s.at = At::Expr(e);
         match e {
             Expr::Dot(_) => Ok(dot.clone()),
             Expr::Nil(_) => Ok(ReflectValue::Invalid),
             Expr::Field(_, names) => {
-                self.fields(s, dot, dot.clone(), At::Expr(e), FieldChain(names), &[], None)
+                self.eval_field_chain(s, dot, dot.clone(), At::Expr(e), FieldChain(names), &[], None)
             }
-            Expr::Variable(v) => self.variable(s, dot, v, &[], None),
-            Expr::Pipe(pipe) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe)),
+            Expr::Variable(v) => self.eval_variable(s, dot, v, &[], None),
+            Expr::Pipe(pipe) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.eval_pipeline(s, dot, pipe)),
             Expr::Ident(_, name, func) => {
                 self.call(s, dot, &Callee::Func(func), At::Expr(e), name, &[], None)
             }
-            Expr::Chain(..) => self.chain(s, dot, e, &[], None),
-            literal => constant(s, literal),
+            Expr::Chain(..) => self.eval_chain(s, dot, e, &[], None),
+            literal => eval_constant(s, literal),
         }
     }
 
     /// An operand for a parameter of type `ty`.
-    fn argument<'t>(
+    fn eval_argument<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -135,18 +143,18 @@ impl TemplateRenderer<'_> {
             Expr::Nil(_) => {
                 s.at = At::Expr(e);
                 if ty.can_be_nil() {
-                    Ok(ty.zero())
+                    Ok(ty.zero_value())
                 } else {
-                    Err(s.fail(format!("cannot assign nil to {ty}")))
+                    Err(s.error_here(format!("cannot assign nil to {ty}")))
                 }
             }
             Expr::Bool(..) | Expr::Number(_) | Expr::String(..) => {
                 s.at = At::Expr(e);
-                literal(s, ty, e)
+                literal_of_type(s, ty, e)
             }
             _ => {
-                let v = self.operand(s, dot, e)?;
-                validate(s, v, ty)
+                let v = self.eval_operand(s, dot, e)?;
+                validate_type(s, v, ty)
             }
         }
     }
@@ -169,21 +177,21 @@ impl TemplateRenderer<'_> {
         let count = args.len() + usize::from(last.is_some());
         if signature.variadic.is_some() {
             if count < fixed {
-                return Err(s.fail(format!(
+                return Err(s.error_here(format!(
                     "wrong number of args for {name}: want at least {fixed} got {}",
                     args.len()
                 )));
             }
         } else if count != fixed {
-            return Err(s.fail(format!("wrong number of args for {name}: want {fixed} got {count}")));
+            return Err(s.error_here(format!("wrong number of args for {name}: want {fixed} got {count}")));
         }
         let builtin = callee.builtin();
         match builtin {
             Some(b @ (Builtin::And | Builtin::Or)) => {
                 let mut value = ReflectValue::Invalid;
                 for arg in args {
-                    value = self.operand(s, dot, arg)?;
-                    if value.truth() == (b == Builtin::Or) {
+                    value = self.eval_operand(s, dot, arg)?;
+                    if value.is_true() == (b == Builtin::Or) {
                         return Ok(value);
                     }
                 }
@@ -192,47 +200,47 @@ impl TemplateRenderer<'_> {
             Some(b) if b.takes_reflection() => {
                 let mut values = Vec::with_capacity(count);
                 for arg in args {
-                    values.push(self.operand(s, dot, arg)?);
+                    values.push(self.eval_operand(s, dot, arg)?);
                 }
                 values.extend(last);
                 if b == Builtin::Call && args.is_empty() {
                     // Go names the callee after its first written operand without looking for one.
-                    return Err(super::ExecError::panic(
+                    return Err(super::ExecError::go_panic(
                         "runtime error: index out of range [0] with length 0",
                     ));
                 }
-                let result = self.reflecting(b, &values, args);
-                return result.map_err(|e| failed(s, node, name, &e));
+                let result = self.call_reflecting(b, &values, args);
+                return result.map_err(|e| call_error(s, node, name, &e));
             }
             _ => {}
         }
         let param = |i: usize| signature.params.get(i).copied().or(signature.variadic).unwrap_or(GoType::Any);
         let mut values = Vec::with_capacity(count);
         for (i, arg) in args.iter().enumerate() {
-            values.push(self.argument(s, dot, param(i), arg)?);
+            values.push(self.eval_argument(s, dot, param(i), arg)?);
         }
         if let Some(last) = last {
-            values.push(validate(s, last, param(args.len()))?);
+            values.push(validate_type(s, last, param(args.len()))?);
         }
         let result = match callee {
             Callee::Func(TemplateFunc { code: FuncCode::Plain(body), .. }) => {
                 body(&mut self.ctx, FuncArgs(&values))
             }
-            Callee::Func(TemplateFunc { code: FuncCode::Builtin(b), .. }) => self.printing(*b, &values),
+            Callee::Func(TemplateFunc { code: FuncCode::Builtin(b), .. }) => self.call_printing(*b, &values),
             Callee::Method(o, _) => o.call(name, &mut self.ctx, FuncArgs(&values)),
             Callee::Values(m, method) => self.values_method(m, *method, FuncArgs(&values)),
         };
         match result {
             Ok(v) if signature.result == GoType::Any => Ok(ReflectValue::Iface(v)),
             Ok(v) => Ok(ReflectValue::Val(v)),
-            Err(e) => Err(failed(s, node, name, &e)),
+            Err(e) => Err(call_error(s, node, name, &e)),
         }
     }
 }
 
-fn failed<'t>(s: &mut State<'t>, node: At<'t>, name: &str, e: &FuncError) -> Box<super::ExecError> {
+fn call_error<'t>(s: &mut State<'t>, node: At<'t>, name: &str, e: &FuncError) -> Box<super::ExecError> {
     s.at = node;
-    s.error(format!("error calling {name}: {}", e.message()), e.is_limit())
+    s.located_error(format!("error calling {name}: {}", e.message()), e.is_limit())
 }
 
 fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&ReflectValue>) -> Exec<()> {
@@ -242,28 +250,28 @@ fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&ReflectValue>) -> 
                 Expr::Pipe(p) => p.to_string(),
                 e => e.to_string(),
             };
-            Err(s.fail(format!("can't give argument to non-function {shown}")))
+            Err(s.error_here(format!("can't give argument to non-function {shown}")))
         }
         _ => Ok(()),
     }
 }
 
 /// A literal where any type will do.
-fn constant<'t>(s: &mut State<'t>, e: &'t Expr) -> Exec<ReflectValue> {
+fn eval_constant<'t>(s: &mut State<'t>, e: &'t Expr) -> Exec<ReflectValue> {
     s.at = At::Expr(e);
     Ok(match e {
         Expr::Bool(_, b) => ReflectValue::Val(GoValue::Bool(*b)),
         Expr::String(_, text, _) => ReflectValue::Val(GoValue::Str(text.clone())),
-        Expr::Number(n) => match ideal(n) {
-            Some(v) => ReflectValue::of(v),
-            None => return Err(s.fail(format!("{} overflows int", n.text))),
+        Expr::Number(n) => match ideal_number(n) {
+            Some(v) => ReflectValue::value_of(v),
+            None => return Err(s.error_here(format!("{} overflows int", n.text))),
         },
         _ => ReflectValue::Invalid,
     })
 }
 
 /// The type Go gives a numeric literal on its own; none if it is too large for an int.
-fn ideal(n: &NumberLiteral) -> Option<GoValue> {
+fn ideal_number(n: &NumberLiteral) -> Option<GoValue> {
     if let Some((re, im)) = n.complex {
         return Some(GoValue::Complex128(re, im));
     }
@@ -286,13 +294,13 @@ fn ideal(n: &NumberLiteral) -> Option<GoValue> {
 }
 
 /// A literal for a parameter of type `ty`: numbers fit any numeric type that can hold them.
-fn literal<'t>(s: &mut State<'t>, ty: GoType, e: &'t Expr) -> Exec<GoValue> {
+fn literal_of_type<'t>(s: &mut State<'t>, ty: GoType, e: &'t Expr) -> Exec<GoValue> {
     let number = match e {
         Expr::Number(n) => Some(n),
         _ => None,
     };
-    let (value, expected) = match ty.kind() {
-        GoKind::Interface => return constant(s, e).map(ReflectValue::into_value),
+    let (value, expected) = match ty.go_kind() {
+        GoKind::Interface => return eval_constant(s, e).map(ReflectValue::into_value),
         GoKind::Bool => {
             let v = if let Expr::Bool(_, b) = e { Some(GoValue::Bool(*b)) } else { None };
             (v, "bool")
@@ -309,24 +317,24 @@ fn literal<'t>(s: &mut State<'t>, ty: GoType, e: &'t Expr) -> Exec<GoValue> {
         }
         GoKind::Uint64 => (number.and_then(|n| n.uint).map(GoValue::Uint64), "unsigned integer"),
         GoKind::Float64 => (number.and_then(|n| n.float).map(GoValue::Float64), "float"),
-        _ => return Err(s.fail(format!("can't handle {e} for arg of type {ty}"))),
+        _ => return Err(s.error_here(format!("can't handle {e} for arg of type {ty}"))),
     };
-    value.ok_or_else(|| s.fail(format!("expected {expected}; found {e}")))
+    value.ok_or_else(|| s.error_here(format!("expected {expected}; found {e}")))
 }
 
 /// Go's assignability of an evaluated operand to a parameter.
-fn validate(s: &State<'_>, v: ReflectValue, ty: GoType) -> Exec<GoValue> {
+fn validate_type(s: &State<'_>, v: ReflectValue, ty: GoType) -> Exec<GoValue> {
     let (value, addressable) = match v {
-        ReflectValue::Invalid if ty.can_be_nil() => return Ok(ty.zero()),
-        ReflectValue::Invalid => return Err(s.fail(format!("invalid value; expected {ty}"))),
+        ReflectValue::Invalid if ty.can_be_nil() => return Ok(ty.zero_value()),
+        ReflectValue::Invalid => return Err(s.error_here(format!("invalid value; expected {ty}"))),
         ReflectValue::Iface(v) if ty == GoType::Any => return Ok(v),
         ReflectValue::Iface(GoValue::Nil) => {
-            return Err(s.fail(format!("wrong type for value; expected {ty}; got interface {{}}")));
+            return Err(s.error_here(format!("wrong type for value; expected {ty}; got interface {{}}")));
         }
         ReflectValue::Iface(v) | ReflectValue::Val(v) => (v, false),
         ReflectValue::Addr(v) => (v, true),
     };
-    if ty.accepts(&value) {
+    if ty.accepts_value(&value) {
         return Ok(match (ty, value) {
             // Assigned to a map parameter, chartutil.Values is a plain map.
             (GoType::Map, GoValue::Map(m)) if m.kind() != MapKind::Any => {
@@ -336,12 +344,12 @@ fn validate(s: &State<'_>, v: ReflectValue, ty: GoType) -> Exec<GoValue> {
         });
     }
     match &value {
-        GoValue::Ptr(o) if o.type_name() == ty.name() => Ok(GoValue::Object(Rc::clone(o))),
+        GoValue::Ptr(o) if o.type_name() == ty.type_name() => Ok(GoValue::Object(Rc::clone(o))),
         GoValue::Object(o)
-            if addressable && ty.name().strip_prefix('*').is_some_and(|t| t == o.type_name()) =>
+            if addressable && ty.type_name().strip_prefix('*').is_some_and(|t| t == o.type_name()) =>
         {
             Ok(GoValue::Ptr(Rc::clone(o)))
         }
-        v => Err(s.fail(format!("wrong type for value; expected {ty}; got {}", v.type_name()))),
+        v => Err(s.error_here(format!("wrong type for value; expected {ty}; got {}", v.type_name()))),
     }
 }

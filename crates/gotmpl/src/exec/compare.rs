@@ -25,14 +25,14 @@ enum Basic {
     Other,
 }
 
-fn basic(v: &GoValue) -> Basic {
+fn basic_kind(v: &GoValue) -> Basic {
     match v {
         GoValue::Bool(b) => Basic::Bool(*b),
         GoValue::Float64(n) => Basic::Float(*n),
         GoValue::Complex128(re, im) => Basic::Complex(*re, *im),
         GoValue::Str(_) => Basic::Str,
-        GoValue::Object(o) => match o.inner() {
-            Some(inner) if !matches!(inner, GoValue::Str(_)) => basic(&inner),
+        GoValue::Object(o) => match o.underlying_value() {
+            Some(inner) if !matches!(inner, GoValue::Str(_)) => basic_kind(&inner),
             _ => Basic::Other,
         },
         _ => match (v.as_int(), v.as_uint()) {
@@ -43,7 +43,7 @@ fn basic(v: &GoValue) -> Basic {
     }
 }
 
-fn text(v: &GoValue) -> &[u8] {
+fn string_bytes(v: &GoValue) -> &[u8] {
     match v {
         GoValue::Str(s) => s,
         _ => &[],
@@ -74,7 +74,7 @@ impl Builtin {
 }
 
 impl TemplateRenderer<'_> {
-    pub(super) fn reflecting(
+    pub(super) fn call_reflecting(
         &mut self,
         b: Builtin,
         args: &[ReflectValue],
@@ -84,30 +84,30 @@ impl TemplateRenderer<'_> {
         let arg = |i: usize| args.get(i).unwrap_or(&none);
         let bool = |b: bool| Ok(ReflectValue::Val(GoValue::Bool(b)));
         match b {
-            Builtin::Not => bool(!arg(0).truth()),
+            Builtin::Not => bool(!arg(0).is_true()),
             Builtin::Len => len(arg(0)),
             Builtin::Index => self.index(args),
-            Builtin::Slice => slice(args),
+            Builtin::Slice => slice_value(args),
             Builtin::Call => {
                 // Nothing a template can hold is a function.
-                let v = arg(0).clone().open();
+                let v = arg(0).clone().open_interface();
                 if matches!(v, ReflectValue::Invalid) {
                     return Err("call of nil".into());
                 }
                 let name = nodes.first().map(ToString::to_string).unwrap_or_default();
                 Err(FuncError::new(format!("non-function {name} of type {}", v.type_name())))
             }
-            Builtin::Eq => bool(self.equal(args)?),
-            Builtin::Ne => bool(!self.equal(args)?),
-            Builtin::Lt => bool(less(arg(0), arg(1))?),
-            Builtin::Le => bool(less(arg(0), arg(1))? || self.equal(args)?),
-            Builtin::Gt => bool(!(less(arg(0), arg(1))? || self.equal(args)?)),
-            Builtin::Ge => bool(!less(arg(0), arg(1))?),
+            Builtin::Eq => bool(self.equals_any(args)?),
+            Builtin::Ne => bool(!self.equals_any(args)?),
+            Builtin::Lt => bool(is_less(arg(0), arg(1))?),
+            Builtin::Le => bool(is_less(arg(0), arg(1))? || self.equals_any(args)?),
+            Builtin::Gt => bool(!(is_less(arg(0), arg(1))? || self.equals_any(args)?)),
+            Builtin::Ge => bool(!is_less(arg(0), arg(1))?),
             _ => Ok(ReflectValue::Invalid),
         }
     }
 
-    fn equal(&self, args: &[ReflectValue]) -> Result<bool, FuncError> {
+    fn equals_any(&self, args: &[ReflectValue]) -> Result<bool, FuncError> {
         let Some((first, others)) = args.split_first() else {
             return Err("missing argument for comparison".into());
         };
@@ -115,20 +115,20 @@ impl TemplateRenderer<'_> {
             return Err("missing argument for comparison".into());
         }
         let a = first.clone().into_value();
-        let ka = basic(&a);
+        let ka = basic_kind(&a);
         for other in others {
             let b = other.clone().into_value();
-            let truth = match (ka, basic(&b)) {
+            let truth = match (ka, basic_kind(&b)) {
                 (Basic::Bool(a), Basic::Bool(b)) => a == b,
                 (Basic::Int(a), Basic::Int(b)) => a == b,
                 (Basic::Uint(a), Basic::Uint(b)) => a == b,
                 (Basic::Float(a), Basic::Float(b)) => a == b,
                 (Basic::Complex(a, b), Basic::Complex(c, d)) => a == c && b == d,
-                (Basic::Str, Basic::Str) => text(&a) == text(&b),
+                (Basic::Str, Basic::Str) => string_bytes(&a) == string_bytes(&b),
                 (Basic::Int(i), Basic::Uint(u)) | (Basic::Uint(u), Basic::Int(i)) => {
                     u64::try_from(i).is_ok_and(|i| i == u)
                 }
-                (Basic::Other, Basic::Other) => self.same(&a, &b)?,
+                (Basic::Other, Basic::Other) => self.is_same_value(&a, &b)?,
                 _ if a.is_nil() || b.is_nil() => false,
                 _ => return Err(INCOMPATIBLE.into()),
             };
@@ -140,7 +140,7 @@ impl TemplateRenderer<'_> {
     }
 
     /// Equality of what is neither number, string nor bool.
-    fn same(&self, a: &GoValue, b: &GoValue) -> Result<bool, FuncError> {
+    fn is_same_value(&self, a: &GoValue, b: &GoValue) -> Result<bool, FuncError> {
         let max = self.ctx.limits().value_bytes;
         let show = |v: &GoValue| {
             let shown = fmt::sprintf(b"%s", std::slice::from_ref(v), max)?;
@@ -158,33 +158,33 @@ impl TemplateRenderer<'_> {
                 }
             )));
         }
-        let (nil_a, nil_b) = (nil(a), nil(b));
+        let (nil_a, nil_b) = (is_nil(a), is_nil(b));
         if nil_a || nil_b {
             return Ok(nil_a == nil_b);
         }
         match b {
             GoValue::Ptr(o) => Ok(matches!(a, GoValue::Ptr(p) if std::rc::Rc::ptr_eq(o, p))),
-            GoValue::Object(o) if o.kind() == GoKind::Struct && comparable(b) => Ok(a.deep_equal(b)),
+            GoValue::Object(o) if o.kind() == GoKind::Struct && is_comparable(b) => Ok(a.deep_equal(b)),
             _ => Err(FuncError::new(format!("non-comparable type {}: {}", show(b)?, b.type_name()))),
         }
     }
 
     fn index(&mut self, args: &[ReflectValue]) -> Result<ReflectValue, FuncError> {
         let Some((item, indexes)) = args.split_first() else { return Ok(ReflectValue::Invalid) };
-        let mut item = item.clone().open();
+        let mut item = item.clone().open_interface();
         if matches!(item, ReflectValue::Invalid) {
             return Err("index of untyped nil".into());
         }
         for index in indexes {
             let index = index.clone().into_value();
-            item = match item.indirect() {
+            item = match item.follow_pointers() {
                 ReflectValue::Invalid => return Err("index of nil pointer".into()),
                 v => v,
             };
             let plain = item.clone().into_value();
             item = match plain.kind() {
                 GoKind::String => {
-                    let bytes = text(&plain);
+                    let bytes = string_bytes(&plain);
                     let at = index_arg(&index, bytes.len())?;
                     match bytes.get(at) {
                         Some(b) => ReflectValue::Val(GoValue::Uint8(*b)),
@@ -195,15 +195,15 @@ impl TemplateRenderer<'_> {
                     let l = plain.elements().unwrap_or_else(|| GoList::new(Vec::new()));
                     let at = index_arg(&index, l.len())?;
                     if let Some(trace) = &mut self.trace {
-                        trace.read(l.id(), &format!("[{at}]"));
+                        trace.note_read(l.id(), &format!("[{at}]"));
                     }
                     match l.get(at) {
-                        Some(v) => ReflectValue::element(l.kind(), v),
+                        Some(v) => ReflectValue::list_element(l.kind(), v),
                         None => return Err("reflect: slice index out of range".into()),
                     }
                 }
                 GoKind::Map => {
-                    let m = plain.entries().unwrap_or_default();
+                    let m = plain.map_entries().unwrap_or_default();
                     let key = match &index {
                         GoValue::Str(key) => key,
                         GoValue::Nil => return Err("value is nil; should be of type string".into()),
@@ -214,7 +214,7 @@ impl TemplateRenderer<'_> {
                             )));
                         }
                     };
-                    self.entry(&m, key)
+                    self.map_entry(&m, key)
                 }
                 _ => return Err(FuncError::new(format!("can't index item of type {}", item.type_name()))),
             };
@@ -222,19 +222,19 @@ impl TemplateRenderer<'_> {
         Ok(item)
     }
 
-    fn entry(&mut self, m: &GoMap, key: &[u8]) -> ReflectValue {
+    fn map_entry(&mut self, m: &GoMap, key: &[u8]) -> ReflectValue {
         if let Some(trace) = &mut self.trace {
-            trace.read(m.id(), &String::from_utf8_lossy(key));
+            trace.note_read(m.id(), &String::from_utf8_lossy(key));
         }
         match m.get(key) {
-            Some(v) => ReflectValue::entry(m.kind(), v),
-            None => ReflectValue::missing(m.kind()),
+            Some(v) => ReflectValue::map_entry(m.kind(), v),
+            None => ReflectValue::missing_entry(m.kind()),
         }
     }
 }
 
 /// Go's isNil: nil itself, nil maps and slices.
-fn nil(v: &GoValue) -> bool {
+fn is_nil(v: &GoValue) -> bool {
     match v {
         GoValue::Nil => true,
         GoValue::List(l) => l.is_nil(),
@@ -244,11 +244,11 @@ fn nil(v: &GoValue) -> bool {
 }
 
 /// A struct whose fields are all comparable.
-fn comparable(v: &GoValue) -> bool {
+fn is_comparable(v: &GoValue) -> bool {
     match v {
         GoValue::List(_) | GoValue::Map(_) | GoValue::Bytes(_) => false,
         GoValue::Object(o) => match o.kind() {
-            GoKind::Struct => o.fields().iter().all(|(_, v)| comparable(v)),
+            GoKind::Struct => o.field_list().iter().all(|(_, v)| is_comparable(v)),
             GoKind::Slice | GoKind::Map => false,
             _ => true,
         },
@@ -256,9 +256,9 @@ fn comparable(v: &GoValue) -> bool {
     }
 }
 
-fn less(a: &ReflectValue, b: &ReflectValue) -> Result<bool, FuncError> {
+fn is_less(a: &ReflectValue, b: &ReflectValue) -> Result<bool, FuncError> {
     let (a, b) = (a.clone().into_value(), b.clone().into_value());
-    let (ka, kb) = (basic(&a), basic(&b));
+    let (ka, kb) = (basic_kind(&a), basic_kind(&b));
     if ka == Basic::Other || kb == Basic::Other {
         return Err(BAD_TYPE.into());
     }
@@ -269,7 +269,7 @@ fn less(a: &ReflectValue, b: &ReflectValue) -> Result<bool, FuncError> {
         (Basic::Int(a), Basic::Int(b)) => a < b,
         (Basic::Uint(a), Basic::Uint(b)) => a < b,
         (Basic::Float(a), Basic::Float(b)) => a < b,
-        (Basic::Str, Basic::Str) => text(&a).cmp(text(&b)) == Ordering::Less,
+        (Basic::Str, Basic::Str) => string_bytes(&a).cmp(string_bytes(&b)) == Ordering::Less,
         (Basic::Int(i), Basic::Uint(u)) => u64::try_from(i).map_or(true, |i| i < u),
         (Basic::Uint(u), Basic::Int(i)) => u64::try_from(i).is_ok_and(|i| u < i),
         _ => return Err(INCOMPATIBLE.into()),
@@ -282,7 +282,7 @@ fn len(v: &ReflectValue) -> Result<ReflectValue, FuncError> {
         ReflectValue::Invalid => return Err("reflect: call of reflect.Value.Type on zero Value".into()),
         _ => {}
     }
-    let v = v.clone().indirect().into_value();
+    let v = v.clone().follow_pointers().into_value();
     match v.len() {
         Some(n) => Ok(ReflectValue::Val(GoValue::Int(i64::try_from(n).unwrap_or(i64::MAX)))),
         None => Err(FuncError::new(format!("len of type {}", v.type_name()))),
@@ -304,9 +304,9 @@ fn index_arg(index: &GoValue, cap: usize) -> Result<usize, FuncError> {
     }
 }
 
-fn slice(args: &[ReflectValue]) -> Result<ReflectValue, FuncError> {
+fn slice_value(args: &[ReflectValue]) -> Result<ReflectValue, FuncError> {
     let Some((item, indexes)) = args.split_first() else { return Ok(ReflectValue::Invalid) };
-    let item = match item.clone().open() {
+    let item = match item.clone().open_interface() {
         ReflectValue::Invalid => return Err("slice of untyped nil".into()),
         v => v.into_value(),
     };

@@ -1,4 +1,4 @@
-//! What chartutil.Values can do besides being a map, and maps under named types.
+//! Methods of chartutil.Values, and maps under named types.
 
 use super::TemplateRenderer;
 use crate::func::{FuncArgs, FuncError, FuncResult, FuncSignature, GoType};
@@ -58,23 +58,23 @@ impl TemplateRenderer<'_> {
             }
             ValuesMethod::AsMap if m.is_empty() => Ok(GoValue::map()),
             ValuesMethod::AsMap => Ok(GoValue::Map(m.with_kind(MapKind::Any))),
-            ValuesMethod::Table => table(m, &args.text(0)).map(GoValue::Map),
+            ValuesMethod::Table => table_at(m, &args.text(0)).map(GoValue::Map),
             ValuesMethod::PathValue => path_value(m, &args.text(0)),
             ValuesMethod::Encode => Ok(GoValue::Nil),
         }
     }
 }
 
-fn quoted(key: &str) -> String {
+fn go_quoted(key: &str) -> String {
     String::from_utf8_lossy(&strconv::quote(key.as_bytes())).into_owned()
 }
 
-fn table(m: &GoMap, path: &str) -> Result<GoMap, FuncError> {
+fn table_at(m: &GoMap, path: &str) -> Result<GoMap, FuncError> {
     let mut table = m.clone();
     for key in path.split('.') {
         table = match table.get(key) {
             Some(GoValue::Map(m)) if m.kind() != MapKind::Strings => m,
-            _ => return Err(FuncError::new(format!("{} is not a table", quoted(key)))),
+            _ => return Err(FuncError::new(format!("{} is not a table", go_quoted(key)))),
         };
     }
     Ok(table.with_kind(MapKind::Values))
@@ -85,7 +85,7 @@ fn path_value(m: &GoMap, path: &str) -> FuncResult {
         return Err("YAML path cannot be empty".into());
     }
     let (parent, key) = match path.rsplit_once('.') {
-        Some((parent, key)) => (table(m, parent), key),
+        Some((parent, key)) => (table_at(m, parent), key),
         None => (Ok(m.clone()), path),
     };
     match parent.ok().and_then(|m| m.get(key)) {
@@ -93,15 +93,15 @@ fn path_value(m: &GoMap, path: &str) -> FuncResult {
         Some(v) => return Ok(v),
         None => {}
     }
-    Err(FuncError::new(format!("{} is not a value", quoted(key))))
+    Err(FuncError::new(format!("{} is not a value", go_quoted(key))))
 }
 
 impl GoValue {
     /// The map of anything of kind map, named map types included.
-    pub(crate) fn entries(&self) -> Option<GoMap> {
+    pub(crate) fn map_entries(&self) -> Option<GoMap> {
         match self {
             GoValue::Map(m) => Some(m.clone()),
-            GoValue::Object(o) => o.inner().and_then(|v| v.entries()),
+            GoValue::Object(o) => o.underlying_value().and_then(|v| v.map_entries()),
             _ => None,
         }
     }

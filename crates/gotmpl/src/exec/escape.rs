@@ -8,7 +8,7 @@ use slipway_go::strconv;
 
 impl TemplateRenderer<'_> {
     /// The built-in functions that make text.
-    pub(super) fn printing(&mut self, b: Builtin, args: &[GoValue]) -> FuncResult {
+    pub(super) fn call_printing(&mut self, b: Builtin, args: &[GoValue]) -> FuncResult {
         let max = self.ctx.limits().value_bytes;
         let out = match b {
             Builtin::Print => self.ctx.sprint(args)?,
@@ -17,24 +17,24 @@ impl TemplateRenderer<'_> {
                 Some((GoValue::Str(format), args)) => self.ctx.sprintf(format, args)?,
                 _ => Vec::new(),
             },
-            Builtin::Html => html(&self.joined(args)?),
-            Builtin::Js => js(&self.joined(args)?),
-            Builtin::UrlQuery => url_query(&self.joined(args)?),
-            Builtin::Include => return self.include(args),
-            Builtin::Tpl => return self.tpl(args),
+            Builtin::Html => escape_html(&self.join_operands(args)?),
+            Builtin::Js => escape_js(&self.join_operands(args)?),
+            Builtin::UrlQuery => url_query(&self.join_operands(args)?),
+            Builtin::Include => return self.call_include(args),
+            Builtin::Tpl => return self.call_tpl(args),
             _ => Vec::new(),
         };
-        self.ctx.charge(out.len())?;
+        self.ctx.charge_bytes(out.len())?;
         Ok(out.into())
     }
 
     /// Operands as `{{ }}` would print them, joined as Sprint joins.
-    fn joined(&mut self, args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
+    fn join_operands(&mut self, args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
         let args: Vec<GoValue> = args
             .iter()
             .map(|v| match v {
                 GoValue::Nil => GoValue::str("<no value>"),
-                GoValue::Ptr(o) => match o.text(true) {
+                GoValue::Ptr(o) => match o.string_form(true) {
                     Some(text) => GoValue::Str(text),
                     None => GoValue::Object(std::rc::Rc::clone(o)),
                 },
@@ -45,7 +45,7 @@ impl TemplateRenderer<'_> {
     }
 }
 
-fn html(s: &[u8]) -> Vec<u8> {
+fn escape_html(s: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(s.len());
     for b in s {
         match b {
@@ -61,7 +61,7 @@ fn html(s: &[u8]) -> Vec<u8> {
     out
 }
 
-fn js(s: &[u8]) -> Vec<u8> {
+fn escape_js(s: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(s.len());
     let mut rest = s;
     while let Some(b) = rest.first() {
@@ -73,7 +73,7 @@ fn js(s: &[u8]) -> Vec<u8> {
             b'<' | b'>' | b'&' | b'=' | 0..=0x1f => out.extend(format!("\\u{b:04X}").bytes()),
             0x20..=0x7f => out.push(*b),
             _ => {
-                let (c, n) = strconv::decode(rest);
+                let (c, n) = strconv::decode_rune(rest);
                 len = n;
                 if strconv::is_print(c) {
                     out.extend(&rest[..n]);

@@ -12,7 +12,7 @@ use crate::value::{GoKind, GoValue, MapKind};
 impl TemplateRenderer<'_> {
     /// `receiver.a.b.c`, the arguments going to the last one if it is a method.
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn fields<'t>(
+    pub(super) fn eval_field_chain<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -24,14 +24,14 @@ impl TemplateRenderer<'_> {
     ) -> Exec<ReflectValue> {
         let mut rest = names.0;
         while let Some(at) = rest.find('.') {
-            receiver = self.field(s, dot, &rest[..at], node, &[], None, receiver)?;
+            receiver = self.eval_field(s, dot, &rest[..at], node, &[], None, receiver)?;
             rest = &rest[at + 1..];
         }
-        self.field(s, dot, rest, node, args, last, receiver)
+        self.eval_field(s, dot, rest, node, args, last, receiver)
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn field<'t>(
+    fn eval_field<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -46,7 +46,7 @@ impl TemplateRenderer<'_> {
         let (value, addressable, outer) = match receiver {
             ReflectValue::Invalid => return Ok(ReflectValue::Invalid),
             ReflectValue::Iface(GoValue::Nil) => {
-                return Err(s.fail(format!("nil pointer evaluating interface {{}}.{name}")));
+                return Err(s.error_here(format!("nil pointer evaluating interface {{}}.{name}")));
             }
             ReflectValue::Iface(GoValue::Ptr(o)) => (GoValue::Object(o), true, Outer::Interface),
             ReflectValue::Iface(v) => (v, false, Outer::Interface),
@@ -64,29 +64,29 @@ impl TemplateRenderer<'_> {
                     return self.call(s, dot, &Callee::Values(m, method), node, name, args, last);
                 }
                 if has_args {
-                    return Err(s.fail(format!("{name} is not a method but has arguments")));
+                    return Err(s.error_here(format!("{name} is not a method but has arguments")));
                 }
                 if let Some(trace) = &mut self.trace {
-                    trace.read(m.id(), name);
+                    trace.note_read(m.id(), name);
                 }
                 return Ok(match m.get(name) {
-                    Some(v) => ReflectValue::entry(m.kind(), v),
-                    None => ReflectValue::missing(m.kind()),
+                    Some(v) => ReflectValue::map_entry(m.kind(), v),
+                    None => ReflectValue::missing_entry(m.kind()),
                 });
             }
             GoValue::Object(o) => {
-                if let Some(signature) = o.method(name, addressable) {
+                if let Some(signature) = o.method_signature(name, addressable) {
                     let callee = Callee::Method(Rc::clone(o), signature);
                     return self.call(s, dot, &callee, node, name, args, last);
                 }
-                if let Some(reason) = o.uncallable(name) {
-                    return Err(s.fail(reason));
+                if let Some(reason) = o.uncallable_reason(name) {
+                    return Err(s.error_here(reason));
                 }
                 match o.kind() {
                     GoKind::Struct => {
-                        if let Some(v) = o.field(name) {
+                        if let Some(v) = o.field_named(name) {
                             if has_args {
-                                return Err(s.fail(format!(
+                                return Err(s.error_here(format!(
                                     "{name} has arguments but cannot be invoked as function"
                                 )));
                             }
@@ -98,13 +98,13 @@ impl TemplateRenderer<'_> {
                         }
                     }
                     GoKind::Map => {
-                        if let Some(m) = value.entries() {
+                        if let Some(m) = value.map_entries() {
                             if has_args {
-                                return Err(s.fail(format!("{name} is not a method but has arguments")));
+                                return Err(s.error_here(format!("{name} is not a method but has arguments")));
                             }
                             return Ok(match m.get(name) {
-                                Some(v) => ReflectValue::entry(m.kind(), v),
-                                None => ReflectValue::missing(m.kind()),
+                                Some(v) => ReflectValue::map_entry(m.kind(), v),
+                                None => ReflectValue::missing_entry(m.kind()),
                             });
                         }
                     }
@@ -118,7 +118,7 @@ impl TemplateRenderer<'_> {
             Outer::Pointer => format!("*{}", value.type_name()),
             Outer::Same => value.type_name().into_owned(),
         };
-        Err(s.fail(format!("can't evaluate field {name} in type {outer}")))
+        Err(s.error_here(format!("can't evaluate field {name} in type {outer}")))
     }
 }
 

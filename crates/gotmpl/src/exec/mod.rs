@@ -26,7 +26,7 @@ use nested::{NestedScope, ParsedText};
 use rv::ReflectValue;
 use slipway_go::strconv;
 
-/// Why a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
+/// The reason a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct ExecError {
@@ -66,12 +66,12 @@ impl ExecError {
         }
     }
 
-    fn plain(text: String) -> Box<Self> {
+    fn without_position(text: String) -> Box<Self> {
         Box::new(ExecError { text, limit: false, located: false, panicked: false })
     }
 
     /// A runtime error of Go that its engine does not turn into a located one.
-    fn panic(text: &str) -> Box<Self> {
+    fn go_panic(text: &str) -> Box<Self> {
         Box::new(ExecError { text: text.to_owned(), limit: false, located: false, panicked: true })
     }
 }
@@ -87,7 +87,7 @@ pub struct TemplateRenderer<'a> {
     set: &'a TemplateSet,
     ctx: FuncContext<'a>,
     out: Vec<u8>,
-    /// How deep each name is included at the moment.
+    /// The current depth of includes, by name.
     included: HashMap<String, usize>,
     /// Templates defined by the texts of the `tpl` calls being executed.
     scope: Option<Rc<NestedScope>>,
@@ -96,7 +96,7 @@ pub struct TemplateRenderer<'a> {
     trace: Option<Box<Tracer>>,
 }
 
-/// Where an error would be reported.
+/// The node an error would be reported at.
 #[derive(Clone, Copy)]
 enum At<'t> {
     Start,
@@ -109,10 +109,10 @@ enum At<'t> {
 }
 
 impl At<'_> {
-    fn pos(&self) -> Option<ByteOffset> {
+    fn byte_offset(&self) -> Option<ByteOffset> {
         Some(match self {
             At::Start => return None,
-            At::Expr(e) => e.pos(),
+            At::Expr(e) => e.byte_offset(),
             At::Variable(v) => v.pos,
             At::Command(c) => c.pos,
             At::Pipe(p) => p.pos,
@@ -145,14 +145,14 @@ struct State<'t> {
 }
 
 impl State<'_> {
-    fn fail(&self, message: impl fmt::Display) -> Box<ExecError> {
-        self.error(message, false)
+    fn error_here(&self, message: impl fmt::Display) -> Box<ExecError> {
+        self.located_error(message, false)
     }
 
-    fn error(&self, message: impl fmt::Display, limit: bool) -> Box<ExecError> {
+    fn located_error(&self, message: impl fmt::Display, limit: bool) -> Box<ExecError> {
         let name = strconv::quote(self.tree.name.as_bytes());
         let name = String::from_utf8_lossy(&name);
-        let text = match self.at.pos() {
+        let text = match self.at.byte_offset() {
             None => format!("template: {}: {message}", self.tree.name),
             Some(pos) => {
                 let (line, column) = self.tree.source.line_column(pos);
@@ -163,8 +163,8 @@ impl State<'_> {
         Box::new(ExecError { text, limit, located: true, panicked: false })
     }
 
-    fn limit(&self, error: &FuncError) -> Box<ExecError> {
-        self.error(error.message(), error.is_limit())
+    fn limit_error(&self, error: &FuncError) -> Box<ExecError> {
+        self.located_error(error.message(), error.is_limit())
     }
 }
 
@@ -189,7 +189,7 @@ impl<'a> TemplateRenderer<'a> {
     }
 
     /// Executes a template. The text still has Go's `<no value>`: see [`remove_no_value`].
-    pub fn execute(&mut self, name: &str, data: &GoValue) -> Result<Vec<u8>, ExecError> {
+    pub fn execute_template(&mut self, name: &str, data: &GoValue) -> Result<Vec<u8>, ExecError> {
         self.ctx.used.bytes = 0;
         self.out.clear();
         self.included.clear();
@@ -201,31 +201,31 @@ impl<'a> TemplateRenderer<'a> {
         }
     }
 
-    /// Like [`TemplateRenderer::execute`], and tells which part of the text came from where.
+    /// Like [`TemplateRenderer::execute_template`], and tells which part of the text came from where.
     pub fn execute_traced(
         &mut self,
         name: &str,
         data: &GoValue,
     ) -> Result<(Vec<u8>, Vec<TextSegment>), ExecError> {
         self.trace = Some(Box::new(Tracer::new(data)));
-        let out = self.execute(name, data);
+        let out = self.execute_template(name, data);
         let segments = self.trace.take().map(|t| t.finish()).unwrap_or_default();
         Ok((out?, segments))
     }
 
-    fn lookup(&self, name: &str) -> Option<Arc<ParseTree>> {
-        if let Some(tree) = self.scope.as_ref().and_then(|s| s.find(name)) {
+    fn find_template(&self, name: &str) -> Option<Arc<ParseTree>> {
+        if let Some(tree) = self.scope.as_ref().and_then(|s| s.find_template(name)) {
             return Some(tree);
         }
-        self.set.tree(name).cloned()
+        self.set.find_tree(name).cloned()
     }
 
     fn execute_named(&mut self, name: &str, data: &GoValue) -> Exec<()> {
-        match self.lookup(name) {
-            Some(tree) => self.run(&tree, ReflectValue::of(data.clone())),
+        match self.find_template(name) {
+            Some(tree) => self.run_tree(&tree, ReflectValue::value_of(data.clone())),
             None => {
                 let quoted = strconv::quote(name.as_bytes());
-                Err(ExecError::plain(format!(
+                Err(ExecError::without_position(format!(
                     "template: no template {} associated with template \"{}\"",
                     String::from_utf8_lossy(&quoted),
                     crate::set::ROOT
@@ -235,15 +235,20 @@ impl<'a> TemplateRenderer<'a> {
     }
 
     /// Executes a tree with `data` as dot and `$`, appending to the output.
-    fn run(&mut self, tree: &ParseTree, data: ReflectValue) -> Exec<()> {
+    fn run_tree(&mut self, tree: &ParseTree, data: ReflectValue) -> Exec<()> {
         let mut state = State { tree, at: At::Start, vars: vec![("$", data.clone())], depth: 0 };
-        self.list(&mut state, &data, &tree.root).map(drop)
+        self.walk_list(&mut state, &data, &tree.root).map(drop)
     }
 
-    fn list<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, nodes: &'t [TemplateNode]) -> Exec<Flow> {
+    fn walk_list<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        nodes: &'t [TemplateNode],
+    ) -> Exec<Flow> {
         stacker::maybe_grow(RED_ZONE, SEGMENT, || {
             for node in nodes {
-                match self.walk(s, dot, node)? {
+                match self.walk_node(s, dot, node)? {
                     Flow::Next => {}
                     flow => return Ok(flow),
                 }
@@ -252,14 +257,14 @@ impl<'a> TemplateRenderer<'a> {
         })
     }
 
-    fn walk<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, node: &'t TemplateNode) -> Exec<Flow> {
-        self.ctx.work(1).map_err(|e| s.limit(&e))?;
+    fn walk_node<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, node: &'t TemplateNode) -> Exec<Flow> {
+        self.ctx.charge_steps(1).map_err(|e| s.limit_error(&e))?;
         match node {
             TemplateNode::Text(place) => {
                 let text = s.tree.source.slice(place);
-                self.write(s, text)?;
+                self.write_text(s, text)?;
                 if let Some(trace) = &mut self.trace {
-                    trace.text(s.tree, place.start, self.out.len() - text.len(), self.out.len());
+                    trace.note_text(s.tree, place.start, self.out.len() - text.len(), self.out.len());
                 }
             }
             TemplateNode::Action(pos, pipe) => {
@@ -268,39 +273,39 @@ impl<'a> TemplateRenderer<'a> {
                     trace.begin_action();
                 }
                 s.at = At::Pos(*pos);
-                let value = self.pipeline(s, dot, pipe)?;
+                let value = self.eval_pipeline(s, dot, pipe)?;
                 if pipe.decls.is_empty() {
-                    self.print(s, value)?;
+                    self.print_value(s, value)?;
                     if let Some(trace) = &mut self.trace {
-                        trace.action(s.tree, *pos, start, self.out.len());
+                        trace.note_action(s.tree, *pos, start, self.out.len());
                     }
                 }
             }
-            TemplateNode::If(b) => return self.branch(s, dot, b, false),
-            TemplateNode::With(b) => return self.branch(s, dot, b, true),
+            TemplateNode::If(b) => return self.walk_branch(s, dot, b, false),
+            TemplateNode::With(b) => return self.walk_branch(s, dot, b, true),
             TemplateNode::Range(b) => {
                 let mark = s.vars.len();
-                let flow = self.range(s, dot, b);
+                let flow = self.walk_range(s, dot, b);
                 s.vars.truncate(mark);
                 return flow;
             }
-            TemplateNode::Template(call) => self.template(s, dot, call)?,
+            TemplateNode::Template(call) => self.walk_template(s, dot, call)?,
             TemplateNode::Break => return Ok(Flow::Break),
             TemplateNode::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
     }
 
-    fn write(&mut self, s: &State<'_>, text: &[u8]) -> Exec<()> {
+    fn write_text(&mut self, s: &State<'_>, text: &[u8]) -> Exec<()> {
         let max = self.ctx.limits().value_bytes;
         if self.out.len() + text.len() > max {
-            return Err(s.error(format!("the output is longer than the limit of {max} bytes"), true));
+            return Err(s.located_error(format!("the output is longer than the limit of {max} bytes"), true));
         }
         self.out.extend_from_slice(text);
         Ok(())
     }
 
-    fn branch<'t>(
+    fn walk_branch<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -311,12 +316,12 @@ impl<'a> TemplateRenderer<'a> {
         if let Some(trace) = &mut self.trace {
             trace.begin_action();
         }
-        let value = self.pipeline(s, dot, &b.pipe)?;
+        let value = self.eval_pipeline(s, dot, &b.pipe)?;
         let guard = self.trace.as_mut().map(|t| t.begin_guard());
-        let flow = if value.truth() {
-            self.list(s, if with { &value } else { dot }, &b.list)?
+        let flow = if value.is_true() {
+            self.walk_list(s, if with { &value } else { dot }, &b.list)?
         } else if let Some(list) = &b.otherwise {
-            self.list(s, dot, list)?
+            self.walk_list(s, dot, list)?
         } else {
             Flow::Next
         };
@@ -327,20 +332,20 @@ impl<'a> TemplateRenderer<'a> {
         Ok(flow)
     }
 
-    fn range<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, b: &'t BranchNode) -> Exec<Flow> {
+    fn walk_range<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, b: &'t BranchNode) -> Exec<Flow> {
         if let Some(trace) = &mut self.trace {
             trace.begin_action();
         }
-        let value = self.pipeline(s, dot, &b.pipe)?.indirect();
+        let value = self.eval_pipeline(s, dot, &b.pipe)?.follow_pointers();
         let guard = self.trace.as_mut().map(|t| t.begin_guard());
-        let flow = self.iterate(s, dot, b, value);
+        let flow = self.iterate_range(s, dot, b, value);
         if let (Some(trace), Some(guard)) = (&mut self.trace, guard) {
             trace.end_guard(guard);
         }
         flow
     }
 
-    fn iterate<'t>(
+    fn iterate_range<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -356,8 +361,8 @@ impl<'a> TemplateRenderer<'a> {
                     // The length may not change under us, the elements may.
                     while let Some(v) = l.get(i) {
                         let index = ReflectValue::Val(GoValue::Int(i64::try_from(i).unwrap_or(i64::MAX)));
-                        let element = ReflectValue::element(l.kind(), v);
-                        match self.turn(s, b, mark, index, element)? {
+                        let element = ReflectValue::list_element(l.kind(), v);
+                        match self.walk_iteration(s, b, mark, index, element)? {
                             Flow::Break => break,
                             _ => i += 1,
                         }
@@ -366,11 +371,11 @@ impl<'a> TemplateRenderer<'a> {
                 }
             }
             GoKind::Map => {
-                if let Some(m) = plain.entries().filter(|m| !m.is_empty()) {
+                if let Some(m) = plain.map_entries().filter(|m| !m.is_empty()) {
                     for (k, v) in m.to_vec() {
-                        let element = ReflectValue::entry(m.kind(), v);
+                        let element = ReflectValue::map_entry(m.kind(), v);
                         if let Flow::Break =
-                            self.turn(s, b, mark, ReflectValue::Val(GoValue::Str(k)), element)?
+                            self.walk_iteration(s, b, mark, ReflectValue::Val(GoValue::Str(k)), element)?
                         {
                             break;
                         }
@@ -382,16 +387,18 @@ impl<'a> TemplateRenderer<'a> {
             _ => {
                 let shown =
                     crate::fmt::sprint_value(&plain, self.ctx.limits().value_bytes).unwrap_or_default();
-                return Err(s.fail(format!("range can't iterate over {}", String::from_utf8_lossy(&shown))));
+                return Err(
+                    s.error_here(format!("range can't iterate over {}", String::from_utf8_lossy(&shown)))
+                );
             }
         }
         match &b.otherwise {
-            Some(list) => self.list(s, dot, list),
+            Some(list) => self.walk_list(s, dot, list),
             None => Ok(Flow::Next),
         }
     }
 
-    fn turn<'t>(
+    fn walk_iteration<'t>(
         &mut self,
         s: &mut State<'t>,
         b: &'t BranchNode,
@@ -399,14 +406,14 @@ impl<'a> TemplateRenderer<'a> {
         index: ReflectValue,
         element: ReflectValue,
     ) -> Exec<Flow> {
-        self.ctx.work(1).map_err(|e| s.limit(&e))?;
+        self.ctx.charge_steps(1).map_err(|e| s.limit_error(&e))?;
         let decls = &b.pipe.decls;
         if b.pipe.assign {
             match decls.as_slice() {
-                [value] => self.set_var(s, value.name(), element.clone())?,
+                [value] => self.set_var(s, value.variable_name(), element.clone())?,
                 [key, value, ..] => {
-                    self.set_var(s, key.name(), index)?;
-                    self.set_var(s, value.name(), element.clone())?;
+                    self.set_var(s, key.variable_name(), index)?;
+                    self.set_var(s, value.variable_name(), element.clone())?;
                 }
                 [] => {}
             }
@@ -417,31 +424,36 @@ impl<'a> TemplateRenderer<'a> {
             }
             s.vars[mark - 1].1 = element.clone();
         }
-        let flow = self.list(s, &element, &b.list)?;
+        let flow = self.walk_list(s, &element, &b.list)?;
         s.vars.truncate(mark);
         Ok(flow)
     }
 
-    fn template<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, call: &'t TemplateCall) -> Exec<()> {
+    fn walk_template<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        call: &'t TemplateCall,
+    ) -> Exec<()> {
         s.at = At::Call(call);
-        let Some(tree) = self.lookup(&call.name) else {
+        let Some(tree) = self.find_template(&call.name) else {
             let name = strconv::quote(call.name.as_bytes());
-            return Err(s.fail(format!("template {} not defined", String::from_utf8_lossy(&name))));
+            return Err(s.error_here(format!("template {} not defined", String::from_utf8_lossy(&name))));
         };
         let max = self.ctx.limits().template_depth;
         if s.depth >= max {
-            return Err(s.fail(format!("exceeded maximum template depth ({max})")));
+            return Err(s.error_here(format!("exceeded maximum template depth ({max})")));
         }
         let dot = match &call.pipe {
-            Some(pipe) => self.pipeline(s, dot, pipe)?,
+            Some(pipe) => self.eval_pipeline(s, dot, pipe)?,
             None => ReflectValue::Invalid,
         };
         let mut inner =
             State { tree: &tree, at: At::Start, vars: vec![("$", dot.clone())], depth: s.depth + 1 };
-        self.list(&mut inner, &dot, &tree.root).map(drop)
+        self.walk_list(&mut inner, &dot, &tree.root).map(drop)
     }
 
-    fn pipeline<'t>(
+    fn eval_pipeline<'t>(
         &mut self,
         s: &mut State<'t>,
         dot: &ReflectValue,
@@ -450,16 +462,16 @@ impl<'a> TemplateRenderer<'a> {
         s.at = At::Pipe(pipe);
         let mut value: Option<ReflectValue> = None;
         for command in &pipe.commands {
-            self.ctx.work(1).map_err(|e| s.limit(&e))?;
+            self.ctx.charge_steps(1).map_err(|e| s.limit_error(&e))?;
             // An interface is opened after each command: nil inside one becomes no value at all.
-            value = Some(self.command(s, dot, command, value)?.open());
+            value = Some(self.eval_command(s, dot, command, value)?.open_interface());
         }
         let value = value.unwrap_or(ReflectValue::Invalid);
         for v in &pipe.decls {
             if pipe.assign {
-                self.set_var(s, v.name(), value.clone())?;
+                self.set_var(s, v.variable_name(), value.clone())?;
             } else {
-                s.vars.push((v.name(), value.clone()));
+                s.vars.push((v.variable_name(), value.clone()));
             }
         }
         Ok(value)
@@ -471,34 +483,34 @@ impl<'a> TemplateRenderer<'a> {
                 var.1 = value;
                 Ok(())
             }
-            None => Err(s.fail(format!("undefined variable: {name}"))),
+            None => Err(s.error_here(format!("undefined variable: {name}"))),
         }
     }
 
-    fn var(&self, s: &State<'_>, name: &str) -> Exec<ReflectValue> {
+    fn variable_value(&self, s: &State<'_>, name: &str) -> Exec<ReflectValue> {
         match s.vars.iter().rev().find(|(n, _)| *n == name) {
             Some((_, value)) => Ok(value.clone()),
-            None => Err(s.fail(format!("undefined variable: {name}"))),
+            None => Err(s.error_here(format!("undefined variable: {name}"))),
         }
     }
 
     /// `{{ value }}`
-    fn print(&mut self, s: &State<'_>, value: ReflectValue) -> Exec<()> {
+    fn print_value(&mut self, s: &State<'_>, value: ReflectValue) -> Exec<()> {
         match value {
-            ReflectValue::Invalid => self.write(s, b"<no value>"),
-            ReflectValue::Val(GoValue::Str(text)) => self.write(s, &text),
+            ReflectValue::Invalid => self.write_text(s, b"<no value>"),
+            ReflectValue::Val(GoValue::Str(text)) => self.write_text(s, &text),
             value => {
-                let plain = match value.indirect() {
+                let plain = match value.follow_pointers() {
                     // What is reached through a pointer shows the methods of the pointer too.
-                    ReflectValue::Addr(GoValue::Object(o)) => match o.text(true) {
-                        Some(text) => return self.write(s, &text),
+                    ReflectValue::Addr(GoValue::Object(o)) => match o.string_form(true) {
+                        Some(text) => return self.write_text(s, &text),
                         None => GoValue::Object(o),
                     },
                     v => v.into_value(),
                 };
                 let max = self.ctx.limits().value_bytes;
-                let text = crate::fmt::sprint_value(&plain, max).map_err(|e| s.limit(&e))?;
-                self.write(s, &text)
+                let text = crate::fmt::sprint_value(&plain, max).map_err(|e| s.limit_error(&e))?;
+                self.write_text(s, &text)
             }
         }
     }
@@ -507,11 +519,11 @@ impl<'a> TemplateRenderer<'a> {
 /// Deletes every `<no value>`, as Helm does with the text of each file and of `tpl`.
 pub fn remove_no_value(text: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"<no value>";
-    let Some(first) = find(&text, MARK) else { return text };
+    let Some(first) = find_bytes(&text, MARK) else { return text };
     let mut out = Vec::with_capacity(text.len());
     out.extend_from_slice(&text[..first]);
     let mut rest = &text[first + MARK.len()..];
-    while let Some(at) = find(rest, MARK) {
+    while let Some(at) = find_bytes(rest, MARK) {
         out.extend_from_slice(&rest[..at]);
         rest = &rest[at + MARK.len()..];
     }
@@ -519,6 +531,6 @@ pub fn remove_no_value(text: Vec<u8>) -> Vec<u8> {
     out
 }
 
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+fn find_bytes(text: &[u8], what: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, what)
 }

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::rv::ReflectValue;
-use super::{ExecError, TemplateRenderer, find, remove_no_value};
+use super::{ExecError, TemplateRenderer, find_bytes, remove_no_value};
 use crate::func::{FuncError, FuncResult};
 use crate::parse::ast::ParseTree;
-use crate::parse::{ParseError, parse};
+use crate::parse::{ParseError, parse_file};
 use crate::set::ROOT;
 use crate::str::GoString;
 use crate::value::GoValue;
@@ -20,7 +20,7 @@ pub(super) struct NestedScope {
 }
 
 impl NestedScope {
-    pub(super) fn find(&self, name: &str) -> Option<Arc<ParseTree>> {
+    pub(super) fn find_template(&self, name: &str) -> Option<Arc<ParseTree>> {
         let mut scope = Some(self);
         while let Some(s) = scope {
             if let Some(tree) = s.trees.iter().find(|t| t.name == name) {
@@ -40,12 +40,12 @@ const MAX_TEXTS: usize = 4096;
 
 impl From<ExecError> for FuncError {
     fn from(e: ExecError) -> Self {
-        if e.limit { FuncError::limit(e.text) } else { FuncError::new(e.text) }
+        if e.limit { FuncError::limit_exceeded(e.text) } else { FuncError::new(e.text) }
     }
 }
 
 impl TemplateRenderer<'_> {
-    pub(super) fn include(&mut self, args: &[GoValue]) -> FuncResult {
+    pub(super) fn call_include(&mut self, args: &[GoValue]) -> FuncResult {
         let (Some(GoValue::Str(name)), Some(data)) = (args.first(), args.get(1)) else {
             return Ok(GoValue::str(""));
         };
@@ -74,28 +74,28 @@ impl TemplateRenderer<'_> {
             *depth = depth.saturating_sub(1);
         }
         result.map_err(|e| FuncError::from(*e))?;
-        self.ctx.charge(out.len())?;
+        self.ctx.charge_bytes(out.len())?;
         Ok(out.into())
     }
 
-    pub(super) fn tpl(&mut self, args: &[GoValue]) -> FuncResult {
+    pub(super) fn call_tpl(&mut self, args: &[GoValue]) -> FuncResult {
         let (Some(GoValue::Str(text)), Some(data)) = (args.first(), args.get(1)) else {
             return Ok(GoValue::str(""));
         };
-        if find(text, b"{{").is_none() {
-            return Ok(match find(text, b"<no value>") {
+        if find_bytes(text, b"{{").is_none() {
+            return Ok(match find_bytes(text, b"<no value>") {
                 None => GoValue::Str(text.clone()),
                 Some(_) => remove_no_value(text.to_vec()).into(),
             });
         }
         let quoted = || String::from_utf8_lossy(&strconv::quote(text)).into_owned();
         if self.tpl_depth >= self.ctx.limits().tpl_depth {
-            return Err(FuncError::limit(format!(
+            return Err(FuncError::limit_exceeded(format!(
                 "tpl is nested more than {} levels deep",
                 self.ctx.limits().tpl_depth
             )));
         }
-        let parsed = self.parsed(text);
+        let parsed = self.parse_nested(text);
         let trees = match parsed.as_ref() {
             Ok(trees) => trees,
             Err(e) => return Err(FuncError::new(format!("cannot parse template {}: {e}", quoted()))),
@@ -105,7 +105,7 @@ impl TemplateRenderer<'_> {
         };
         let parent = self.scope.clone();
         // A body of only space does not replace one that is there.
-        let trees = trees.iter().filter(|t| !t.is_empty() || self.lookup(&t.name).is_none());
+        let trees = trees.iter().filter(|t| !t.is_empty() || self.find_template(&t.name).is_none());
         let scope = NestedScope { parent: parent.clone(), trees: trees.cloned().collect() };
         self.scope = Some(Rc::new(scope));
         self.tpl_depth += 1;
@@ -113,7 +113,7 @@ impl TemplateRenderer<'_> {
         if let Some(trace) = &mut self.trace {
             trace.begin_nested();
         }
-        let result = self.run(&main, ReflectValue::of(data.clone()));
+        let result = self.run_tree(&main, ReflectValue::value_of(data.clone()));
         let out = std::mem::replace(&mut self.out, outer);
         if let Some(trace) = &mut self.trace {
             trace.end_nested("tpl", &out);
@@ -122,18 +122,18 @@ impl TemplateRenderer<'_> {
         self.scope = parent;
         result.map_err(|e| {
             let text = format!("error during tpl function execution for {}: {e}", quoted());
-            if e.limit { FuncError::limit(text) } else { FuncError::new(text) }
+            if e.limit { FuncError::limit_exceeded(text) } else { FuncError::new(text) }
         })?;
-        self.ctx.charge(out.len())?;
+        self.ctx.charge_bytes(out.len())?;
         Ok(remove_no_value(out).into())
     }
 
-    fn parsed(&mut self, text: &GoString) -> ParsedText {
+    fn parse_nested(&mut self, text: &GoString) -> ParsedText {
         if let Some(parsed) = self.texts.get(text.as_bytes()) {
             return Rc::clone(parsed);
         }
         let depth = self.ctx.limits().parse_depth;
-        let parsed = Rc::new(parse(ROOT, text.shared(), self.set.funcs(), depth));
+        let parsed = Rc::new(parse_file(ROOT, text.shared(), self.set.funcs(), depth));
         if self.texts.len() >= MAX_TEXTS {
             self.texts.clear();
         }

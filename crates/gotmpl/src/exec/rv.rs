@@ -19,12 +19,12 @@ pub(crate) enum ReflectValue {
 
 impl ReflectValue {
     /// `reflect.ValueOf(v)`
-    pub(crate) fn of(v: GoValue) -> ReflectValue {
+    pub(crate) fn value_of(v: GoValue) -> ReflectValue {
         if v.is_nil() { ReflectValue::Invalid } else { ReflectValue::Val(v) }
     }
 
     /// An element of a slice of this type.
-    pub(crate) fn element(kind: ListKind, v: GoValue) -> ReflectValue {
+    pub(crate) fn list_element(kind: ListKind, v: GoValue) -> ReflectValue {
         match kind {
             ListKind::Any => ReflectValue::Iface(v),
             _ => ReflectValue::Addr(v),
@@ -32,15 +32,15 @@ impl ReflectValue {
     }
 
     /// An entry of a map of this type.
-    pub(crate) fn entry(kind: MapKind, v: GoValue) -> ReflectValue {
+    pub(crate) fn map_entry(kind: MapKind, v: GoValue) -> ReflectValue {
         match kind {
             MapKind::Any | MapKind::Values => ReflectValue::Iface(v),
             MapKind::Strings | MapKind::Bytes => ReflectValue::Val(v),
         }
     }
 
-    /// What a missing entry of a map of this type gives (`missingkey=zero`).
-    pub(crate) fn missing(kind: MapKind) -> ReflectValue {
+    /// Returns the value of a missing entry of a map of this type (`missingkey=zero`).
+    pub(crate) fn missing_entry(kind: MapKind) -> ReflectValue {
         match kind {
             MapKind::Any | MapKind::Values => ReflectValue::Iface(GoValue::Nil),
             MapKind::Strings => ReflectValue::Val(GoValue::str("")),
@@ -49,16 +49,16 @@ impl ReflectValue {
     }
 
     /// Takes a value out of its interface.
-    pub(crate) fn open(self) -> ReflectValue {
+    pub(crate) fn open_interface(self) -> ReflectValue {
         match self {
-            ReflectValue::Iface(v) => ReflectValue::of(v),
+            ReflectValue::Iface(v) => ReflectValue::value_of(v),
             v => v,
         }
     }
 
     /// Follows interfaces and pointers.
-    pub(crate) fn indirect(self) -> ReflectValue {
-        match self.open() {
+    pub(crate) fn follow_pointers(self) -> ReflectValue {
+        match self.open_interface() {
             ReflectValue::Val(GoValue::Ptr(o)) | ReflectValue::Addr(GoValue::Ptr(o)) => {
                 ReflectValue::Addr(GoValue::Object(o))
             }
@@ -66,10 +66,10 @@ impl ReflectValue {
         }
     }
 
-    pub(crate) fn truth(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         match self {
             ReflectValue::Invalid => false,
-            ReflectValue::Iface(v) | ReflectValue::Val(v) | ReflectValue::Addr(v) => v.truth(),
+            ReflectValue::Iface(v) | ReflectValue::Val(v) | ReflectValue::Addr(v) => v.is_true(),
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) fn is_space(text: &[u8]) -> bool {
 }
 
 pub(crate) enum TemplateNode {
-    /// Where it stands in the source: text is not copied.
+    /// The range in the source: text is not copied.
     Text(Range<ByteOffset>),
     Action(ByteOffset, PipeNode),
     If(Box<BranchNode>),
@@ -108,12 +108,12 @@ impl VariableNode {
     }
 
     /// With its `$`.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn variable_name(&self) -> &str {
         self.text.get(..self.name).unwrap_or_default()
     }
 
-    /// What follows the name.
-    pub(crate) fn fields(&self) -> FieldChain<'_> {
+    /// Returns the fields after the name.
+    pub(crate) fn field_chain(&self) -> FieldChain<'_> {
         FieldChain(self.text.get(self.name + 1..).unwrap_or_default())
     }
 }
@@ -137,7 +137,7 @@ pub(crate) enum Expr {
     Pipe(Box<PipeNode>),
 }
 
-/// How the literal of a string looks.
+/// The form of a string literal.
 pub(crate) enum StringLiteral {
     /// Like the string, between two of these.
     Between(u8),
@@ -155,7 +155,7 @@ pub(crate) struct NumberLiteral {
 }
 
 impl Expr {
-    pub(crate) fn pos(&self) -> ByteOffset {
+    pub(crate) fn byte_offset(&self) -> ByteOffset {
         match self {
             Expr::Ident(p, ..)
             | Expr::Field(p, _)

@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, ParseError>;
 
 /// Parses a file: the tree of the file itself and one for each template it defines, in order of
 /// their ends.
-pub(crate) fn parse(
+pub(crate) fn parse_file(
     name: &str,
     text: Arc<[u8]>,
     funcs: &FuncMap,
@@ -26,8 +26,8 @@ pub(crate) fn parse(
     let mut shared =
         Shared { lexer: Lexer::new(&text), source: &source, funcs, trees: Vec::new(), depth: 0, max_depth };
     let mut parser = Parser::new(&mut shared);
-    let root = parser.file()?;
-    parser.add(name.to_owned(), root)?;
+    let root = parser.parse_nodes()?;
+    parser.add_tree(name.to_owned(), root)?;
     Ok(shared.trees)
 }
 
@@ -50,7 +50,7 @@ struct Parser<'p, 'a> {
     ranges: usize,
 }
 
-/// What ended a list.
+/// The token that ended a list.
 enum End {
     End,
     Else,
@@ -62,7 +62,7 @@ enum Item {
 }
 
 impl End {
-    fn show(&self) -> &'static str {
+    fn keyword_text(&self) -> &'static str {
         match self {
             End::End => "{{end}}",
             End::Else => "{{else}}",
@@ -124,48 +124,48 @@ impl<'p, 'a> Parser<'p, 'a> {
         token
     }
 
-    fn text(&self, token: &Token) -> &'a [u8] {
+    fn token_bytes(&self, token: &Token) -> &'a [u8] {
         &self.shared.lexer.input()[token.start..token.end]
     }
 
     /// The text of a name or number, which the lexer lets be nothing but UTF-8.
-    fn name(&self, token: &Token) -> &'a str {
-        std::str::from_utf8(self.text(token)).unwrap_or_default()
+    fn token_text(&self, token: &Token) -> &'a str {
+        std::str::from_utf8(self.token_bytes(token)).unwrap_or_default()
     }
 
     // Errors.
 
-    fn fail<T>(&self, message: impl AsRef<str>) -> Result<T> {
+    fn error_here<T>(&self, message: impl AsRef<str>) -> Result<T> {
         let line = self.tokens[0].line;
         let text = format!("template: {}:{line}: {}", self.shared.source.name, message.as_ref());
         Err(ParseError { text, line })
     }
 
-    fn unexpected<T>(&self, token: &Token, context: &str) -> Result<T> {
-        let shown = token.show(&self.shared.lexer);
+    fn unexpected_token<T>(&self, token: &Token, context: &str) -> Result<T> {
+        let shown = token.show_token(&self.shared.lexer);
         if token.kind != TokenKind::Error {
-            return self.fail(format!("unexpected {shown} in {context}"));
+            return self.error_here(format!("unexpected {shown} in {context}"));
         }
         let mut extra = String::new();
         if self.action_line != 0 && self.action_line != token.line {
             let place = format!(" started at {}:{}", self.shared.source.name, self.action_line);
             extra = if shown.ends_with(" action") { place } else { format!(" in action{place}") };
         }
-        self.fail(format!("{shown}{extra}"))
+        self.error_here(format!("{shown}{extra}"))
     }
 
-    fn expect(&mut self, kind: TokenKind, context: &str) -> Result<Token> {
+    fn expect_token(&mut self, kind: TokenKind, context: &str) -> Result<Token> {
         let token = self.next_nonspace();
         if token.kind != kind {
-            return self.unexpected(&token, context);
+            return self.unexpected_token(&token, context);
         }
         Ok(token)
     }
 
-    fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn enter_nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.shared.depth >= self.shared.max_depth {
             let limit = self.shared.max_depth;
-            return self.fail(format!("template nests more than {limit} levels deep"));
+            return self.error_here(format!("template nests more than {limit} levels deep"));
         }
         self.shared.depth += 1;
         let out = stacker::maybe_grow(RED_ZONE, SEGMENT, || f(self));
@@ -175,7 +175,7 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     // Structure.
 
-    fn add(&mut self, name: String, root: Vec<TemplateNode>) -> Result<()> {
+    fn add_tree(&mut self, name: String, root: Vec<TemplateNode>) -> Result<()> {
         let tree = Arc::new(ParseTree { name, source: Arc::clone(self.shared.source), root: Arc::new(root) });
         match self.shared.trees.iter_mut().find(|t| t.name == tree.name) {
             None => self.shared.trees.push(tree),
@@ -184,45 +184,45 @@ impl<'p, 'a> Parser<'p, 'a> {
             Some(_) => {
                 let name = strconv::quote(tree.name.as_bytes());
                 let name = String::from_utf8_lossy(&name);
-                return self.fail(format!("template: multiple definition of template {name}"));
+                return self.error_here(format!("template: multiple definition of template {name}"));
             }
         }
         Ok(())
     }
 
-    fn file(&mut self) -> Result<Vec<TemplateNode>> {
+    fn parse_nodes(&mut self) -> Result<Vec<TemplateNode>> {
         let mut root = Vec::new();
         while self.peek().kind != TokenKind::Eof {
             if self.peek().kind == TokenKind::LeftDelim {
                 let delim = self.next();
                 if self.next_nonspace().kind == TokenKind::Define {
-                    Parser::new(self.shared).definition()?;
+                    Parser::new(self.shared).parse_definition()?;
                     continue;
                 }
                 self.backup2(delim);
             }
             match self.text_or_action()? {
                 Item::Node(node) => root.push(node),
-                Item::End(end) => return self.fail(format!("unexpected {}", end.show())),
+                Item::End(end) => return self.error_here(format!("unexpected {}", end.keyword_text())),
             }
         }
         Ok(root)
     }
 
-    fn definition(mut self) -> Result<()> {
+    fn parse_definition(mut self) -> Result<()> {
         const CONTEXT: &str = "define clause";
         let token = self.next_nonspace();
         let name = self.template_name(&token, CONTEXT)?;
-        self.expect(TokenKind::RightDelim, CONTEXT)?;
-        let (root, end) = self.list()?;
+        self.expect_token(TokenKind::RightDelim, CONTEXT)?;
+        let (root, end) = self.parse_list()?;
         if !matches!(end, End::End) {
-            return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
+            return self.error_here(format!("unexpected {} in {CONTEXT}", end.keyword_text()));
         }
-        self.add(name, root)
+        self.add_tree(name, root)
     }
 
-    fn list(&mut self) -> Result<(Vec<TemplateNode>, End)> {
-        self.nested(|p| {
+    fn parse_list(&mut self) -> Result<(Vec<TemplateNode>, End)> {
+        self.enter_nested(|p| {
             let mut list = Vec::new();
             while p.peek_nonspace().kind != TokenKind::Eof {
                 match p.text_or_action()? {
@@ -230,7 +230,7 @@ impl<'p, 'a> Parser<'p, 'a> {
                     Item::End(end) => return Ok((list, end)),
                 }
             }
-            p.fail("unexpected EOF")
+            p.error_here("unexpected EOF")
         })
     }
 
@@ -240,18 +240,18 @@ impl<'p, 'a> Parser<'p, 'a> {
             TokenKind::Text => Ok(Item::Node(TemplateNode::Text(token.start..token.end))),
             TokenKind::LeftDelim => {
                 self.action_line = token.line;
-                let item = self.action()?;
+                let item = self.parse_action()?;
                 self.action_line = 0;
                 Ok(item)
             }
-            _ => self.unexpected(&token, "input"),
+            _ => self.unexpected_token(&token, "input"),
         }
     }
 
-    fn action(&mut self) -> Result<Item> {
+    fn parse_action(&mut self) -> Result<Item> {
         let token = self.next_nonspace();
         Ok(Item::Node(match token.kind {
-            TokenKind::Block => self.block()?,
+            TokenKind::Block => self.parse_block()?,
             TokenKind::Break => {
                 self.loop_exit("{{break}}")?;
                 TemplateNode::Break
@@ -262,25 +262,25 @@ impl<'p, 'a> Parser<'p, 'a> {
             }
             TokenKind::Else => {
                 if !matches!(self.peek_nonspace().kind, TokenKind::If | TokenKind::With) {
-                    self.expect(TokenKind::RightDelim, "else")?;
+                    self.expect_token(TokenKind::RightDelim, "else")?;
                 }
                 return Ok(Item::End(End::Else));
             }
             TokenKind::End => {
-                self.expect(TokenKind::RightDelim, "end")?;
+                self.expect_token(TokenKind::RightDelim, "end")?;
                 return Ok(Item::End(End::End));
             }
-            TokenKind::If => TemplateNode::If(Box::new(self.control("if")?)),
-            TokenKind::With => TemplateNode::With(Box::new(self.control("with")?)),
-            TokenKind::Range => TemplateNode::Range(Box::new(self.control("range")?)),
+            TokenKind::If => TemplateNode::If(Box::new(self.parse_control("if")?)),
+            TokenKind::With => TemplateNode::With(Box::new(self.parse_control("with")?)),
+            TokenKind::Range => TemplateNode::Range(Box::new(self.parse_control("range")?)),
             TokenKind::Template => self.call()?,
             _ => {
-                if let Some(text) = self.literal(&token) {
+                if let Some(text) = self.literal_text(&token) {
                     return Ok(Item::Node(text));
                 }
                 self.backup();
                 let pos = self.peek().start;
-                TemplateNode::Action(pos, self.pipeline("command", TokenKind::RightDelim)?)
+                TemplateNode::Action(pos, self.parse_pipeline("command", TokenKind::RightDelim)?)
             }
         }))
     }
@@ -288,7 +288,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     /// An action that is nothing but a string is text: dashboards and alerts are full of `{{ "{{" }}`.
     ///
     /// After the string has been looked at, everything is as if it had just been read.
-    fn literal(&mut self, token: &Token) -> Option<TemplateNode> {
+    fn literal_text(&mut self, token: &Token) -> Option<TemplateNode> {
         if !matches!(token.kind, TokenKind::String | TokenKind::RawString) || self.peeked > 0 {
             return None;
         }
@@ -320,40 +320,40 @@ impl<'p, 'a> Parser<'p, 'a> {
     fn loop_exit(&mut self, what: &str) -> Result<()> {
         let token = self.next_nonspace();
         if token.kind != TokenKind::RightDelim {
-            return self.unexpected(&token, what);
+            return self.unexpected_token(&token, what);
         }
         if self.ranges == 0 {
-            return self.fail(format!("{what} outside {{{{range}}}}"));
+            return self.error_here(format!("{what} outside {{{{range}}}}"));
         }
         Ok(())
     }
 
-    fn control(&mut self, context: &'static str) -> Result<BranchNode> {
-        self.nested(|p| p.branch(context))
+    fn parse_control(&mut self, context: &'static str) -> Result<BranchNode> {
+        self.enter_nested(|p| p.parse_branch(context))
     }
 
-    fn branch(&mut self, context: &'static str) -> Result<BranchNode> {
+    fn parse_branch(&mut self, context: &'static str) -> Result<BranchNode> {
         let scope = self.vars.len();
-        let pipe = self.pipeline(context, TokenKind::RightDelim)?;
+        let pipe = self.parse_pipeline(context, TokenKind::RightDelim)?;
         let ranging = usize::from(context == "range");
         self.ranges += ranging;
-        let (list, end) = self.list()?;
+        let (list, end) = self.parse_list()?;
         self.ranges -= ranging;
         let otherwise = match end {
             End::End => None,
             // `{{else if}}` is `{{else}}{{if}}` whose one `{{end}}` closes both.
             End::Else if context == "if" && self.peek().kind == TokenKind::If => {
                 self.next();
-                Some(vec![TemplateNode::If(Box::new(self.control("if")?))])
+                Some(vec![TemplateNode::If(Box::new(self.parse_control("if")?))])
             }
             End::Else if context == "with" && self.peek().kind == TokenKind::With => {
                 self.next();
-                Some(vec![TemplateNode::With(Box::new(self.control("with")?))])
+                Some(vec![TemplateNode::With(Box::new(self.parse_control("with")?))])
             }
             End::Else => {
-                let (list, end) = self.list()?;
+                let (list, end) = self.parse_list()?;
                 if !matches!(end, End::End) {
-                    return self.fail(format!("expected end; found {}", end.show()));
+                    return self.error_here(format!("expected end; found {}", end.keyword_text()));
                 }
                 Some(list)
             }
@@ -364,11 +364,11 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn template_name(&mut self, token: &Token, context: &str) -> Result<String> {
         if !matches!(token.kind, TokenKind::String | TokenKind::RawString) {
-            return self.unexpected(token, context);
+            return self.unexpected_token(token, context);
         }
-        match strconv::unquote(self.text(token)) {
+        match strconv::unquote(self.token_bytes(token)) {
             Some(name) => Ok(String::from_utf8_lossy(&name).into_owned()),
-            None => self.fail("invalid syntax"),
+            None => self.error_here("invalid syntax"),
         }
     }
 
@@ -379,37 +379,37 @@ impl<'p, 'a> Parser<'p, 'a> {
         let mut pipe = None;
         if self.next_nonspace().kind != TokenKind::RightDelim {
             self.backup();
-            pipe = Some(self.pipeline(CONTEXT, TokenKind::RightDelim)?);
+            pipe = Some(self.parse_pipeline(CONTEXT, TokenKind::RightDelim)?);
         }
         Ok(TemplateNode::Template(Box::new(TemplateCall { pos: token.start, name, pipe })))
     }
 
-    fn block(&mut self) -> Result<TemplateNode> {
+    fn parse_block(&mut self) -> Result<TemplateNode> {
         const CONTEXT: &str = "block clause";
         let token = self.next_nonspace();
         let name = self.template_name(&token, CONTEXT)?;
-        let pipe = self.pipeline(CONTEXT, TokenKind::RightDelim)?;
+        let pipe = self.parse_pipeline(CONTEXT, TokenKind::RightDelim)?;
         let mut body = Parser::new(self.shared);
-        let (root, end) = body.list()?;
+        let (root, end) = body.parse_list()?;
         if !matches!(end, End::End) {
-            return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
+            return self.error_here(format!("unexpected {} in {CONTEXT}", end.keyword_text()));
         }
-        body.add(name.clone(), root)?;
+        body.add_tree(name.clone(), root)?;
         Ok(TemplateNode::Template(Box::new(TemplateCall { pos: token.start, name, pipe: Some(pipe) })))
     }
 
     // Expressions.
 
-    fn pipeline(&mut self, context: &str, end: TokenKind) -> Result<PipeNode> {
+    fn parse_pipeline(&mut self, context: &str, end: TokenKind) -> Result<PipeNode> {
         let pos = self.peek_nonspace().start;
         // Most pipelines are one command, and there are very many of them.
         let mut pipe = PipeNode { pos, decls: Vec::new(), assign: false, commands: Vec::with_capacity(1) };
-        self.declarations(&mut pipe, context)?;
+        self.parse_declarations(&mut pipe, context)?;
         loop {
             let token = self.next_nonspace();
             match token.kind {
                 k if k == end => {
-                    self.check(&pipe, context)?;
+                    self.check_pipeline(&pipe, context)?;
                     return Ok(pipe);
                 }
                 TokenKind::Bool
@@ -425,14 +425,14 @@ impl<'p, 'a> Parser<'p, 'a> {
                 | TokenKind::Variable
                 | TokenKind::LeftParen => {
                     self.backup();
-                    pipe.commands.push(self.command()?);
+                    pipe.commands.push(self.parse_command()?);
                 }
-                _ => return self.unexpected(&token, context),
+                _ => return self.unexpected_token(&token, context),
             }
         }
     }
 
-    fn declarations(&mut self, pipe: &mut PipeNode, context: &str) -> Result<()> {
+    fn parse_declarations(&mut self, pipe: &mut PipeNode, context: &str) -> Result<()> {
         loop {
             let var = self.peek_nonspace();
             if var.kind != TokenKind::Variable {
@@ -444,7 +444,7 @@ impl<'p, 'a> Parser<'p, 'a> {
             let next = self.peek_nonspace();
             let declare = |p: &mut Self, pipe: &mut PipeNode| {
                 p.next_nonspace();
-                let name = p.name(&var);
+                let name = p.token_text(&var);
                 pipe.decls.push(VariableNode::new(var.start, name, name.len()));
                 p.vars.push(name);
             };
@@ -453,7 +453,7 @@ impl<'p, 'a> Parser<'p, 'a> {
                     pipe.assign = next.kind == TokenKind::Assign;
                     declare(self, pipe);
                 }
-                TokenKind::Char if self.text(&next) == b"," => {
+                TokenKind::Char if self.token_bytes(&next) == b"," => {
                     declare(self, pipe);
                     if context == "range" && pipe.decls.len() < 2 {
                         if matches!(
@@ -462,9 +462,9 @@ impl<'p, 'a> Parser<'p, 'a> {
                         ) {
                             continue;
                         }
-                        return self.fail("range can only initialize variables");
+                        return self.error_here("range can only initialize variables");
                     }
-                    return self.fail(format!("too many declarations in {context}"));
+                    return self.error_here(format!("too many declarations in {context}"));
                 }
                 _ if after.kind == TokenKind::Space => self.backup3(var, after),
                 _ => self.backup2(var),
@@ -473,26 +473,26 @@ impl<'p, 'a> Parser<'p, 'a> {
         }
     }
 
-    fn check(&self, pipe: &PipeNode, context: &str) -> Result<()> {
+    fn check_pipeline(&self, pipe: &PipeNode, context: &str) -> Result<()> {
         if pipe.commands.is_empty() {
-            return self.fail(format!("missing value for {context}"));
+            return self.error_here(format!("missing value for {context}"));
         }
         for (i, c) in pipe.commands.iter().enumerate().skip(1) {
             if matches!(
                 c.args[0],
                 Expr::Bool(..) | Expr::Dot(_) | Expr::Nil(_) | Expr::Number(_) | Expr::String(..)
             ) {
-                return self.fail(format!("non executable command in pipeline stage {}", i + 1));
+                return self.error_here(format!("non executable command in pipeline stage {}", i + 1));
             }
         }
         Ok(())
     }
 
-    fn command(&mut self) -> Result<CommandNode> {
+    fn parse_command(&mut self) -> Result<CommandNode> {
         let mut command = CommandNode { pos: self.peek_nonspace().start, args: Vec::with_capacity(1) };
         loop {
             self.peek_nonspace();
-            if let Some(operand) = self.operand()? {
+            if let Some(operand) = self.parse_operand()? {
                 command.args.push(operand);
             }
             let token = self.next();
@@ -500,33 +500,33 @@ impl<'p, 'a> Parser<'p, 'a> {
                 TokenKind::Space => continue,
                 TokenKind::RightDelim | TokenKind::RightParen => self.backup(),
                 TokenKind::Pipe => {}
-                _ => return self.unexpected(&token, "operand"),
+                _ => return self.unexpected_token(&token, "operand"),
             }
             break;
         }
         if command.args.is_empty() {
-            return self.fail("empty command");
+            return self.error_here("empty command");
         }
         Ok(command)
     }
 
-    fn operand(&mut self) -> Result<Option<Expr>> {
-        let Some(node) = self.term()? else { return Ok(None) };
+    fn parse_operand(&mut self) -> Result<Option<Expr>> {
+        let Some(node) = self.parse_term()? else { return Ok(None) };
         if self.peek().kind != TokenKind::Field {
             return Ok(Some(node));
         }
         if let Expr::Bool(..) | Expr::String(..) | Expr::Number(_) | Expr::Nil(_) | Expr::Dot(_) = node {
             let shown = strconv::quote(node.to_string().as_bytes());
-            return self.fail(format!("unexpected . after term {}", String::from_utf8_lossy(&shown)));
+            return self.error_here(format!("unexpected . after term {}", String::from_utf8_lossy(&shown)));
         }
         let first = self.next();
-        let (_, names) = self.fields(first);
+        let (_, names) = self.join_fields(first);
         Ok(Some(Expr::Chain(first.start, Box::new(node), names.strip_prefix('.').unwrap_or(names).into())))
     }
 
     /// The text of a token and of the fields that follow it, which lie side by side, and where Go
     /// says that it is: at the first of these fields.
-    fn fields(&mut self, first: Token) -> (ByteOffset, &'a str) {
+    fn join_fields(&mut self, first: Token) -> (ByteOffset, &'a str) {
         let mut whole = first;
         let mut pos = None;
         while self.peek().kind == TokenKind::Field {
@@ -534,51 +534,57 @@ impl<'p, 'a> Parser<'p, 'a> {
             pos = pos.or(Some(field.start));
             whole.end = field.end;
         }
-        (pos.unwrap_or(first.start), self.name(&whole))
+        (pos.unwrap_or(first.start), self.token_text(&whole))
     }
 
-    fn term(&mut self) -> Result<Option<Expr>> {
+    fn parse_term(&mut self) -> Result<Option<Expr>> {
         let token = self.next_nonspace();
         let pos: ByteOffset = token.start;
         Ok(Some(match token.kind {
             TokenKind::Identifier => {
-                let name = String::from_utf8_lossy(self.text(&token));
+                let name = String::from_utf8_lossy(self.token_bytes(&token));
                 match self.shared.funcs.entry(&name) {
                     Some((name, f)) => Expr::Ident(pos, Arc::clone(name), Arc::clone(f)),
                     None => {
                         let name = strconv::quote(name.as_bytes());
-                        return self.fail(format!("function {} not defined", String::from_utf8_lossy(&name)));
+                        return self
+                            .error_here(format!("function {} not defined", String::from_utf8_lossy(&name)));
                     }
                 }
             }
             TokenKind::Dot => Expr::Dot(pos),
             TokenKind::Nil => Expr::Nil(pos),
             TokenKind::Variable => {
-                let name = self.name(&token);
+                let name = self.token_text(&token);
                 if !self.vars.contains(&name) {
                     let name = strconv::quote(name.as_bytes());
-                    return self.fail(format!("undefined variable {}", String::from_utf8_lossy(&name)));
+                    return self.error_here(format!("undefined variable {}", String::from_utf8_lossy(&name)));
                 }
-                let (pos, text) = self.fields(token);
+                let (pos, text) = self.join_fields(token);
                 Expr::Variable(VariableNode::new(pos, text, name.len()))
             }
             TokenKind::Field => {
-                let (pos, names) = self.fields(token);
+                let (pos, names) = self.join_fields(token);
                 Expr::Field(pos, names.strip_prefix('.').unwrap_or(names).into())
             }
-            TokenKind::Bool => Expr::Bool(pos, self.text(&token) == b"true"),
+            TokenKind::Bool => Expr::Bool(pos, self.token_bytes(&token) == b"true"),
             TokenKind::CharConstant | TokenKind::Complex | TokenKind::Number => {
-                match NumberLiteral::read(pos, &String::from_utf8_lossy(self.text(&token)), token.kind) {
+                match NumberLiteral::parse_literal(
+                    pos,
+                    &String::from_utf8_lossy(self.token_bytes(&token)),
+                    token.kind,
+                ) {
                     Ok(n) => Expr::Number(Box::new(n)),
-                    Err(text) => return self.fail(text),
+                    Err(text) => return self.error_here(text),
                 }
             }
             TokenKind::LeftParen => {
-                let pipe = self.nested(|p| p.pipeline("parenthesized pipeline", TokenKind::RightParen))?;
+                let pipe =
+                    self.enter_nested(|p| p.parse_pipeline("parenthesized pipeline", TokenKind::RightParen))?;
                 Expr::Pipe(Box::new(pipe))
             }
             TokenKind::String | TokenKind::RawString => {
-                let written = self.text(&token);
+                let written = self.token_bytes(&token);
                 match strconv::unquote(written) {
                     Some(s) => {
                         let plain = written.get(1..written.len() - 1) == Some(&s);
@@ -588,7 +594,7 @@ impl<'p, 'a> Parser<'p, 'a> {
                         };
                         Expr::String(pos, s.into(), written)
                     }
-                    None => return self.fail("invalid syntax"),
+                    None => return self.error_here("invalid syntax"),
                 }
             }
             _ => {

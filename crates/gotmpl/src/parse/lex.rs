@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use super::ast::ByteOffset;
 use slipway_go::strconv;
 
-/// What begins an action; prepared once, for it is searched for at every turn.
+/// Finds the start of an action; prepared once, because it is searched for often.
 static OPEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"{{"));
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ pub(super) enum TokenKind {
 }
 
 impl TokenKind {
-    fn keyword(word: &[u8]) -> Option<TokenKind> {
+    fn keyword_kind(word: &[u8]) -> Option<TokenKind> {
         Some(match word {
             b"block" => TokenKind::Block,
             b"break" => TokenKind::Break,
@@ -99,7 +99,7 @@ impl Token {
         Token { kind: TokenKind::Error, start: 0, end: 0, line: 0, message: usize::MAX };
 
     /// As Go prints it in `unexpected …`.
-    pub(super) fn show(&self, lexer: &Lexer<'_>) -> String {
+    pub(super) fn show_token(&self, lexer: &Lexer<'_>) -> String {
         let text = &lexer.input[self.start..self.end];
         let quoted = |t: &[u8]| String::from_utf8_lossy(&strconv::quote(t)).into_owned();
         match self.kind {
@@ -110,7 +110,7 @@ impl Token {
                 let mut end = 0;
                 for _ in 0..10 {
                     if end < text.len() {
-                        end += strconv::decode(&text[end..]).1;
+                        end += strconv::decode_rune(&text[end..]).1;
                     }
                 }
                 format!("{}...", quoted(&text[..end]))
@@ -128,7 +128,7 @@ pub(super) struct Lexer<'a> {
     start_line: usize,
     inside: bool,
     parens: isize,
-    /// What went wrong; nothing can be read after that.
+    /// The error; nothing can be read after it.
     messages: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ fn right_trim(rest: &[u8]) -> bool {
 }
 
 /// `%#U`
-fn unicode(c: char) -> String {
+fn unicode_form(c: char) -> String {
     if strconv::is_print(c) {
         format!("U+{:04X} '{c}'", u32::from(c))
     } else {
@@ -180,10 +180,10 @@ impl<'a> Lexer<'a> {
 
     pub(super) fn next_token(&mut self) -> Token {
         if !self.messages.is_empty() {
-            return self.error("unclosed action");
+            return self.error_token("unclosed action");
         }
         loop {
-            let token = if self.inside { Some(self.inside_action()) } else { self.text() };
+            let token = if self.inside { Some(self.inside_action()) } else { self.lex_text() };
             if let Some(token) = token {
                 return token;
             }
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         &self.input[self.pos..]
     }
 
-    fn take(&mut self, kind: TokenKind) -> Token {
+    fn take_token(&mut self, kind: TokenKind) -> Token {
         let token =
             Token { kind, start: self.start, end: self.pos, line: self.start_line, message: usize::MAX };
         self.start = self.pos;
@@ -202,13 +202,13 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    fn ignore(&mut self) {
-        self.line += newlines(&self.input[self.start..self.pos]);
+    fn skip_pending(&mut self) {
+        self.line += count_newlines(&self.input[self.start..self.pos]);
         self.start = self.pos;
         self.start_line = self.line;
     }
 
-    fn error(&mut self, message: impl Into<String>) -> Token {
+    fn error_token(&mut self, message: impl Into<String>) -> Token {
         // Only the first two differ, however often a parser asks.
         if self.messages.len() < 2 {
             self.messages.push(message.into());
@@ -225,7 +225,7 @@ impl<'a> Lexer<'a> {
     fn peek(&self) -> Option<char> {
         match *self.input.get(self.pos)? {
             byte if byte.is_ascii() => Some(char::from(byte)),
-            _ => Some(strconv::decode(self.rest()).0),
+            _ => Some(strconv::decode_rune(self.rest()).0),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Lexer<'a> {
                 Some(char::from(byte))
             }
             _ => {
-                let (c, len) = strconv::decode(self.rest());
+                let (c, len) = strconv::decode_rune(self.rest());
                 self.pos += len;
                 Some(c)
             }
@@ -252,7 +252,7 @@ impl<'a> Lexer<'a> {
             self.pos += ascii.unwrap_or(rest.len());
             match self.input.get(self.pos) {
                 Some(byte) if !byte.is_ascii() => {
-                    let (c, len) = strconv::decode(self.rest());
+                    let (c, len) = strconv::decode_rune(self.rest());
                     if !strconv::is_letter_or_digit(c) {
                         return;
                     }
@@ -263,7 +263,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn text(&mut self) -> Option<Token> {
+    fn lex_text(&mut self) -> Option<Token> {
         match OPEN.find(self.rest()) {
             Some(at) => {
                 if at > 0 {
@@ -277,10 +277,10 @@ impl<'a> Lexer<'a> {
                     }
                     let end = self.pos;
                     self.pos = self.start + kept;
-                    self.line += newlines(&text[..kept]);
-                    let token = self.take(TokenKind::Text);
+                    self.line += count_newlines(&text[..kept]);
+                    let token = self.take_token(TokenKind::Text);
                     self.pos = end;
-                    self.ignore();
+                    self.skip_pending();
                     if kept > 0 {
                         return Some(token);
                     }
@@ -290,10 +290,10 @@ impl<'a> Lexer<'a> {
             None => {
                 self.pos = self.input.len();
                 if self.pos > self.start {
-                    self.line += newlines(&self.input[self.start..self.pos]);
-                    return Some(self.take(TokenKind::Text));
+                    self.line += count_newlines(&self.input[self.start..self.pos]);
+                    return Some(self.take_token(TokenKind::Text));
                 }
-                Some(self.take(TokenKind::Eof))
+                Some(self.take_token(TokenKind::Eof))
             }
         }
     }
@@ -303,34 +303,34 @@ impl<'a> Lexer<'a> {
         let skip = if left_trim(self.rest()) { 2 } else { 0 };
         if self.input[self.pos + skip..].starts_with(b"/*") {
             self.pos += skip;
-            self.ignore();
-            return self.comment();
+            self.skip_pending();
+            return self.lex_comment();
         }
-        let token = self.take(TokenKind::LeftDelim);
+        let token = self.take_token(TokenKind::LeftDelim);
         self.inside = true;
         self.pos += skip;
-        self.ignore();
+        self.skip_pending();
         self.parens = 0;
         Some(token)
     }
 
-    fn comment(&mut self) -> Option<Token> {
+    fn lex_comment(&mut self) -> Option<Token> {
         let Some(len) = memchr::memmem::find(&self.input[self.pos + 2..], b"*/") else {
-            return Some(self.error("unclosed comment"));
+            return Some(self.error_token("unclosed comment"));
         };
         self.pos += len + 4;
         let Some(trim) = self.at_right_delim() else {
-            return Some(self.error("comment ends before closing delimiter"));
+            return Some(self.error_token("comment ends before closing delimiter"));
         };
         // Go 1.23 forgets to count the lines of a comment, and its parse errors show it.
-        self.take(TokenKind::Text);
-        self.close(trim);
-        self.ignore();
+        self.take_token(TokenKind::Text);
+        self.skip_delimiter(trim);
+        self.skip_pending();
         None
     }
 
     /// Skips the closing delimiter and what it trims.
-    fn close(&mut self, trim: bool) {
+    fn skip_delimiter(&mut self, trim: bool) {
         self.pos += if trim { 4 } else { 2 };
         if trim {
             while self.rest().first().is_some_and(|b| is_space(*b)) {
@@ -351,15 +351,15 @@ impl<'a> Lexer<'a> {
     fn right_delim(&mut self, trim: bool) -> Token {
         if trim {
             self.pos += 2;
-            self.ignore();
+            self.skip_pending();
         }
         self.pos += 2;
-        let token = self.take(TokenKind::RightDelim);
+        let token = self.take_token(TokenKind::RightDelim);
         if trim {
             while self.rest().first().is_some_and(|b| is_space(*b)) {
                 self.pos += 1;
             }
-            self.ignore();
+            self.skip_pending();
         }
         self.inside = false;
         token
@@ -370,60 +370,60 @@ impl<'a> Lexer<'a> {
             if self.parens == 0 {
                 return self.right_delim(trim);
             }
-            return self.error("unclosed left paren");
+            return self.error_token("unclosed left paren");
         }
         let at = self.pos;
-        let Some(c) = self.next() else { return self.error("unclosed action") };
+        let Some(c) = self.next() else { return self.error_token("unclosed action") };
         match c {
-            ' ' | '\t' | '\r' | '\n' => self.space(),
-            '=' => self.take(TokenKind::Assign),
+            ' ' | '\t' | '\r' | '\n' => self.lex_space(),
+            '=' => self.take_token(TokenKind::Assign),
             ':' => {
                 if self.next() != Some('=') {
-                    return self.error("expected :=");
+                    return self.error_token("expected :=");
                 }
-                self.take(TokenKind::Declare)
+                self.take_token(TokenKind::Declare)
             }
-            '|' => self.take(TokenKind::Pipe),
-            '"' => self.quoted(b'"', "unterminated quoted string", TokenKind::String),
-            '\'' => self.quoted(b'\'', "unterminated character constant", TokenKind::CharConstant),
+            '|' => self.take_token(TokenKind::Pipe),
+            '"' => self.lex_quoted(b'"', "unterminated quoted string", TokenKind::String),
+            '\'' => self.lex_quoted(b'\'', "unterminated character constant", TokenKind::CharConstant),
             '`' => match memchr::memchr(b'`', self.rest()) {
-                None => self.error("unterminated raw quoted string"),
+                None => self.error_token("unterminated raw quoted string"),
                 Some(len) => {
-                    self.line += newlines(&self.rest()[..len]);
+                    self.line += count_newlines(&self.rest()[..len]);
                     self.pos += len + 1;
-                    self.take(TokenKind::RawString)
+                    self.take_token(TokenKind::RawString)
                 }
             },
-            '$' => self.name(TokenKind::Variable, TokenKind::Variable),
+            '$' => self.lex_name(TokenKind::Variable, TokenKind::Variable),
             '.' if self.rest().first().is_none_or(|b| !b.is_ascii_digit()) && !self.rest().is_empty() => {
-                self.name(TokenKind::Field, TokenKind::Dot)
+                self.lex_name(TokenKind::Field, TokenKind::Dot)
             }
             '.' | '+' | '-' | '0'..='9' => {
                 self.pos = at;
-                self.number()
+                self.lex_number()
             }
             _ if is_alphanumeric(Some(c)) => {
                 self.pos = at;
-                self.identifier()
+                self.lex_identifier()
             }
             '(' => {
                 self.parens += 1;
-                self.take(TokenKind::LeftParen)
+                self.take_token(TokenKind::LeftParen)
             }
             ')' => {
                 self.parens -= 1;
                 if self.parens < 0 {
-                    return self.error("unexpected right paren");
+                    return self.error_token("unexpected right paren");
                 }
-                self.take(TokenKind::RightParen)
+                self.take_token(TokenKind::RightParen)
             }
-            '!'..='~' => self.take(TokenKind::Char),
-            _ => self.error(format!("unrecognized character in action: {}", unicode(c))),
+            '!'..='~' => self.take_token(TokenKind::Char),
+            _ => self.error_token(format!("unrecognized character in action: {}", unicode_form(c))),
         }
     }
 
     /// The first space is taken already.
-    fn space(&mut self) -> Token {
+    fn lex_space(&mut self) -> Token {
         let mut count = 1;
         while self.rest().first().is_some_and(|b| is_space(*b)) {
             self.next();
@@ -441,11 +441,11 @@ impl<'a> Lexer<'a> {
                 return self.right_delim(true);
             }
         }
-        self.take(TokenKind::Space)
+        self.take_token(TokenKind::Space)
     }
 
-    /// What a character beyond ASCII is made of is none of the bytes that matter here.
-    fn quoted(&mut self, mark: u8, unterminated: &str, kind: TokenKind) -> Token {
+    /// Works on bytes: those of a character beyond ASCII are none of the bytes that matter here.
+    fn lex_quoted(&mut self, mark: u8, unterminated: &str, kind: TokenKind) -> Token {
         loop {
             let rest = self.rest();
             let at = rest.iter().position(|b| *b == mark || matches!(b, b'\\' | b'\n'));
@@ -453,9 +453,9 @@ impl<'a> Lexer<'a> {
                 Some((at, b'\\')) if !matches!(rest.get(at + 1), None | Some(b'\n')) => self.pos += at + 2,
                 Some((at, byte)) if byte == mark => {
                     self.pos += at + 1;
-                    return self.take(kind);
+                    return self.take_token(kind);
                 }
-                _ => return self.error(unterminated),
+                _ => return self.error_token(unterminated),
             }
         }
     }
@@ -468,33 +468,33 @@ impl<'a> Lexer<'a> {
     }
 
     /// The rest of a `.field` or `$variable` after its first character.
-    fn name(&mut self, kind: TokenKind, alone: TokenKind) -> Token {
+    fn lex_name(&mut self, kind: TokenKind, alone: TokenKind) -> Token {
         if self.at_terminator() {
-            return self.take(alone);
+            return self.take_token(alone);
         }
         self.skip_alphanumeric();
         if !self.at_terminator() {
             let c = self.peek().unwrap_or_default();
-            return self.error(format!("bad character {}", unicode(c)));
+            return self.error_token(format!("bad character {}", unicode_form(c)));
         }
-        self.take(kind)
+        self.take_token(kind)
     }
 
-    fn identifier(&mut self) -> Token {
+    fn lex_identifier(&mut self) -> Token {
         self.skip_alphanumeric();
         if !self.at_terminator() {
             let c = self.peek().unwrap_or_default();
-            return self.error(format!("bad character {}", unicode(c)));
+            return self.error_token(format!("bad character {}", unicode_form(c)));
         }
         let word = &self.input[self.start..self.pos];
         let kind = match word {
             b"true" | b"false" => TokenKind::Bool,
-            _ => TokenKind::keyword(word).unwrap_or(TokenKind::Identifier),
+            _ => TokenKind::keyword_kind(word).unwrap_or(TokenKind::Identifier),
         };
-        self.take(kind)
+        self.take_token(kind)
     }
 
-    fn accept(&mut self, set: &[u8]) -> bool {
+    fn accept_byte(&mut self, set: &[u8]) -> bool {
         let ok = self.rest().first().is_some_and(|b| set.contains(b));
         if ok {
             self.pos += 1;
@@ -503,10 +503,10 @@ impl<'a> Lexer<'a> {
     }
 
     fn accept_run(&mut self, set: &[u8]) {
-        while self.accept(set) {}
+        while self.accept_byte(set) {}
     }
 
-    fn number(&mut self) -> Token {
+    fn lex_number(&mut self) -> Token {
         if !self.scan_number() {
             return self.bad_number();
         }
@@ -514,39 +514,39 @@ impl<'a> Lexer<'a> {
             if !self.scan_number() || self.input[self.pos - 1] != b'i' {
                 return self.bad_number();
             }
-            return self.take(TokenKind::Complex);
+            return self.take_token(TokenKind::Complex);
         }
-        self.take(TokenKind::Number)
+        self.take_token(TokenKind::Number)
     }
 
     fn bad_number(&mut self) -> Token {
         let text = strconv::quote(&self.input[self.start..self.pos]);
-        self.error(format!("bad number syntax: {}", String::from_utf8_lossy(&text)))
+        self.error_token(format!("bad number syntax: {}", String::from_utf8_lossy(&text)))
     }
 
     fn scan_number(&mut self) -> bool {
         const DECIMAL: &[u8] = b"0123456789_";
         const HEX: &[u8] = b"0123456789abcdefABCDEF_";
-        self.accept(b"+-");
+        self.accept_byte(b"+-");
         let mut digits = DECIMAL;
-        if self.accept(b"0") {
-            if self.accept(b"xX") {
+        if self.accept_byte(b"0") {
+            if self.accept_byte(b"xX") {
                 digits = HEX;
-            } else if self.accept(b"oO") {
+            } else if self.accept_byte(b"oO") {
                 digits = b"01234567_";
-            } else if self.accept(b"bB") {
+            } else if self.accept_byte(b"bB") {
                 digits = b"01_";
             }
         }
         self.accept_run(digits);
-        if self.accept(b".") {
+        if self.accept_byte(b".") {
             self.accept_run(digits);
         }
-        if digits == DECIMAL && self.accept(b"eE") || digits == HEX && self.accept(b"pP") {
-            self.accept(b"+-");
+        if digits == DECIMAL && self.accept_byte(b"eE") || digits == HEX && self.accept_byte(b"pP") {
+            self.accept_byte(b"+-");
             self.accept_run(DECIMAL);
         }
-        self.accept(b"i");
+        self.accept_byte(b"i");
         if is_alphanumeric(self.peek()) {
             self.next();
             return false;
@@ -555,7 +555,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-fn newlines(text: &[u8]) -> usize {
+fn count_newlines(text: &[u8]) -> usize {
     if text.len() < 16 {
         return text.iter().filter(|b| **b == b'\n').count();
     }

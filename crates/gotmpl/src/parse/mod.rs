@@ -5,9 +5,9 @@ mod grammar;
 mod lex;
 mod number;
 
-pub(crate) use grammar::parse;
+pub(crate) use grammar::parse_file;
 
-/// Why a template could not be parsed: `template: NAME:LINE: …`.
+/// The reason a template could not be parsed: `template: NAME:LINE: …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ParseError {

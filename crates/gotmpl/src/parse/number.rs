@@ -6,7 +6,11 @@ use slipway_go::strconv::{self, UnquotedText, parse_float, parse_int, parse_uint
 
 impl NumberLiteral {
     /// Reads a literal; the error is Go's text.
-    pub(super) fn read(pos: ByteOffset, text: &str, kind: TokenKind) -> Result<NumberLiteral, String> {
+    pub(super) fn parse_literal(
+        pos: ByteOffset,
+        text: &str,
+        kind: TokenKind,
+    ) -> Result<NumberLiteral, String> {
         let mut n =
             NumberLiteral { pos, text: text.to_owned(), int: None, uint: None, float: None, complex: None };
         match kind {
@@ -49,13 +53,13 @@ impl NumberLiteral {
             n.float = Some(u as f64);
         } else if let Ok(f) = parse_float(text) {
             if !text.contains(['.', 'e', 'E', 'p', 'P']) {
-                return Err(format!("integer overflow: {}", quoted(text)));
+                return Err(format!("integer overflow: {}", go_quoted(text)));
             }
             n.float = Some(f);
             n.integers_of(f);
         }
         if n.int.is_none() && n.uint.is_none() && n.float.is_none() {
-            return Err(format!("illegal number syntax: {}", quoted(text)));
+            return Err(format!("illegal number syntax: {}", go_quoted(text)));
         }
         Ok(n)
     }
@@ -79,7 +83,7 @@ impl NumberLiteral {
     }
 }
 
-fn quoted(text: &str) -> String {
+fn go_quoted(text: &str) -> String {
     String::from_utf8_lossy(&strconv::quote(text.as_bytes())).into_owned()
 }
 

@@ -6,7 +6,7 @@ use crate::value::GoValue;
 use slipway_go::strconv;
 
 /// Text of a value: strings and byte slices as they are, the rest as `%v` prints it.
-pub(super) fn strval(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoString, FuncError> {
+pub(super) fn string_value(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoString, FuncError> {
     match value {
         GoValue::Str(text) | GoValue::Bytes(text) => Ok(text.clone()),
         _ => ctx.sprint_value(value).map(GoString::from),
@@ -14,13 +14,13 @@ pub(super) fn strval(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoStr
 }
 
 /// The elements of a list as text, nils left out; anything else as a single text.
-pub(super) fn strings(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<Vec<GoString>, FuncError> {
+pub(super) fn string_values(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<Vec<GoString>, FuncError> {
     match value.elements() {
         Some(list) => {
-            list.to_vec().iter().filter(|item| !item.is_nil()).map(|item| strval(ctx, item)).collect()
+            list.to_vec().iter().filter(|item| !item.is_nil()).map(|item| string_value(ctx, item)).collect()
         }
         None if value.is_nil() => Ok(Vec::new()),
-        None => Ok(vec![strval(ctx, value)?]),
+        None => Ok(vec![string_value(ctx, value)?]),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn to_int(value: &GoValue) -> i64 {
     }
 }
 
-/// What amd64 makes of a float: out of range is the smallest integer.
+/// Converts a float as amd64 does: out of range is the smallest integer.
 pub(super) fn float_to_int(number: f64) -> i64 {
     if number.is_nan() || number >= 9_223_372_036_854_775_808.0 { i64::MIN } else { number as i64 }
 }
@@ -71,7 +71,7 @@ pub(super) fn to_float(value: &GoValue) -> f64 {
     }
 }
 
-/// Whether `default` would replace the value.
+/// Returns true if `default` would replace the value.
 pub(super) fn is_empty(value: &GoValue) -> bool {
-    !value.truth()
+    !value.is_true()
 }

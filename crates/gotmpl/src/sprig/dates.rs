@@ -30,56 +30,56 @@ struct Named {
 
 struct Location(GoZone);
 
-pub(super) fn add(map: &mut FuncMap) {
-    map.add("now", &[], T, |ctx, _| Ok(GoValue::object(TimeObject(now(ctx)))));
-    map.add("date", &[S, A], S, |ctx, args| {
-        let zone = local(ctx);
+pub(super) fn add_functions(map: &mut FuncMap) {
+    map.add_function("now", &[], T, |ctx, _| Ok(GoValue::object(TimeObject(current_time(ctx)))));
+    map.add_function("date", &[S, A], S, |ctx, args| {
+        let zone = local_zone(ctx);
         date_in(ctx, args.str(0), args.get(1), zone)
     });
-    map.add("dateInZone", &[S, A, S], S, |ctx, args| {
-        let zone = zone(ctx, args.str(2));
+    map.add_function("dateInZone", &[S, A, S], S, |ctx, args| {
+        let zone = named_zone(ctx, args.str(2));
         date_in(ctx, args.str(0), args.get(1), zone)
     });
-    map.alias("date_in_zone", "dateInZone");
-    map.add("htmlDate", &[A], S, |ctx, args| {
-        let zone = local(ctx);
+    map.add_alias("date_in_zone", "dateInZone");
+    map.add_function("htmlDate", &[A], S, |ctx, args| {
+        let zone = local_zone(ctx);
         date_in(ctx, b"2006-01-02", args.get(0), zone)
     });
-    map.add("htmlDateInZone", &[A, S], S, |ctx, args| {
-        let zone = zone(ctx, args.str(1));
+    map.add_function("htmlDateInZone", &[A, S], S, |ctx, args| {
+        let zone = named_zone(ctx, args.str(1));
         date_in(ctx, b"2006-01-02", args.get(0), zone)
     });
-    map.add("dateModify", &[S, T], T, |_, args| {
+    map.add_function("dateModify", &[S, T], T, |_, args| {
         let time = time_of(args.get(1));
         let changed = Duration::parse(args.str(0)).map_or(time.clone(), |duration| time.add(duration));
         Ok(GoValue::object(TimeObject(changed)))
     });
-    map.alias("date_modify", "dateModify");
-    map.add("mustDateModify", &[S, T], T, |_, args| {
+    map.add_alias("date_modify", "dateModify");
+    map.add_function("mustDateModify", &[S, T], T, |_, args| {
         let duration = Duration::parse(args.str(0)).map_err(|error| FuncError::new(error.to_string()))?;
         Ok(GoValue::object(TimeObject(time_of(args.get(1)).add(duration))))
     });
-    map.alias("must_date_modify", "mustDateModify");
-    map.add("toDate", &[S, S], T, |ctx, args| {
-        let parsed = time::parse(args.str(0), args.str(1), &local(ctx));
+    map.add_alias("must_date_modify", "mustDateModify");
+    map.add_function("toDate", &[S, S], T, |ctx, args| {
+        let parsed = time::parse(args.str(0), args.str(1), &local_zone(ctx));
         Ok(GoValue::object(TimeObject(parsed.unwrap_or_else(|_| GoTime::zero()))))
     });
-    map.add("mustToDate", &[S, S], T, |ctx, args| {
-        let parsed = time::parse(args.str(0), args.str(1), &local(ctx));
+    map.add_function("mustToDate", &[S, S], T, |ctx, args| {
+        let parsed = time::parse(args.str(0), args.str(1), &local_zone(ctx));
         parsed
             .map(|time| GoValue::object(TimeObject(time)))
             .map_err(|error| FuncError::new(error.to_string()))
     });
-    map.add("unixEpoch", &[T], S, |_, args| Ok(time_of(args.get(0)).secs.to_string().into()));
-    map.add("ago", &[A], S, |ctx, args| {
+    map.add_function("unixEpoch", &[T], S, |_, args| Ok(time_of(args.get(0)).secs.to_string().into()));
+    map.add_function("ago", &[A], S, |ctx, args| {
         let at = match args.get(0) {
             GoValue::Object(object) if object.downcast::<TimeObject>().is_some() => time_of(args.get(0)),
             value @ (GoValue::Int(_) | GoValue::Int64(_)) => GoTime::unix(to_int(value), 0, GoZone::Utc),
-            _ => now(ctx),
+            _ => current_time(ctx),
         };
-        Ok(now(ctx).since(&at).round(Duration(1_000_000_000)).to_string().into())
+        Ok(current_time(ctx).since(&at).round(Duration(1_000_000_000)).to_string().into())
     });
-    map.add("duration", &[A], S, |_, args| {
+    map.add_function("duration", &[A], S, |_, args| {
         let seconds = match args.get(0) {
             GoValue::Str(text) => {
                 text.utf8().and_then(|text| slipway_go::strconv::parse_int(text, 10).ok()).unwrap_or(0)
@@ -89,21 +89,21 @@ pub(super) fn add(map: &mut FuncMap) {
         };
         Ok(Duration(seconds.wrapping_mul(1_000_000_000)).to_string().into())
     });
-    map.add("durationRound", &[A], S, |ctx, args| {
+    map.add_function("durationRound", &[A], S, |ctx, args| {
         let duration = match args.get(0) {
             GoValue::Str(text) => Duration::parse(text).unwrap_or_default(),
             GoValue::Int64(nanos) => Duration(*nanos),
             GoValue::Object(object) if object.downcast::<TimeObject>().is_some() => {
-                now(ctx).since(&time_of(args.get(0)))
+                current_time(ctx).since(&time_of(args.get(0)))
             }
             _ => Duration(0),
         };
-        Ok(rounded(duration).into())
+        Ok(rounded_duration(duration).into())
     });
 }
 
 /// The largest unit that fits more than once.
-fn rounded(duration: Duration) -> String {
+fn rounded_duration(duration: Duration) -> String {
     const SECOND: u64 = 1_000_000_000;
     const DAY: u64 = 24 * 3600 * SECOND;
     let units = [
@@ -122,20 +122,20 @@ fn rounded(duration: Duration) -> String {
 }
 
 /// The local zone of the host; UTC if it has none.
-fn local(ctx: &FuncContext<'_>) -> GoZone {
+fn local_zone(ctx: &FuncContext<'_>) -> GoZone {
     ctx.host().local_zone().and_then(|name| GoZone::load(&name)).unwrap_or(GoZone::Utc)
 }
 
-fn zone(ctx: &FuncContext<'_>, name: &[u8]) -> GoZone {
+fn named_zone(ctx: &FuncContext<'_>, name: &[u8]) -> GoZone {
     match name {
-        b"Local" => local(ctx),
+        b"Local" => local_zone(ctx),
         _ => std::str::from_utf8(name).ok().and_then(GoZone::load).unwrap_or(GoZone::Utc),
     }
 }
 
-pub(super) fn now(ctx: &FuncContext<'_>) -> GoTime {
+pub(super) fn current_time(ctx: &FuncContext<'_>) -> GoTime {
     let now = ctx.host().now();
-    let zone = local(ctx);
+    let zone = local_zone(ctx);
     match now.duration_since(UNIX_EPOCH) {
         Ok(after) => GoTime {
             secs: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
@@ -166,9 +166,9 @@ fn date_in(ctx: &mut FuncContext<'_>, layout: &[u8], value: &GoValue, zone: GoZo
         GoValue::Int(_) | GoValue::Int64(_) | GoValue::Int32(_) => {
             GoTime::unix(to_int(value), 0, GoZone::Utc)
         }
-        _ => now(ctx),
+        _ => current_time(ctx),
     };
-    ctx.charge(layout.len().saturating_mul(4))?;
+    ctx.charge_bytes(layout.len().saturating_mul(4))?;
     Ok(time.in_zone(zone).format(layout).into())
 }
 
@@ -177,7 +177,7 @@ impl GoObject for TimeObject {
         "time.Time".into()
     }
 
-    fn uncallable(&self, name: &str) -> Option<String> {
+    fn uncallable_reason(&self, name: &str) -> Option<String> {
         let second = |kind: &str| {
             Some(format!(
                 "invalid function signature for {name}: second return value should be error; is {kind}"
@@ -191,7 +191,7 @@ impl GoObject for TimeObject {
         }
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         Some(match name {
             "Year" | "Day" | "Hour" | "Minute" | "Second" | "Nanosecond" | "YearDay" => {
                 FuncSignature::new(&[], GoType::Int)
@@ -248,7 +248,7 @@ impl GoObject for TimeObject {
                 let month = time::MONTHS[(civil.month as usize + 11) % 12];
                 let zone = match &time.zone {
                     GoZone::Utc => "time.UTC".to_owned(),
-                    other => format!("time.Location({})", super::quoted(other.name().as_bytes())),
+                    other => format!("time.Location({})", super::go_quoted(other.name().as_bytes())),
                 };
                 let (year, day, nanos) = (civil.year, civil.day, time.nanos);
                 let (hour, minute, second) = (civil.hour, civil.minute, civil.second);
@@ -256,7 +256,7 @@ impl GoObject for TimeObject {
                     .into()
             }
             "Format" => {
-                ctx.charge(args.str(0).len().saturating_mul(4))?;
+                ctx.charge_bytes(args.str(0).len().saturating_mul(4))?;
                 time.format(args.str(0)).into()
             }
             "IsZero" => time.is_zero().into(),
@@ -294,7 +294,7 @@ impl GoObject for TimeObject {
                 )))
             }
             "UTC" => GoValue::object(TimeObject(time.in_zone(GoZone::Utc))),
-            "Local" => GoValue::object(TimeObject(time.in_zone(local(ctx)))),
+            "Local" => GoValue::object(TimeObject(time.in_zone(local_zone(ctx)))),
             "In" => match args.get(0) {
                 GoValue::Ptr(object) => match object.downcast::<Location>() {
                     Some(location) => GoValue::object(TimeObject(time.in_zone(location.0.clone()))),
@@ -307,11 +307,11 @@ impl GoObject for TimeObject {
         })
     }
 
-    fn text(&self, _addressable: bool) -> Option<GoString> {
+    fn string_form(&self, _addressable: bool) -> Option<GoString> {
         Some(self.0.to_string().into())
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         let year = self.0.civil().year;
         if (0..=9999).contains(&year) {
             return ObjectJson::Value(self.0.rfc3339().into());
@@ -320,7 +320,7 @@ impl GoObject for TimeObject {
         ObjectJson::Error(text.to_owned())
     }
 
-    fn equals(&self, other: &dyn GoObject) -> bool {
+    fn deep_equals(&self, other: &dyn GoObject) -> bool {
         other.downcast::<Self>().is_some_and(|other| self.0 == other.0)
     }
 }
@@ -334,11 +334,11 @@ impl GoObject for Span {
         GoKind::Int64
     }
 
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         Some(GoValue::Int64(self.0.0))
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         Some(match name {
             "Hours" | "Minutes" | "Seconds" => FuncSignature::new(&[], GoType::Float64),
             "Milliseconds" | "Microseconds" | "Nanoseconds" => FuncSignature::new(&[], GoType::Int64),
@@ -370,11 +370,11 @@ impl GoObject for Span {
         })
     }
 
-    fn text(&self, _addressable: bool) -> Option<GoString> {
+    fn string_form(&self, _addressable: bool) -> Option<GoString> {
         Some(self.0.to_string().into())
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         ObjectJson::Value(GoValue::Int64(self.0.0))
     }
 }
@@ -388,11 +388,11 @@ impl GoObject for Named {
         GoKind::Int
     }
 
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         Some(GoValue::Int(self.number))
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         (name == "String").then(|| FuncSignature::new(&[], S))
     }
 
@@ -400,11 +400,11 @@ impl GoObject for Named {
         Ok(self.name.into())
     }
 
-    fn text(&self, _addressable: bool) -> Option<GoString> {
+    fn string_form(&self, _addressable: bool) -> Option<GoString> {
         Some(self.name.into())
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         ObjectJson::Value(GoValue::Int(self.number))
     }
 }
@@ -414,7 +414,7 @@ impl GoObject for Location {
         "time.Location".into()
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         (name == "String" && addressable).then(|| FuncSignature::new(&[], S))
     }
 
@@ -422,7 +422,7 @@ impl GoObject for Location {
         Ok(self.0.name().into())
     }
 
-    fn text(&self, addressable: bool) -> Option<GoString> {
+    fn string_form(&self, addressable: bool) -> Option<GoString> {
         addressable.then(|| self.0.name().into())
     }
 }

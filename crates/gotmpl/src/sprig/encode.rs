@@ -3,7 +3,7 @@
 use slipway_yaml::YamlEmitter;
 
 use super::dates::TimeObject;
-use super::dicts::{Measure, measure};
+use super::dicts::{Measure, measure_value};
 use crate::encoding::json::{self, DecodedJson, EncodeError, JsonStyle};
 use crate::encoding::toml;
 use crate::func::{FuncContext, FuncError, FuncMap, FuncResult, GoType};
@@ -12,7 +12,7 @@ use crate::value::{GoMap, GoValue, MapKind};
 const A: GoType = GoType::Any;
 const S: GoType = GoType::String;
 
-pub(super) fn add(map: &mut FuncMap) {
+pub(super) fn add_functions(map: &mut FuncMap) {
     let compact = JsonStyle { html: true, pretty: false, max: 0 };
     let pretty = JsonStyle { pretty: true, ..compact };
     let raw = JsonStyle { html: false, ..compact };
@@ -24,11 +24,11 @@ pub(super) fn add(map: &mut FuncMap) {
         ("toRawJson", raw, true),
         ("mustToRawJson", raw, true),
     ] {
-        map.add(name, &[A], S, move |ctx, args| to_json(ctx, args.get(0), style, strict));
+        map.add_function(name, &[A], S, move |ctx, args| to_json(ctx, args.get(0), style, strict));
     }
-    map.add("fromJson", &[S], GoType::Map, |ctx, args| {
-        ctx.charge(args.str(0).len())?;
-        let (decoded, range) = split_range(json::decode(args.str(0)));
+    map.add_function("fromJson", &[S], GoType::Map, |ctx, args| {
+        ctx.charge_bytes(args.str(0).len())?;
+        let (decoded, range) = split_range(json::decode_json(args.str(0)));
         let value = object_or_error(decoded, |kind| {
             format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
         });
@@ -41,9 +41,9 @@ pub(super) fn add(map: &mut FuncMap) {
         }
         Ok(value)
     });
-    map.add("fromJsonArray", &[S], GoType::List, |ctx, args| {
-        ctx.charge(args.str(0).len())?;
-        let (decoded, range) = split_range(json::decode(args.str(0)));
+    map.add_function("fromJsonArray", &[S], GoType::List, |ctx, args| {
+        ctx.charge_bytes(args.str(0).len())?;
+        let (decoded, range) = split_range(json::decode_json(args.str(0)));
         Ok(match (decoded, range) {
             (Ok(GoValue::List(_)), Some(error)) => GoValue::list(vec![error.into()]),
             (decoded, _) => list_or_error(decoded, |kind| {
@@ -51,42 +51,44 @@ pub(super) fn add(map: &mut FuncMap) {
             }),
         })
     });
-    map.add("mustFromJson", &[S], A, |ctx, args| {
-        ctx.charge(args.str(0).len())?;
-        match json::decode(args.str(0)) {
+    map.add_function("mustFromJson", &[S], A, |ctx, args| {
+        ctx.charge_bytes(args.str(0).len())?;
+        match json::decode_json(args.str(0)) {
             Ok(DecodedJson { value, range_error: None }) => Ok(value),
             Ok(DecodedJson { range_error: Some(error), .. }) | Err(error) => Err(FuncError::new(error)),
         }
     });
-    map.add("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::helm(), true));
-    map.add("toYamlPretty", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::pretty(), false));
-    map.add("fromYaml", &[S], GoType::Map, |ctx, args| {
+    map.add_function("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::helm(), true));
+    map.add_function("toYamlPretty", &[A], S, |ctx, args| {
+        to_yaml(ctx, args.get(0), &YamlEmitter::pretty(), false)
+    });
+    map.add_function("fromYaml", &[S], GoType::Map, |ctx, args| {
         // Unlike JSON's, YAML's null leaves the map empty.
         let decoded =
             from_yaml(ctx, args.str(0))?.map(|value| if value.is_nil() { GoValue::map() } else { value });
         Ok(object_or_error(decoded, |kind| yaml_mismatch(kind, "map[string]interface {}")))
     });
-    map.add("fromYamlArray", &[S], GoType::List, |ctx, args| {
+    map.add_function("fromYamlArray", &[S], GoType::List, |ctx, args| {
         // As with a map, YAML's null leaves the list empty.
         let decoded = from_yaml(ctx, args.str(0))?
             .map(|value| if value.is_nil() { GoValue::list(Vec::new()) } else { value });
         Ok(list_or_error(decoded, |kind| yaml_mismatch(kind, "[]interface {}")))
     });
-    map.add("toToml", &[A], S, |ctx, args| {
+    map.add_function("toToml", &[A], S, |ctx, args| {
         if args.get(0).is_nil() {
             return Err(FuncError::new("reflect: call of reflect.Value.Type on zero Value"));
         }
         let max = ctx.limits().value_bytes;
-        if let Measure::Cycle = measure(ctx, args.get(0))? {
-            return Err(FuncError::limit("the value contains itself"));
+        if let Measure::Cycle = measure_value(ctx, args.get(0))? {
+            return Err(FuncError::limit_exceeded("the value contains itself"));
         }
-        let text = toml::encode(args.get(0), max).unwrap_or_else(String::into_bytes);
-        ctx.charge(text.len())?;
+        let text = toml::encode_toml(args.get(0), max).unwrap_or_else(String::into_bytes);
+        ctx.charge_bytes(text.len())?;
         Ok(text.into())
     });
-    map.add("fromToml", &[S], GoType::Map, |ctx, args| {
-        ctx.charge(args.str(0).len())?;
-        Ok(toml::decode(args.str(0)).unwrap_or_else(|error| error_map(&error)).into())
+    map.add_function("fromToml", &[S], GoType::Map, |ctx, args| {
+        ctx.charge_bytes(args.str(0).len())?;
+        Ok(toml::decode_toml(args.str(0)).unwrap_or_else(|error| error_map(&error)).into())
     });
 }
 
@@ -101,12 +103,12 @@ fn split_range(decoded: Result<DecodedJson, String>) -> (Result<GoValue, String>
 
 fn to_json(ctx: &mut FuncContext<'_>, value: &GoValue, style: JsonStyle, strict: bool) -> FuncResult {
     let max = ctx.limits().value_bytes;
-    match json::encode(value, JsonStyle { max, ..style }) {
+    match json::encode_json(value, JsonStyle { max, ..style }) {
         Ok(text) => {
-            ctx.charge(text.len())?;
+            ctx.charge_bytes(text.len())?;
             Ok(text.into())
         }
-        Err(error @ EncodeError::TooLong(_)) => Err(FuncError::limit(error.to_string())),
+        Err(error @ EncodeError::TooLong(_)) => Err(FuncError::limit_exceeded(error.to_string())),
         Err(EncodeError::Unsupported(text)) if strict => Err(FuncError::new(text)),
         Err(EncodeError::Unsupported(_)) => Ok("".into()),
     }
@@ -119,8 +121,8 @@ fn to_yaml(
     emitter: &YamlEmitter,
     through_json: bool,
 ) -> FuncResult {
-    match measure(ctx, value)? {
-        Measure::Bytes(bytes) => ctx.charge(bytes)?,
+    match measure_value(ctx, value)? {
+        Measure::Bytes(bytes) => ctx.charge_bytes(bytes)?,
         Measure::Cycle => return Ok("".into()),
     }
     // On its own a time is written plain; JSON's detour would make it a string.
@@ -130,7 +132,7 @@ fn to_yaml(
         return Ok(time.0.rfc3339().into());
     }
     let Ok(mut text) = emitter.emit(value) else { return Ok("".into()) };
-    ctx.charge(text.len())?;
+    ctx.charge_bytes(text.len())?;
     if text.ends_with('\n') {
         text.pop();
     }
@@ -138,7 +140,7 @@ fn to_yaml(
 }
 
 fn from_yaml(ctx: &mut FuncContext<'_>, text: &[u8]) -> Result<Result<GoValue, String>, FuncError> {
-    ctx.charge(text.len())?;
+    ctx.charge_bytes(text.len())?;
     let Ok(text) = std::str::from_utf8(text) else {
         return Ok(Err("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()));
     };
@@ -155,7 +157,7 @@ fn error_map(error: &str) -> GoMap {
     [("Error", GoValue::from(error))].into_iter().collect()
 }
 
-/// What JSON calls the kind of a value.
+/// Returns the name JSON has for the kind of a value.
 fn json_kind(value: &GoValue) -> &'static str {
     match value {
         GoValue::Bool(_) => "bool",

@@ -27,24 +27,24 @@ use crate::func::{FuncError, FuncMap};
 /// Every function of Sprig that Helm offers, and Helm's own for YAML, JSON and TOML.
 pub fn functions() -> FuncMap {
     let mut map = FuncMap::new();
-    strings::add(&mut map);
-    numbers::add(&mut map);
-    logic::add(&mut map);
-    lists::add(&mut map);
-    dicts::add(&mut map);
-    encode::add(&mut map);
-    reflect::add(&mut map);
-    paths::add(&mut map);
-    regex::add(&mut map);
-    dates::add(&mut map);
-    semver::add(&mut map);
-    random::add(&mut map);
-    crypto::add(&mut map);
+    strings::add_functions(&mut map);
+    numbers::add_functions(&mut map);
+    logic::add_functions(&mut map);
+    lists::add_functions(&mut map);
+    dicts::add_functions(&mut map);
+    encode::add_functions(&mut map);
+    reflect::add_functions(&mut map);
+    paths::add_functions(&mut map);
+    regex::add_functions(&mut map);
+    dates::add_functions(&mut map);
+    semver::add_functions(&mut map);
+    random::add_functions(&mut map);
+    crypto::add_functions(&mut map);
     map
 }
 
 /// A Go string for a message.
-fn quoted(text: &[u8]) -> String {
+fn go_quoted(text: &[u8]) -> String {
     String::from_utf8_lossy(&slipway_go::strconv::quote(text)).into_owned()
 }
 

@@ -9,57 +9,67 @@ use slipway_go::strconv;
 
 const A: GoType = GoType::Any;
 
-pub(super) fn add(map: &mut FuncMap) {
-    map.add("int", &[A], GoType::Int, |_, args| Ok(GoValue::Int(to_int(args.get(0)))));
-    map.add("int64", &[A], GoType::Int64, |_, args| Ok(GoValue::Int64(to_int(args.get(0)))));
-    map.add("float64", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).into()));
-    map.add("atoi", &[GoType::String], GoType::Int, |_, args| Ok(GoValue::Int(atoi(args.str(0)))));
-    map.add("toDecimal", &[A], GoType::Int64, |ctx, args| {
+pub(super) fn add_functions(map: &mut FuncMap) {
+    map.add_function("int", &[A], GoType::Int, |_, args| Ok(GoValue::Int(to_int(args.get(0)))));
+    map.add_function("int64", &[A], GoType::Int64, |_, args| Ok(GoValue::Int64(to_int(args.get(0)))));
+    map.add_function("float64", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).into()));
+    map.add_function("atoi", &[GoType::String], GoType::Int, |_, args| {
+        Ok(GoValue::Int(parse_decimal(args.str(0))))
+    });
+    map.add_function("toDecimal", &[A], GoType::Int64, |ctx, args| {
         let text = ctx.sprint(args.rest(0))?;
         let text = std::str::from_utf8(&text).unwrap_or_default();
         Ok(GoValue::Int64(strconv::parse_int(text, 8).unwrap_or(0)))
     });
-    map.add_variadic("add", &[], A, GoType::Int64, |_, args| Ok(integers(args, i64::wrapping_add)));
-    map.add("add1", &[A], GoType::Int64, |_, args| Ok(GoValue::Int64(to_int(args.get(0)).wrapping_add(1))));
-    map.add("sub", &[A, A], GoType::Int64, |_, args| Ok(integers(args, i64::wrapping_sub)));
-    map.add("div", &[A, A], GoType::Int64, |_, args| divided(args, i64::wrapping_div));
-    map.add("mod", &[A, A], GoType::Int64, |_, args| divided(args, i64::wrapping_rem));
-    map.add_variadic("mul", &[A], A, GoType::Int64, |_, args| Ok(integers(args, i64::wrapping_mul)));
-    map.add_variadic("max", &[A], A, GoType::Int64, |_, args| Ok(integers(args, i64::max)));
-    map.alias("biggest", "max");
-    map.add_variadic("min", &[A], A, GoType::Int64, |_, args| Ok(integers(args, i64::min)));
-    map.add_variadic("maxf", &[A], A, GoType::Float64, |_, args| Ok(extreme(args, true)));
-    map.add_variadic("minf", &[A], A, GoType::Float64, |_, args| Ok(extreme(args, false)));
-    map.add_variadic("addf", &[], A, GoType::Float64, |_, args| {
-        decimals(Some(0.0), args.rest(0), |left, right| Ok(left.add(right)))
+    map.add_variadic("add", &[], A, GoType::Int64, |_, args| Ok(join_integers(args, i64::wrapping_add)));
+    map.add_function("add1", &[A], GoType::Int64, |_, args| {
+        Ok(GoValue::Int64(to_int(args.get(0)).wrapping_add(1)))
     });
-    map.add("add1f", &[A], GoType::Float64, |_, args| {
-        decimals(Some(to_float(args.get(0))), &[GoValue::Float64(1.0)], |left, right| Ok(left.add(right)))
+    map.add_function("sub", &[A, A], GoType::Int64, |_, args| Ok(join_integers(args, i64::wrapping_sub)));
+    map.add_function("div", &[A, A], GoType::Int64, |_, args| divide_integers(args, i64::wrapping_div));
+    map.add_function("mod", &[A, A], GoType::Int64, |_, args| divide_integers(args, i64::wrapping_rem));
+    map.add_variadic("mul", &[A], A, GoType::Int64, |_, args| Ok(join_integers(args, i64::wrapping_mul)));
+    map.add_variadic("max", &[A], A, GoType::Int64, |_, args| Ok(join_integers(args, i64::max)));
+    map.add_alias("biggest", "max");
+    map.add_variadic("min", &[A], A, GoType::Int64, |_, args| Ok(join_integers(args, i64::min)));
+    map.add_variadic("maxf", &[A], A, GoType::Float64, |_, args| Ok(extreme_of(args, true)));
+    map.add_variadic("minf", &[A], A, GoType::Float64, |_, args| Ok(extreme_of(args, false)));
+    map.add_variadic("addf", &[], A, GoType::Float64, |_, args| {
+        join_decimals(Some(0.0), args.rest(0), |left, right| Ok(left.add(right)))
+    });
+    map.add_function("add1f", &[A], GoType::Float64, |_, args| {
+        join_decimals(
+            Some(to_float(args.get(0))),
+            &[GoValue::Float64(1.0)],
+            |left, right| Ok(left.add(right)),
+        )
     });
     map.add_variadic("subf", &[A], A, GoType::Float64, |_, args| {
-        decimals(None, args.rest(0), |left, right| Ok(left.sub(right)))
+        join_decimals(None, args.rest(0), |left, right| Ok(left.sub(right)))
     });
     map.add_variadic("mulf", &[A], A, GoType::Float64, |_, args| {
-        decimals(None, args.rest(0), |left, right| Ok(left.mul(right)))
+        join_decimals(None, args.rest(0), |left, right| Ok(left.mul(right)))
     });
-    map.add_variadic("divf", &[A], A, GoType::Float64, |_, args| decimals(None, args.rest(0), Decimal::div));
-    map.add("floor", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).floor().into()));
-    map.add("ceil", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).ceil().into()));
+    map.add_variadic("divf", &[A], A, GoType::Float64, |_, args| {
+        join_decimals(None, args.rest(0), Decimal::div)
+    });
+    map.add_function("floor", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).floor().into()));
+    map.add_function("ceil", &[A], GoType::Float64, |_, args| Ok(to_float(args.get(0)).ceil().into()));
     map.add_variadic("round", &[A, GoType::Int], GoType::Float64, GoType::Float64, |_, args| {
-        Ok(round(args).into())
+        Ok(round_number(args).into())
     });
-    map.add("until", &[GoType::Int], GoType::IntList, |ctx, args| {
+    map.add_function("until", &[GoType::Int], GoType::IntList, |ctx, args| {
         let count = args.int(0);
-        steps(ctx, 0, count, if count < 0 { -1 } else { 1 }).map(int_list)
+        number_steps(ctx, 0, count, if count < 0 { -1 } else { 1 }).map(int_list)
     });
-    map.add("untilStep", &[GoType::Int, GoType::Int, GoType::Int], GoType::IntList, |ctx, args| {
-        steps(ctx, args.int(0), args.int(1), args.int(2)).map(int_list)
+    map.add_function("untilStep", &[GoType::Int, GoType::Int, GoType::Int], GoType::IntList, |ctx, args| {
+        number_steps(ctx, args.int(0), args.int(1), args.int(2)).map(int_list)
     });
-    map.add_variadic("seq", &[], GoType::Int, GoType::String, seq);
+    map.add_variadic("seq", &[], GoType::Int, GoType::String, sequence_text);
 }
 
 /// Strict decimal; beyond 64 bits it saturates as Go's does.
-fn atoi(text: &[u8]) -> i64 {
+fn parse_decimal(text: &[u8]) -> i64 {
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return 0;
@@ -68,18 +78,18 @@ fn atoi(text: &[u8]) -> i64 {
     text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX })
 }
 
-fn integers(args: FuncArgs<'_>, join: impl Fn(i64, i64) -> i64) -> GoValue {
+fn join_integers(args: FuncArgs<'_>, join: impl Fn(i64, i64) -> i64) -> GoValue {
     GoValue::Int64(args.rest(0).iter().map(to_int).reduce(join).unwrap_or(0))
 }
 
-fn divided(args: FuncArgs<'_>, divide: fn(i64, i64) -> i64) -> FuncResult {
+fn divide_integers(args: FuncArgs<'_>, divide: fn(i64, i64) -> i64) -> FuncResult {
     match to_int(args.get(1)) {
         0 => Err(runtime_error("integer divide by zero")),
         by => Ok(GoValue::Int64(divide(to_int(args.get(0)), by))),
     }
 }
 
-fn extreme(args: FuncArgs<'_>, largest: bool) -> GoValue {
+fn extreme_of(args: FuncArgs<'_>, largest: bool) -> GoValue {
     let mut values = args.rest(0).iter().map(to_float);
     let first = values.next().unwrap_or(0.0);
     // Unlike f64::max, Go's gives NaN if either is NaN.
@@ -99,7 +109,7 @@ fn extreme(args: FuncArgs<'_>, largest: bool) -> GoValue {
     found.into()
 }
 
-fn decimals(
+fn join_decimals(
     start: Option<f64>,
     values: &[GoValue],
     join: impl Fn(&Decimal, &Decimal) -> Result<Decimal, DecimalError>,
@@ -114,7 +124,7 @@ fn decimals(
     Ok(result.to_f64().into())
 }
 
-fn round(args: FuncArgs<'_>) -> f64 {
+fn round_number(args: FuncArgs<'_>) -> f64 {
     let on = if args.len() > 2 { args.float(2) } else { 0.5 };
     let power = 10_f64.powf(args.int(1) as f64);
     let digit = power * to_float(args.get(0));
@@ -123,14 +133,14 @@ fn round(args: FuncArgs<'_>) -> f64 {
 }
 
 /// The numbers from `start` up or down to before `stop`.
-fn steps(ctx: &mut FuncContext<'_>, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, FuncError> {
+fn number_steps(ctx: &mut FuncContext<'_>, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, FuncError> {
     if (stop < start && step >= 0) || (stop >= start && step <= 0) {
         return Ok(Vec::new());
     }
     let distance = stop.abs_diff(start);
     let count = distance.div_ceil(step.unsigned_abs());
-    ctx.work(count)?;
-    ctx.charge(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size_of::<GoValue>()))?;
+    ctx.charge_steps(count)?;
+    ctx.charge_bytes(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size_of::<GoValue>()))?;
     let mut out = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     let mut at = start;
     for _ in 0..count {
@@ -144,7 +154,7 @@ fn int_list(numbers: Vec<i64>) -> GoValue {
     GoValue::List(GoList::of(ListKind::Int, numbers.into_iter().map(GoValue::Int).collect()))
 }
 
-fn seq(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
+fn sequence_text(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
     let (start, stop, step) = match args.len() {
         1 | 2 => {
             let (start, end) = if args.len() == 1 { (1, args.int(0)) } else { (args.int(0), args.int(1)) };
@@ -160,11 +170,11 @@ fn seq(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
         }
         _ => return Ok("".into()),
     };
-    let numbers = steps(ctx, start, stop, step)?;
+    let numbers = number_steps(ctx, start, stop, step)?;
     Ok(numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" ").into())
 }
 
 /// An integer as Go would convert a float result.
-pub(super) fn truncated(number: f64) -> i64 {
+pub(super) fn truncated_integer(number: f64) -> i64 {
     float_to_int(number)
 }

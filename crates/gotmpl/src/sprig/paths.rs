@@ -1,6 +1,6 @@
 //! Paths, URLs and host names.
 
-use super::quoted;
+use super::go_quoted;
 use super::strings::TextOp;
 use crate::func::{FuncError, FuncMap, GoType};
 use crate::value::{GoMap, GoValue};
@@ -9,7 +9,7 @@ use slipway_go::url::Url;
 
 const S: GoType = GoType::String;
 
-pub(super) fn add(map: &mut FuncMap) {
+pub(super) fn add_functions(map: &mut FuncMap) {
     let all: [(&str, &str, TextOp); 4] = [
         ("base", "osBase", |text| path::base(text).to_vec()),
         ("dir", "osDir", path::dir),
@@ -17,13 +17,13 @@ pub(super) fn add(map: &mut FuncMap) {
         ("ext", "osExt", |text| path::ext(text).to_vec()),
     ];
     for (name, os, body) in all {
-        map.add(name, &[S], S, move |_, args| Ok(body(args.str(0)).into()));
-        map.alias(os, name);
+        map.add_function(name, &[S], S, move |_, args| Ok(body(args.str(0)).into()));
+        map.add_alias(os, name);
     }
-    map.add("isAbs", &[S], GoType::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
-    map.alias("osIsAbs", "isAbs");
-    map.add("urlParse", &[S], GoType::Map, |_, args| {
-        let url = Url::parse(args.str(0), quoted)
+    map.add_function("isAbs", &[S], GoType::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
+    map.add_alias("osIsAbs", "isAbs");
+    map.add_function("urlParse", &[S], GoType::Map, |_, args| {
+        let url = Url::parse(args.str(0), go_quoted)
             .map_err(|error| FuncError::new(format!("unable to parse url: {error}")))?;
         let entries = [
             ("fragment", url.fragment.clone()),
@@ -37,7 +37,7 @@ pub(super) fn add(map: &mut FuncMap) {
         ];
         Ok(entries.into_iter().map(|(key, value)| (key, GoValue::from(value))).collect::<GoMap>().into())
     });
-    map.add("urlJoin", &[GoType::Map], S, |_, args| {
+    map.add_function("urlJoin", &[GoType::Map], S, |_, args| {
         let dict = args.map(0);
         let part = |key: &str| match dict.get(key) {
             None => Ok(Vec::new()),
@@ -62,13 +62,13 @@ pub(super) fn add(map: &mut FuncMap) {
         let user = part("userinfo")?;
         if !user.is_empty() {
             let text = [b"proto://", user.as_slice(), b"@host"].concat();
-            let parsed = Url::parse(&text, quoted)
+            let parsed = Url::parse(&text, go_quoted)
                 .map_err(|error| FuncError::new(format!("unable to parse userinfo in dict: {error}")))?;
             url.user = parsed.user;
         }
         Ok(url.to_bytes().into())
     });
-    map.add("getHostByName", &[S], S, |ctx, args| {
-        Ok(ctx.host().resolve(&args.text(0)).unwrap_or_default().into())
+    map.add_function("getHostByName", &[S], S, |ctx, args| {
+        Ok(ctx.host().resolve_host(&args.text(0)).unwrap_or_default().into())
     });
 }

@@ -12,13 +12,13 @@ const S: GoType = GoType::String;
 
 type Op = fn(&mut FuncContext<'_>, FuncArgs<'_>, &Regexp) -> FuncResult;
 
-pub(super) fn add(map: &mut FuncMap) {
+pub(super) fn add_functions(map: &mut FuncMap) {
     // The plain one takes a bad pattern for one that never matches.
-    map.add("regexMatch", &[S, S], GoType::Bool, |_, args| {
+    map.add_function("regexMatch", &[S, S], GoType::Bool, |_, args| {
         Ok(Regexp::compile(args.str(0)).is_ok_and(|regexp| regexp.is_match(args.str(1))).into())
     });
-    map.add("mustRegexMatch", &[S, S], GoType::Bool, |_, args| {
-        Ok(compile(args.str(0), true)?.is_match(args.str(1)).into())
+    map.add_function("mustRegexMatch", &[S, S], GoType::Bool, |_, args| {
+        Ok(compile_pattern(args.str(0), true)?.is_match(args.str(1)).into())
     });
     let all: [(&str, &str, &'static [GoType], GoType, Op); 5] = [
         ("regexFind", "mustRegexFind", &[S, S], S, |_, args, regexp| {
@@ -28,42 +28,46 @@ pub(super) fn add(map: &mut FuncMap) {
         ("regexFindAll", "mustRegexFindAll", &[S, S, GoType::Int], GoType::StrList, |ctx, args, regexp| {
             let text = args.str(1);
             let found = regexp.find_all(text, args.int(2));
-            ctx.charge(found.len() * 40)?;
+            ctx.charge_bytes(found.len() * 40)?;
             Ok(string_list(found.into_iter().map(|range| text[range].to_vec()).collect()))
         }),
         ("regexReplaceAll", "mustRegexReplaceAll", &[S, S, S], S, |ctx, args, regexp| {
             let out = regexp.replace_all(args.str(1), args.str(2), ctx.limits().value_bytes);
-            charged(ctx, out)
+            charge_output(ctx, out)
         }),
         ("regexReplaceAllLiteral", "mustRegexReplaceAllLiteral", &[S, S, S], S, |ctx, args, regexp| {
             let out = regexp.replace_all_literal(args.str(1), args.str(2), ctx.limits().value_bytes);
-            charged(ctx, out)
+            charge_output(ctx, out)
         }),
         ("regexSplit", "mustRegexSplit", &[S, S, GoType::Int], GoType::StrList, |ctx, args, regexp| {
             if args.int(2) == 0 {
                 return Ok(GoValue::List(GoList::nil(ListKind::String)));
             }
             let parts = regexp.split(args.str(1), args.int(2));
-            ctx.charge(parts.len() * 40)?;
+            ctx.charge_bytes(parts.len() * 40)?;
             Ok(GoValue::strings(parts))
         }),
     ];
     for (name, must, params, result, body) in all {
-        map.add(name, params, result, move |ctx, args| body(ctx, args, &*compile(args.str(0), false)?));
-        map.add(must, params, result, move |ctx, args| body(ctx, args, &*compile(args.str(0), true)?));
+        map.add_function(name, params, result, move |ctx, args| {
+            body(ctx, args, &*compile_pattern(args.str(0), false)?)
+        });
+        map.add_function(must, params, result, move |ctx, args| {
+            body(ctx, args, &*compile_pattern(args.str(0), true)?)
+        });
     }
 }
 
-fn charged(ctx: &mut FuncContext<'_>, out: Option<Vec<u8>>) -> FuncResult {
+fn charge_output(ctx: &mut FuncContext<'_>, out: Option<Vec<u8>>) -> FuncResult {
     let Some(out) = out else {
         let limit = ctx.limits().value_bytes;
-        return Err(FuncError::limit(format!("the result would be longer than {limit} bytes")));
+        return Err(FuncError::limit_exceeded(format!("the result would be longer than {limit} bytes")));
     };
-    ctx.charge(out.len())?;
+    ctx.charge_bytes(out.len())?;
     Ok(out.into())
 }
 
-fn compile(pattern: &[u8], must: bool) -> Result<Rc<Regexp>, FuncError> {
+fn compile_pattern(pattern: &[u8], must: bool) -> Result<Rc<Regexp>, FuncError> {
     Regexp::compile(pattern).map_err(|error| {
         if must {
             return FuncError::new(error.to_string());
@@ -71,7 +75,7 @@ fn compile(pattern: &[u8], must: bool) -> Result<Rc<Regexp>, FuncError> {
         let shown = if strconv::can_backquote(pattern) {
             format!("`{}`", String::from_utf8_lossy(pattern))
         } else {
-            super::quoted(pattern)
+            super::go_quoted(pattern)
         };
         FuncError::new(format!("regexp: Compile({shown}): {error}"))
     })

@@ -12,23 +12,23 @@ const S: GoType = GoType::String;
 const POINTER: GoType = GoType::Named("*semver.Version");
 const PLAIN: GoType = GoType::Named("semver.Version");
 
-pub(super) fn add(map: &mut FuncMap) {
-    map.add("semver", &[S], POINTER, |_, args| {
-        Ok(GoValue::ptr(Semver(Version::parse(&args.text(0)).map_err(fail)?)))
+pub(super) fn add_functions(map: &mut FuncMap) {
+    map.add_function("semver", &[S], POINTER, |_, args| {
+        Ok(GoValue::ptr(Semver(Version::parse(&args.text(0)).map_err(semver_error)?)))
     });
-    map.add("semverCompare", &[S, S], GoType::Bool, |_, args| {
-        let constraints = Constraints::parse(&args.text(0)).map_err(fail)?;
-        let version = Version::parse(&args.text(1)).map_err(fail)?;
+    map.add_function("semverCompare", &[S, S], GoType::Bool, |_, args| {
+        let constraints = Constraints::parse(&args.text(0)).map_err(semver_error)?;
+        let version = Version::parse(&args.text(1)).map_err(semver_error)?;
         Ok(constraints.check(&version).into())
     });
 }
 
-fn fail(error: SemverError) -> FuncError {
+fn semver_error(error: SemverError) -> FuncError {
     FuncError::new(error.to_string())
 }
 
-/// What a copy by exported fields leaves of a version, which has none.
-pub(super) fn copied(value: &GoValue) -> Option<GoValue> {
+/// Returns a copy of a version by its exported fields, of which it has none.
+pub(super) fn copy_version(value: &GoValue) -> Option<GoValue> {
     let (GoValue::Ptr(object) | GoValue::Object(object)) = value else { return None };
     object.downcast::<Semver>()?;
     let zero = Semver(Version::parse("0.0.0").ok()?);
@@ -43,7 +43,7 @@ impl GoObject for Semver {
         "semver.Version".into()
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         Some(match name {
             "Major" | "Minor" | "Patch" => FuncSignature::new(&[], GoType::Uint64),
             "Prerelease" | "Metadata" | "String" => FuncSignature::new(&[], S),
@@ -79,8 +79,8 @@ impl GoObject for Semver {
             "IncMajor" => plain(version.inc_major()),
             "IncMinor" => plain(version.inc_minor()),
             "IncPatch" => plain(version.inc_patch()),
-            "SetPrerelease" => plain(version.set_prerelease(&args.text(0)).map_err(fail)?),
-            "SetMetadata" => plain(version.set_metadata(&args.text(0)).map_err(fail)?),
+            "SetPrerelease" => plain(version.set_prerelease(&args.text(0)).map_err(semver_error)?),
+            "SetMetadata" => plain(version.set_metadata(&args.text(0)).map_err(semver_error)?),
             "Compare" => GoValue::Int(order()? as i64),
             "LessThan" => order()?.is_lt().into(),
             "LessThanEqual" => order()?.is_le().into(),
@@ -91,15 +91,15 @@ impl GoObject for Semver {
         })
     }
 
-    fn text(&self, _addressable: bool) -> Option<GoString> {
+    fn string_form(&self, _addressable: bool) -> Option<GoString> {
         Some(self.0.to_string().into())
     }
 
-    fn json(&self) -> ObjectJson {
+    fn json_form(&self) -> ObjectJson {
         ObjectJson::Value(self.0.to_string().into())
     }
 
-    fn equals(&self, other: &dyn GoObject) -> bool {
+    fn deep_equals(&self, other: &dyn GoObject) -> bool {
         other.downcast::<Self>().is_some_and(|other| self.0 == other.0)
     }
 }

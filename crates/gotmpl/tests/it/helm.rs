@@ -128,7 +128,7 @@ fn messages_are_helms() {
 #[test]
 fn methods_win_over_keys() {
     let mut library = FuncMap::new();
-    library.add("toYaml", &[slipway_gotmpl::GoType::Any], slipway_gotmpl::GoType::String, |_, _| {
+    library.add_function("toYaml", &[slipway_gotmpl::GoType::Any], slipway_gotmpl::GoType::String, |_, _| {
         Ok("text".into())
     });
     let got = render_with(b"{{ .Values.YAML }}", &values(), &library, &RenderLimits::default(), &NoHost);
@@ -139,18 +139,18 @@ fn methods_win_over_keys() {
 fn a_body_of_space_replaces_nothing() {
     let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
-    set.parse("b", "{{ define \"x\" }}old{{ end }}").unwrap();
-    set.parse("a", "{{ define \"x\" }} \n{{ end }}{{ include \"x\" . }}").unwrap();
+    set.parse_file("b", "{{ define \"x\" }}old{{ end }}").unwrap();
+    set.parse_file("a", "{{ define \"x\" }} \n{{ end }}{{ include \"x\" . }}").unwrap();
     let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);
-    assert_eq!(renderer.execute("a", &GoValue::Nil).unwrap(), b"old");
+    assert_eq!(renderer.execute_template("a", &GoValue::Nil).unwrap(), b"old");
     // Parsed once, executed again, with the same result.
-    assert_eq!(renderer.execute("a", &GoValue::Nil).unwrap(), b"old");
+    assert_eq!(renderer.execute_template("a", &GoValue::Nil).unwrap(), b"old");
 }
 
 struct Cluster(RefCell<Vec<String>>);
 
 impl TemplateHost for Cluster {
-    fn lookup(&self, api: &str, kind: &str, ns: &str, name: &str) -> Result<GoValue, FuncError> {
+    fn lookup_object(&self, api: &str, kind: &str, ns: &str, name: &str) -> Result<GoValue, FuncError> {
         self.0.borrow_mut().push(format!("{api} {kind} {ns}/{name}"));
         if name == "bad" {
             return Err("no such thing".into());
@@ -160,7 +160,7 @@ impl TemplateHost for Cluster {
         Ok(m.into())
     }
 
-    fn tolerate(&self, message: &str) -> bool {
+    fn tolerates_failure(&self, message: &str) -> bool {
         self.0.borrow_mut().push(message.to_owned());
         true
     }
@@ -181,13 +181,17 @@ fn the_host_answers_lookup_and_tolerates_in_lint_mode() {
 #[test]
 fn values_given_to_a_map_parameter_are_a_plain_map() {
     let mut library = FuncMap::new();
-    library.add("kindOfMap", &[slipway_gotmpl::GoType::Map], slipway_gotmpl::GoType::Bool, |_, args| {
-        Ok(GoValue::Bool(args.map(0).kind() == MapKind::Any))
-    });
+    library.add_function(
+        "kindOfMap",
+        &[slipway_gotmpl::GoType::Map],
+        slipway_gotmpl::GoType::Bool,
+        |_, args| Ok(GoValue::Bool(args.map(0).kind() == MapKind::Any)),
+    );
     let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&library), &limits);
-    set.parse("f", "{{ kindOfMap .Values }}").unwrap();
-    let out = TemplateRenderer::new(&set, &limits, &NoHost).execute("f", &root(&values(), "f")).unwrap();
+    set.parse_file("f", "{{ kindOfMap .Values }}").unwrap();
+    let out =
+        TemplateRenderer::new(&set, &limits, &NoHost).execute_template("f", &root(&values(), "f")).unwrap();
     assert_eq!(remove_no_value(out), b"true");
 }
 
@@ -206,7 +210,7 @@ fn files_of_the_same_text_are_told_apart() {
     let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);
     for name in ["a/one", "b/two"] {
         let error = renderer
-            .execute(name, &GoValue::from_json(&json!({"Name": 1}), WholeNumbers::Int64))
+            .execute_template(name, &GoValue::from_json(&json!({"Name": 1}), WholeNumbers::Int64))
             .unwrap_err();
         assert!(error.to_string().starts_with(&format!("template: {name}:2:")), "{error}");
     }

@@ -10,14 +10,14 @@ fn library() -> FuncMap {
     map.add_variadic("list", &[], GoType::Any, GoType::List, |_, args| {
         Ok(GoList::new(args.rest(0).to_vec()).into())
     });
-    map.add("loop", &[], GoType::Map, |_, _| {
+    map.add_function("loop", &[], GoType::Map, |_, _| {
         let m = GoMap::new();
         m.insert("self", GoValue::Map(m.clone()));
         Ok(m.into())
     });
-    map.add("until", &[GoType::Int], GoType::IntList, |ctx, args| {
+    map.add_function("until", &[GoType::Int], GoType::IntList, |ctx, args| {
         let n = usize::try_from(args.int(0)).unwrap_or(0);
-        ctx.charge(n.saturating_mul(24))?;
+        ctx.charge_bytes(n.saturating_mul(24))?;
         Ok(GoList::of(slipway_gotmpl::ListKind::Int, (0..args.int(0)).map(GoValue::Int).collect()).into())
     });
     map

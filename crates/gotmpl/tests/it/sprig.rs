@@ -33,8 +33,10 @@ fn root() -> GoValue {
 
 fn render_with(template: &str, limits: &RenderLimits, host: &dyn TemplateHost) -> Result<Vec<u8>, String> {
     let mut set = TemplateSet::new(FuncMap::helm(&sprig::functions()), limits);
-    set.parse(FILE, template).map_err(|error| format!("Error: {}", error.helm_text(FILE)))?;
-    TemplateRenderer::new(&set, limits, host).execute(FILE, &root()).map_err(|error| error.to_string())
+    set.parse_file(FILE, template).map_err(|error| format!("Error: {}", error.helm_text(FILE)))?;
+    TemplateRenderer::new(&set, limits, host)
+        .execute_template(FILE, &root())
+        .map_err(|error| error.to_string())
 }
 
 fn render(template: &str) -> Result<String, String> {
@@ -64,11 +66,11 @@ fn functions_agree_with_helm() {
     for (template, outcome, want) in &rows {
         let mut set = TemplateSet::new(funcs.clone(), &limits);
         let got = set
-            .parse(FILE, template)
+            .parse_file(FILE, template)
             .map_err(|error| format!("Error: {}", error.helm_text(FILE)))
             .and_then(|()| {
                 TemplateRenderer::new(&set, &limits, &WhenRecorded)
-                    .execute(FILE, &root())
+                    .execute_template(FILE, &root())
                     .map_err(|error| error.to_string())
             });
         let want = match outcome.as_str() {
@@ -291,8 +293,9 @@ fn hostile_calls_end_in_limits() {
     let limits = RenderLimits { value_bytes: 16 << 20, steps: 3_000_000, ..RenderLimits::default() };
     for template in cases {
         let mut set = TemplateSet::new(FuncMap::helm(&sprig::functions()), &limits);
-        set.parse(FILE, &template).unwrap();
-        let error = TemplateRenderer::new(&set, &limits, &NoHost).execute(FILE, &root()).unwrap_err();
+        set.parse_file(FILE, &template).unwrap();
+        let error =
+            TemplateRenderer::new(&set, &limits, &NoHost).execute_template(FILE, &root()).unwrap_err();
         assert!(error.is_limit(), "{template}: {error}");
     }
 }

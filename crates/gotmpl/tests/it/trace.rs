@@ -9,9 +9,9 @@ use crate::world::root;
 fn segments_cover_the_text_and_name_the_values_read() {
     let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
-    set.parse("c/templates/_h.tpl", "{{ define \"name\" }}n-{{ .Values.image.tag }}{{ end }}").unwrap();
+    set.parse_file("c/templates/_h.tpl", "{{ define \"name\" }}n-{{ .Values.image.tag }}{{ end }}").unwrap();
     let text = "a: 1\n{{- if .Values.on }}\nb: {{ include \"name\" . | printf \"%q\" }}\n{{- end }}\n";
-    set.parse("c/templates/x.yaml", text).unwrap();
+    set.parse_file("c/templates/x.yaml", text).unwrap();
     let values = json!({"on": true, "image": {"tag": "v1"}});
     let data = root(&values, "c/templates/x.yaml");
     let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);

@@ -15,11 +15,11 @@ impl GoObject for KubeVersion {
         "chartutil.KubeVersion".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![("Version", "v1.33.0".into()), ("Major", "1".into()), ("Minor", "33".into())]
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
         (addressable && matches!(name, "String" | "GitVersion"))
             .then(|| FuncSignature::new(&[], GoType::String))
     }
@@ -28,7 +28,7 @@ impl GoObject for KubeVersion {
         Ok("v1.33.0".into())
     }
 
-    fn text(&self, addressable: bool) -> Option<GoString> {
+    fn string_form(&self, addressable: bool) -> Option<GoString> {
         addressable.then(|| "v1.33.0".into())
     }
 }
@@ -44,11 +44,11 @@ impl GoObject for VersionSet {
         GoKind::Slice
     }
 
-    fn inner(&self) -> Option<GoValue> {
+    fn underlying_value(&self) -> Option<GoValue> {
         Some(GoValue::strings(["v1", "apps/v1"]))
     }
 
-    fn method(&self, name: &str, _: bool) -> Option<FuncSignature> {
+    fn method_signature(&self, name: &str, _: bool) -> Option<FuncSignature> {
         (name == "Has").then(|| FuncSignature::new(&[GoType::String], GoType::Bool))
     }
 
@@ -64,7 +64,7 @@ impl GoObject for Capabilities {
         "chartutil.Capabilities".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![("KubeVersion", GoValue::object(KubeVersion)), ("APIVersions", GoValue::object(VersionSet))]
     }
 }
@@ -76,7 +76,7 @@ impl GoObject for Chart {
         "struct { chart.Metadata; IsRoot bool }".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("Name", "snip".into()),
             ("Version", "1.2.3+build.5".into()),
@@ -130,8 +130,8 @@ pub(crate) fn render_with(
 ) -> Result<Vec<u8>, String> {
     const FILE: &str = "snip/templates/t.yaml";
     let mut set = TemplateSet::new(FuncMap::helm(library), limits);
-    set.parse(FILE, text).map_err(|e| e.helm_text(FILE))?;
-    let out = TemplateRenderer::new(&set, limits, host).execute(FILE, &root(values, FILE));
+    set.parse_file(FILE, text).map_err(|e| e.helm_text(FILE))?;
+    let out = TemplateRenderer::new(&set, limits, host).execute_template(FILE, &root(values, FILE));
     out.map(remove_no_value).map_err(|e| e.helm_text(FILE))
 }
 
@@ -146,9 +146,9 @@ pub(crate) fn render_included(
     let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(library), &limits);
     let call = format!("out: \"{{{{ include \"{PARTIAL}\" . }}}}\"");
-    set.parse(FILE, call).map_err(|e| e.helm_text(FILE))?;
-    set.parse(PARTIAL, text).map_err(|e| e.helm_text(PARTIAL))?;
-    let out = TemplateRenderer::new(&set, &limits, &NoHost).execute(FILE, &root(values, FILE));
+    set.parse_file(FILE, call).map_err(|e| e.helm_text(FILE))?;
+    set.parse_file(PARTIAL, text).map_err(|e| e.helm_text(PARTIAL))?;
+    let out = TemplateRenderer::new(&set, &limits, &NoHost).execute_template(FILE, &root(values, FILE));
     let out = out.map_err(|e| e.helm_text(FILE))?;
     Ok(out["out: \"".len()..out.len() - 1].to_vec())
 }

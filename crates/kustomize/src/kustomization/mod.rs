@@ -132,7 +132,7 @@ impl Kustomization {
     pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Option<Self> {
         // kustomize decodes this file as YAML 1.1, unlike the resources it lists.
         let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-        let node = problems.take(reader.read_one(text, file))?;
+        let node = problems.collect_from(reader.read_one(text, file))?;
         if node.is_null() || node.as_map().is_some_and(slipway_yaml::Mapping::is_empty) {
             problems.push(
                 Problem::error("the kustomization is empty")

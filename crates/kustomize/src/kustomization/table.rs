@@ -61,7 +61,7 @@ pub(crate) struct Table<'n> {
 }
 
 fn type_mismatch(node: &YamlNode, field: &str, wanted: &str) -> Problem {
-    let problem = node.problem(format!("`{field}` should be {wanted}, not {}", node.kind()));
+    let problem = node.problem(format!("`{field}` should be {wanted}, not {}", node.kind_name()));
     match node.as_bool() {
         Some(_) if wanted == "a string" => problem.hint(format!("write it in quotes: \"{}\"", node.raw())),
         _ if wanted == "a string" && node.as_f64().is_some() => {

@@ -66,7 +66,7 @@ pub(crate) fn read_patch(
     problems: &mut Problems,
 ) -> Option<PatchBody> {
     let before = problems.len();
-    let documents = problems.take(objects::read_documents(text, file, at))?;
+    let documents = problems.collect_from(objects::read_documents(text, file, at))?;
     if documents.is_empty() {
         problems.push(
             Problem::error("the patch is empty")

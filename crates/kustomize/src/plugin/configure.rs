@@ -44,7 +44,9 @@ impl<'r> ConfigNode<'r> {
             }
         }
         let text = YamlEmitter::kustomize().emit(&resource.value).unwrap_or_default();
-        problems.take(YamlReader::kustomize().read_one(&text, &resource.at.file)).map(ConfigNode::Rewritten)
+        problems
+            .collect_from(YamlReader::kustomize().read_one(&text, &resource.at.file))
+            .map(ConfigNode::Rewritten)
     }
 
     fn node(&self) -> &YamlNode {
@@ -275,9 +277,9 @@ impl Loader<'_> {
             table.read_string("targetFilePath", findings).filter(|path| !path.value.is_empty())
         {
             let text = self.files.text(directory, &path);
-            let text = self.problems.take(text)?;
+            let text = self.problems.collect_from(text)?;
             let file = display_path(&directory.shown.join(&path.value));
-            let shared = self.problems.take(YamlReader::kustomize().read_one(&text, &file))?;
+            let shared = self.problems.collect_from(YamlReader::kustomize().read_one(&text, &file))?;
             let findings = &mut Findings::new(Strictness::Transformer, self.problems);
             if let Some(table) = Table::open(&shared, "targetFilePath", &["targets"], findings) {
                 let nodes = table.list("targets", findings);

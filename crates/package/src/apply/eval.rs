@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value as Json};
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 use super::merge::{merge_values, nested_clash, strip_nulls};
 use super::ready::{ReadyAnchor, ReadyKind, ReadyOp, ReadyStatement, ReadyStep};
@@ -286,7 +286,7 @@ impl StatementWalk<'_, '_> {
         let known = ty.fields();
         let problem = coded_warning("KX012", format!("`{key}` is no field of {owner} in {}", (self.label)()))
             .at(self.at(pos));
-        let problem = match nearest(key, known.iter().copied()) {
+        let problem = match nearest_name(key, known.iter().copied()) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
             None if self.path.is_empty() && ["containers", "volumes", "initContainers"].contains(&key) => {
                 problem.hint(format!("write the whole path: spec.template.spec.{key}"))

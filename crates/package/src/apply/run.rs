@@ -143,7 +143,7 @@ impl PatchRun<'_> {
                 break;
             }
         }
-        found.quote(&patch.file, &patch.text);
+        found.add_excerpts(&patch.file, &patch.text);
         self.problems.extend(found);
     }
 

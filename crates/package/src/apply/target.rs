@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 use super::realize::{NoValue, ValueRealizer};
 use crate::kpatch::{GlobPiece, NameGlob, ObjectScope};
@@ -172,7 +172,7 @@ impl ObjectTargets {
         let Some(names) = self.by_kind.get(kind) else {
             let mut kinds: Vec<&str> = self.by_kind.keys().map(String::as_str).collect();
             kinds.sort_unstable();
-            return match nearest(kind, kinds.iter().copied()) {
+            return match nearest_name(kind, kinds.iter().copied()) {
                 Some(near) => problem.hint(format!("no object is a `{kind}`; did you mean `{near}`?")),
                 None => {
                     problem.hint(format!("no object is a `{kind}`; kinds present: {}", join_words(&kinds, 8)))
@@ -191,7 +191,7 @@ impl ObjectTargets {
                 .collect();
             return problem.hint(format!("`{name}` is in {}", join_words(&places, 5)));
         }
-        match nearest(name, names.iter().copied()) {
+        match nearest_name(name, names.iter().copied()) {
             Some(near) => {
                 problem.hint(format!("did you mean `{near}`? End the header with ? to skip when absent"))
             }

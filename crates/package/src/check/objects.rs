@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
-use slipway_problem::{Problem, Problems, nearest};
+use slipway_problem::{Problem, Problems, nearest_name};
 
 use crate::apply::{PathSegment, item_seg, show_segs};
 use crate::build::{BuildInputs, BuiltObject, PackageBuild};
@@ -106,7 +106,7 @@ impl ObjectChecker<'_> {
             coded_warning("KS001", message)
         };
         let known = ty.fields();
-        let near = nearest(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let near = nearest_name(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
         self.push_problem(match near {
             Some(hint) => problem.hint(hint),
             None => problem,

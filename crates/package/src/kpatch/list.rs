@@ -43,7 +43,8 @@ fn node_pos(node: &YamlNode) -> ValuePos {
 
 fn read_entry(file: &str, node: &YamlNode, problems: &mut Problems) -> Option<PatchGroup> {
     if node.as_map().is_none() {
-        problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
+        problems
+            .push(node.problem(format!("an entry must be a map, not {}", node.kind_name())).code("KP050"));
         return None;
     }
     let (target, patch, kind, optional) = read_strictly(node, ("KP050", "KP050"), problems, |fields| {

@@ -38,7 +38,7 @@ pub fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
     if patch.statements() == 0 && found.is_empty() {
         found.push(coded_note("KP090", "the patch has no statements").at(Location::file(file)));
     }
-    found.quote(file, text);
+    found.add_excerpts(file, text);
     problems.extend(found);
     patch
 }

@@ -80,7 +80,8 @@ pub(crate) fn read_tree(
         }
     };
     if node.as_map().is_none() && !(node.is_null() && layer > 0) {
-        problems.push(node.problem(format!("parameters must be a map, not {}", node.kind())).code("KV002"));
+        problems
+            .push(node.problem(format!("parameters must be a map, not {}", node.kind_name())).code("KV002"));
         return None;
     }
     check_keys(&node, problems);
@@ -97,7 +98,7 @@ fn check_keys(node: &YamlNode, problems: &mut Problems) {
         Yaml::Map(mapping) => {
             for (key, value) in mapping.iter() {
                 if key.as_str().is_none() {
-                    let message = format!("the key `{}` is {}; its text is used", key.raw(), key.kind());
+                    let message = format!("the key `{}` is {}; its text is used", key.raw(), key.kind_name());
                     problems.push(key.warning(message).code("KV004").hint("put it in quotes"));
                 }
                 check_keys(value, problems);
@@ -260,14 +261,14 @@ impl ParamLayers {
             let Some(ParamStep::Key(last)) = unknown.path.0.last() else { continue };
             let parent = ParamPath(unknown.path.0[..unknown.path.0.len() - 1].to_vec()).to_string();
             let names = if count < MOST_HINTS { names } else { &[] };
-            let near = slipway_problem::nearest(last, unknown.siblings.iter().map(String::as_str))
+            let near = slipway_problem::nearest_name(last, unknown.siblings.iter().map(String::as_str))
                 .map(
                     |sibling| {
                         if parent.is_empty() { sibling.to_owned() } else { format!("{parent}.{sibling}") }
                     },
                 )
                 .or_else(|| {
-                    slipway_problem::nearest(&name, names.iter().map(String::as_str)).map(str::to_owned)
+                    slipway_problem::nearest_name(&name, names.iter().map(String::as_str)).map(str::to_owned)
                 });
             let message = format!("unknown parameter `{name}`; nothing uses it");
             let problem = if is_closed {

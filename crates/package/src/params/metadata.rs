@@ -72,7 +72,8 @@ impl PackageMetadata {
             return metadata;
         };
         let Some(mapping) = node.as_map() else {
-            problems.push(node.problem(format!("`kurel` must be a map, not {}", node.kind())).code("KV007"));
+            problems
+                .push(node.problem(format!("`kurel` must be a map, not {}", node.kind_name())).code("KV007"));
             return metadata;
         };
         for (key, _) in mapping.iter() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value as Json;
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 pub use layers::{LayerKind, ParamLayer};
 pub use metadata::{PackageMaintainer, PackageMetadata};
@@ -230,7 +230,7 @@ pub(crate) fn undefined_param<'k>(path: &ParamPath, known: impl Iterator<Item = 
     let name = path.to_string();
     let problem = coded_error("KV020", format!("undefined parameter `{name}`"));
     let last = name.rsplit('.').next().unwrap_or_default().to_owned();
-    let near = nearest(&name, known.clone()).map(str::to_owned).or_else(|| {
+    let near = nearest_name(&name, known.clone()).map(str::to_owned).or_else(|| {
         let same = |candidate: &&str| candidate.rsplit('.').next() == Some(last.as_str());
         known.clone().filter(same).min().map(str::to_owned)
     });

@@ -124,7 +124,7 @@ pub(super) async fn compile_plan(
         no_final_tracking: options.no_final_tracking && reading == ReadMode::Strict,
         track_hooks: options.track_hooks,
     });
-    let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
+    let Some(built) = problems.collect_from(built).filter(|_| problems.is_empty()) else {
         return Err(refusals.into_failure(problems));
     };
     warnings.extend(built.warnings);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use slipway_cluster::{Cluster, ErrorClass, ServedKinds};
 use slipway_manifest::{Gvk, ObjectRef, object};
-use slipway_problem::{Problem, Problems, nearest};
+use slipway_problem::{Problem, Problems, nearest_name};
 
 use super::compile::WantedResource;
 use crate::failure::Failure;
@@ -102,7 +102,7 @@ impl KindScopes {
             return format!("it is served in {}: correct apiVersion", places.join(", "));
         }
         let alike = all().filter(|served| served.group == gvk.group).map(|served| served.kind.as_str());
-        match nearest(&gvk.kind, alike) {
+        match nearest_name(&gvk.kind, alike) {
             Some(kind) => format!("did you mean `{kind}`?"),
             None => "install the definition of the kind first, or correct apiVersion and kind".to_owned(),
         }

@@ -23,7 +23,7 @@ impl<'n, 'f> Block<'n, 'f> {
     pub(crate) fn new(node: &'n YamlNode, at: At<'n>, findings: &'f Findings<'f>) -> Self {
         let entries = node.as_map();
         if entries.is_none() && !node.is_null() {
-            let problem = Problem::error(format!("expected a mapping, found {}", node.kind()));
+            let problem = Problem::error(format!("expected a mapping, found {}", node.kind_name()));
             findings.add(node, &at, "E008", problem);
         }
         Self { node, at, findings, entries, known: RefCell::default() }
@@ -65,7 +65,7 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     fn wrong_type(&self, node: &YamlNode, key: &str, expected: &str) {
-        let mut problem = Problem::error(format!("{key} must be {expected}, found {}", node.kind()));
+        let mut problem = Problem::error(format!("{key} must be {expected}, found {}", node.kind_name()));
         let plain = matches!(
             node.value,
             NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Uint(_) | NodeValue::Float(_)
@@ -131,7 +131,7 @@ impl<'n, 'f> Block<'n, 'f> {
         let node = self.get(key)?;
         let Some(text) = node.as_str() else {
             let mut problem =
-                Problem::error(format!("{key}: a duration must be a string, found {}", node.kind()));
+                Problem::error(format!("{key}: a duration must be a string, found {}", node.kind_name()));
             if node.as_i64().is_some() {
                 problem = problem.hint(format!("write `{0}s` or `{0}m`", node.raw()));
             }
@@ -195,7 +195,8 @@ impl<'n, 'f> Block<'n, 'f> {
             match item.as_str() {
                 Some(text) => all.push((item, text)),
                 None => {
-                    let mut problem = Problem::error(format!("{key} holds strings, found {}", item.kind()));
+                    let mut problem =
+                        Problem::error(format!("{key} holds strings, found {}", item.kind_name()));
                     if item.as_map().is_none() && item.as_seq().is_none() && !item.is_null() {
                         problem = problem.hint(format!("quote it: \"{}\"", item.raw()));
                     }

@@ -37,7 +37,7 @@ pub(crate) fn document(root: &YamlNode, variables: &Variables, findings: &Findin
         let problem = if root.is_null() {
             Problem::error("the document is empty")
         } else {
-            Problem::error(format!("a document is a mapping, not {}", root.kind()))
+            Problem::error(format!("a document is a mapping, not {}", root.kind_name()))
         };
         let problem = problem.hint("start with `apiVersion: khook.io/v1` and `kind: Khook`");
         findings.add(root, &At::default(), "E005", problem);

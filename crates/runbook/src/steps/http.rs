@@ -73,8 +73,8 @@ impl HttpCheck {
 
     async fn ask(&self, client: &HttpClient) -> Result<Answered, HttpError> {
         let request = HttpRequest::new(Method::GET, slipway_http::parse_url(&self.url)?);
-        let answer = client.send(request).await?;
-        let status = answer.status();
+        let answer = client.send_request(request).await?;
+        let status = answer.status_code();
         let is_expected = match self.status {
             Some(expected) => status.as_u16() == expected,
             None => status.is_success(),
@@ -85,7 +85,7 @@ impl HttpCheck {
         let Some(text) = &self.contains else {
             return Ok(Answered::AsExpected(format!("answers {status}")));
         };
-        let body = answer.body(LARGEST_ANSWER).await?;
+        let body = answer.read_body(LARGEST_ANSWER).await?;
         if String::from_utf8_lossy(&body).contains(text.as_str()) {
             Ok(Answered::AsExpected(format!("answers {status} with the expected text")))
         } else {

@@ -327,7 +327,9 @@ fn decode(block: &Block<'_, '_>) -> Option<Job> {
     let mut env = Vec::new();
     if let Some(node) = block.get("env") {
         match node.as_map() {
-            None => block.error(node, "env", "E008", format!("env must be a mapping, found {}", node.kind())),
+            None => {
+                block.error(node, "env", "E008", format!("env must be a mapping, found {}", node.kind_name()))
+            }
             Some(entries) => {
                 for (key, value) in entries.iter() {
                     let name = key.key_text();
@@ -348,7 +350,7 @@ fn decode(block: &Block<'_, '_>) -> Option<Job> {
                         Some(text) => env.push((name.into_owned(), text.to_owned())),
                         None => {
                             let problem =
-                                Problem::error(format!("env holds strings, found {}", value.kind()));
+                                Problem::error(format!("env holds strings, found {}", value.kind_name()));
                             block.report(
                                 value,
                                 "env",

@@ -168,7 +168,7 @@ fn decode(block: &Block<'_, '_>) -> Option<Patch> {
             node,
             "patch",
             "E343",
-            format!("a patch of this type is {expected}, found {}", node.kind()),
+            format!("a patch of this type is {expected}, found {}", node.kind_name()),
         );
         return None;
     }
@@ -187,7 +187,7 @@ fn json_operation(block: &Block<'_, '_>, node: &YamlNode, at: &FieldPath<'_>) {
     let bad =
         |node: &YamlNode, message: String| block.findings.add(node, at, "E344", Problem::error(message));
     let Some(entries) = node.as_map() else {
-        return bad(node, format!("an operation is a mapping, found {}", node.kind()));
+        return bad(node, format!("an operation is a mapping, found {}", node.kind_name()));
     };
     let operation = entries.get("op").and_then(YamlNode::as_str).unwrap_or_default();
     let place = entries.get("op").unwrap_or(node);

@@ -6,7 +6,7 @@ use slipway_gotmpl::{
     FuncArgs, FuncContext, FuncError, FuncMap, GoKind, GoType, GoValue, NoHost, RenderLimits,
     TemplateRenderer, TemplateSet, sprig,
 };
-use slipway_problem::nearest;
+use slipway_problem::nearest_name;
 
 /// Functions that answer differently each time, look at the machine, or make keys.
 const REFUSED: &[&str] = &[
@@ -61,12 +61,12 @@ static FUNCTIONS: LazyLock<Arc<FuncMap>> = LazyLock::new(|| {
     let mut functions = FuncMap::builtins();
     functions.extend(&sprig::functions());
     for name in REFUSED {
-        functions.remove(name);
+        functions.remove_function(name);
     }
     // Sprig answers junk with the text of an error, which must not end up in a cluster.
     for name in ["b64dec", "b32dec"] {
         let Some(lenient) = functions.get(name).cloned() else { continue };
-        functions.add(
+        functions.add_function(
             name,
             &[GoType::String],
             GoType::String,
@@ -81,20 +81,23 @@ static FUNCTIONS: LazyLock<Arc<FuncMap>> = LazyLock::new(|| {
             },
         );
     }
-    functions.add(
+    functions.add_function(
         "fail",
         &[GoType::String],
         GoType::String,
         |_: &mut FuncContext<'_>, args: FuncArgs<'_>| Err(FuncError::new(args.text(0).into_owned())),
     );
-    functions.add(SCALAR, &[GoType::Any], GoType::Any, |_: &mut FuncContext<'_>, args: FuncArgs<'_>| {
-        match args.get(0).kind() {
+    functions.add_function(
+        SCALAR,
+        &[GoType::Any],
+        GoType::Any,
+        |_: &mut FuncContext<'_>, args: FuncArgs<'_>| match args.get(0).kind() {
             GoKind::Slice | GoKind::Map | GoKind::Invalid => {
                 Err(FuncError::new("the result is no scalar; produce one with `join` or `toJson`"))
             }
             _ => Ok(args.get(0).clone()),
-        }
-    });
+        },
+    );
     Arc::new(functions)
 });
 
@@ -107,7 +110,7 @@ pub(super) fn check(pipeline: &str) -> Result<(), PipelineError> {
 pub(super) fn run(value: &str, pipeline: &str) -> Result<String, PipelineError> {
     let set = parse(pipeline)?;
     let output = TemplateRenderer::new(&set, &LIMITS, &NoHost)
-        .execute(TEMPLATE, &GoValue::str(value))
+        .execute_template(TEMPLATE, &GoValue::str(value))
         .map_err(|error| PipelineError::Evaluation(reason(&error.to_string()).to_owned()))?;
     let output = String::from_utf8(output)
         .map_err(|_| PipelineError::Evaluation("the result is not UTF-8 text".into()))?;
@@ -133,7 +136,7 @@ fn parse(pipeline: &str) -> Result<TemplateSet, PipelineError> {
     let mut set = TemplateSet::new(Arc::clone(&FUNCTIONS), &LIMITS);
     // The value is data: only what follows it is compiled.
     let text = format!("{{{{ . | {pipeline} | {SCALAR} }}}}");
-    set.parse(TEMPLATE, &text).map_err(|error| {
+    set.parse_file(TEMPLATE, &text).map_err(|error| {
         let message = error.to_string();
         let message = reason(&message);
         match message.strip_prefix("function \"").and_then(|rest| rest.strip_suffix("\" not defined")) {
@@ -151,7 +154,7 @@ fn unknown(name: &str) -> PipelineError {
             hint: Some("a document must say the same every time it is read".into()),
         };
     }
-    let hint = nearest(name, FUNCTIONS.names().into_iter().filter(|known| *known != SCALAR));
+    let hint = nearest_name(name, FUNCTIONS.names().into_iter().filter(|known| *known != SCALAR));
     PipelineError::Function {
         message: format!("there is no function `{name}`"),
         hint: hint.map(|name| format!("did you mean `{name}`?")),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use slipway_event::MASK;
-use slipway_problem::{Location, Problem, Problems, nearest};
+use slipway_problem::{Location, Problem, Problems, nearest_name};
 
 use super::pipeline::{self, PipelineError};
 use super::scan::{Piece, Reference, scan};
@@ -270,7 +270,7 @@ fn no_value(file: &str, source: &str, name: &str, reference: &Reference, variabl
         Problem::error(format!("`{name}` has no value and no default")).code("E100").in_text(place, source);
     let looks_like_shell = matches!(name, "HOME" | "PATH" | "PWD" | "USER" | "_")
         || name.bytes().all(|byte| !byte.is_ascii_uppercase());
-    if let Some(near) = nearest(name, variables.names()) {
+    if let Some(near) = nearest_name(name, variables.names()) {
         problem.hint(format!("did you mean `{near}`?"))
     } else if reference.in_comment {
         problem.hint("it stands in a comment, where references count as well")

@@ -104,7 +104,7 @@ impl SecretsConfig {
         }
         // A line of the file may hold a credential, so none is quoted.
         let mut problems: Problems = problems.into_iter().map(without_excerpt).collect();
-        problems.sort();
+        problems.sort_by_location();
         config.warnings = problems
             .iter()
             .filter(|problem| problem.severity != slipway_problem::ProblemSeverity::Error)
@@ -123,7 +123,7 @@ impl SecretsConfig {
             None if is_section(&root) => &root,
             None => return,
         };
-        let mut fields = FieldReader::of(section, problems);
+        let mut fields = FieldReader::new(section, problems);
         self.read_section(layer, &mut fields);
         fields.finish();
     }
@@ -181,7 +181,7 @@ impl SecretsConfig {
     fn trust(&mut self, layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) {
         let trusted = fields.strings("trustedRepos");
         if !trusted.is_empty() && layer.origin == ConfigOrigin::Repository {
-            let at = fields.place("trustedRepos").location();
+            let at = fields.node_of("trustedRepos").location();
             let problem = Problem::error("a repository cannot say that it is trusted").at(at);
             fields.problems().push(problem.hint("`trustedRepos` belongs into the user's own configuration"));
             return;
@@ -241,7 +241,7 @@ fn complain_hint(
     message: impl Into<String>,
     hint: impl Into<String>,
 ) {
-    let at = fields.place(key).location();
+    let at = fields.node_of(key).location();
     fields.problems().push(Problem::error(message).at(at).hint(hint));
 }
 

@@ -26,12 +26,12 @@ pub(super) fn read(
         let problem = Problem::error(format!("`{text}` is no name of a provider")).at(name.location());
         problems.push(problem.hint(super::NAME_HINT));
     }
-    let mut fields = FieldReader::of(node, problems);
+    let mut fields = FieldReader::new(node, problems);
     let word = fields.required_str("type");
     let kind = ProviderType::parse(word);
     if kind.is_none() && !word.is_empty() {
-        let problem =
-            Problem::error(format!("unknown type of provider `{word}`")).at(fields.place("type").location());
+        let problem = Problem::error(format!("unknown type of provider `{word}`"))
+            .at(fields.node_of("type").location());
         let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
         let problem = problem.did_you_mean(word, names.iter().copied());
         let problem = if problem.hint.is_none() {
@@ -156,7 +156,7 @@ fn read_vault_auth(method: &str, fields: &mut FieldReader<'_, '_>, layer: &Confi
     let sts_endpoint = address(fields, "stsEndpoint");
     let jwt = credential::read(fields, "jwt", layer);
     let jwt_role = fields.string("jwtRole");
-    fields.exclusive(&["secretId", "secretIdWrapped"]);
+    fields.check_exclusive(&["secretId", "secretIdWrapped"]);
     let mut missing = |key: &str| {
         let at = fields.node().location();
         let problem = Problem::error(format!("missing key `{key}`")).at(at);
@@ -241,7 +241,7 @@ fn read_azure(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<A
     let cloud = fields.one_of("cloud", &clouds).unwrap_or_default();
     let name = host_word(fields, "vault");
     let custom = address(fields, "vaultUrl");
-    fields.exclusive(&["vault", "vaultUrl"]);
+    fields.check_exclusive(&["vault", "vaultUrl"]);
     let is_custom_address = custom.is_some();
     let settings = AzureSettings {
         vault_url: Url::parse("https://vault.invalid").ok()?,
@@ -258,7 +258,7 @@ fn read_azure(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<A
     let named =
         || name.and_then(|name| Url::parse(&format!("https://{name}.{}/", cloud.vault_domain())).ok());
     let Some(vault_url) = custom.or_else(named) else {
-        if !fields.has("vault") && !fields.has("vaultUrl") {
+        if !fields.has_key("vault") && !fields.has_key("vaultUrl") {
             let at = fields.node().location();
             let problem = Problem::error("missing key `vault`").at(at);
             fields.problems().push(problem.hint("give the vault's name, or its address as `vaultUrl`"));

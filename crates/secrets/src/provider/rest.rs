@@ -104,13 +104,13 @@ impl RestClient {
     }
 
     async fn send_once(&self, request: &HttpRequest) -> Result<RestAnswer, HttpError> {
-        let answer = self.client.send(request.clone()).await?;
-        let header = |answer: &HttpResponse, name| answer.header(name).map(str::to_owned);
+        let answer = self.client.send_request(request.clone()).await?;
+        let header = |answer: &HttpResponse, name| answer.header_text(name).map(str::to_owned);
         let retry_after =
             header(&answer, &RETRY_AFTER).and_then(|text| text.parse().ok()).map(Duration::from_secs);
         let challenge = header(&answer, &WWW_AUTHENTICATE);
-        let status = answer.status();
-        let body = answer.body(LARGEST_ANSWER).await?;
+        let status = answer.status_code();
+        let body = answer.read_body(LARGEST_ANSWER).await?;
         Ok(RestAnswer { status, challenge, body: body.into(), retry_after })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_chart::net::{AccessOptions, HelmHome, Login, RemoteCharts, wait};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, RemoteCharts, run_blocking};
 use slipway_chart::{Capabilities, ChartError, KubeVersion, UserValues};
 use slipway_event::without_credentials;
 
@@ -262,13 +262,13 @@ impl ValueFlags {
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
                 let name = without_credentials(file).into_owned();
-                values.files.push((name, wait(access.remote().get(file))?));
+                values.files.push((name, run_blocking(access.remote().get(file))?));
             } else {
                 values.read_file(Path::new(file))?;
             }
         }
         for address in values.addresses() {
-            let content = wait(access.remote().get(&address))
+            let content = run_blocking(access.remote().get(&address))
                 .map_err(|error| ChartError::Values(format!("failed parsing --set-file data: {error}")))?;
             values.downloads.push((address, content));
         }

@@ -28,21 +28,21 @@ impl RenderHost {
 }
 
 impl TemplateHost for RenderHost {
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,
         namespace: &str,
         name: &str,
     ) -> Result<GoValue, FuncError> {
-        let Some(live) = &self.live else { return NoHost.lookup(api_version, kind, namespace, name) };
+        let Some(live) = &self.live else { return NoHost.lookup_object(api_version, kind, namespace, name) };
         match live.find(api_version, kind, namespace, name) {
             Ok(found) => Ok(GoValue::from_json(&found, WholeNumbers::Int64)),
             Err(error) => Err(FuncError::new(error)),
         }
     }
 
-    fn resolve(&self, host: &str) -> Option<String> {
+    fn resolve_host(&self, host: &str) -> Option<String> {
         // Asked before the name service is: a name can carry what a chart should not tell.
         if !self.dns {
             return None;

@@ -43,7 +43,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    let values = args.values.collect()?.build()?;
+    let values = args.values.collect()?.build_map()?;
     let options = LintOptions {
         namespace: session.settings.namespace.value.clone().unwrap_or_else(|| "default".to_owned()),
         kube_version: args.kube_version.as_deref().map(KubeVersion::parse).transpose()?,
@@ -61,10 +61,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
     let mut notices = Notices::new();
     let reports: Vec<_> =
-        charts.iter().map(|path| lint::lint(path, &values, &options, &mut notices)).collect();
+        charts.iter().map(|path| lint::lint_chart(path, &values, &options, &mut notices)).collect();
     let (text, last) = lint::to_text(&reports, &options);
     show::print(&text)?;
-    if reports.iter().any(|report| report.failed(&options)) {
+    if reports.iter().any(|report| report.has_failed(&options)) {
         say!("error: {last}");
         return Ok(Exit::Failed);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use slipway_chart::Notices;
-use slipway_chart::net::{AccessOptions, wait};
+use slipway_chart::net::{AccessOptions, run_blocking};
 use slipway_chart::repo::{RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
 
@@ -101,7 +101,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             let mut index = RepositoryIndex::of_directory(directory, url, &now())?;
             if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
                 let bytes = files::read(path)?;
-                index.merge(RepositoryIndex::parse(
+                index.merge_index(RepositoryIndex::parse(
                     &bytes,
                     &path.display().to_string(),
                     &mut Notices::new(),
@@ -143,15 +143,15 @@ fn add(args: &Add) -> anyhow::Result<()> {
         pass_credentials_all: args.pass_credentials,
     };
     let remote = helm::remote(AccessOptions::default());
-    if let Some(known) = remote.home.repositories()?.get(name).filter(|_| !args.force_update) {
+    if let Some(known) = remote.home.read_repositories()?.get(name).filter(|_| !args.force_update) {
         if *known == repository {
             return show::print(&format!("{name:?} already exists with the same configuration, skipping\n"));
         }
         bail!("repository name ({name}) already exists, please specify a different name");
     }
-    wait(remote.update(&repository))?;
+    run_blocking(remote.update_index(&repository))?;
     remote.home.change_repositories(|repositories| {
-        repositories.update(repository);
+        repositories.set_repository(repository);
         Ok(())
     })?;
     show::print(&format!("{name:?} has been added to your repositories\n"))
@@ -167,7 +167,7 @@ pub fn password_from_stdin() -> anyhow::Result<String> {
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {
-    let repositories = helm::home().repositories()?.repositories;
+    let repositories = helm::home().read_repositories()?.repositories;
     if repositories.is_empty() && session.output() == crate::cli::Output::Table {
         bail!("no repositories to show");
     }
@@ -187,7 +187,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
 fn remove(names: &[String]) -> anyhow::Result<()> {
     let home = helm::home();
     for name in names {
-        let found = home.change_repositories(|repositories| Ok(repositories.remove(name)))?;
+        let found = home.change_repositories(|repositories| Ok(repositories.remove_repository(name)))?;
         if !found {
             bail!("no repo named {name:?} found");
         }
@@ -199,7 +199,7 @@ fn remove(names: &[String]) -> anyhow::Result<()> {
 
 fn update(names: &[String], must: bool) -> anyhow::Result<()> {
     let remote = helm::remote(AccessOptions::default());
-    let known = remote.home.repositories()?.repositories;
+    let known = remote.home.read_repositories()?.repositories;
     if known.is_empty() {
         bail!("no repositories found. You must add one before updating");
     }
@@ -216,7 +216,7 @@ fn update(names: &[String], must: bool) -> anyhow::Result<()> {
             .iter()
             .map(|one| {
                 let remote = &remote;
-                scope.spawn(move || wait(remote.update(one)).map(drop))
+                scope.spawn(move || run_blocking(remote.update_index(one)).map(drop))
             })
             .collect();
         workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect()

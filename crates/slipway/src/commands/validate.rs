@@ -88,7 +88,7 @@ impl Live {
         };
         let mut found = Vec::new();
         let mut problems = Vec::new();
-        for piece in slipway_chart::split(&text) {
+        for piece in slipway_chart::split_documents(&text) {
             let document = slipway_yaml::from_str_helm(&String::from_utf8_lossy(piece))?;
             if document.is_null() {
                 continue;

@@ -87,7 +87,7 @@ fn every_unreadable_manifest_is_a_problem_with_its_place() {
 
 fn packed(place: &Path) -> (std::path::PathBuf, String) {
     let chart = slipway_chart::Chart::load(&*place.join("demo"), &slipway_chart::LoadOptions::default());
-    let package = slipway_chart::package(&chart.expect("loads"), &Default::default()).expect("packs");
+    let package = slipway_chart::package_chart(&chart.expect("loads"), &Default::default()).expect("packs");
     let path = place.join("demo-1.0.0.tgz");
     std::fs::write(&path, &package.bytes).expect("writes");
     let digest = slipway_journal::digest::bytes(&package.bytes);

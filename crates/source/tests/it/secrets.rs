@@ -22,7 +22,7 @@ fn key() -> EncryptionKey {
 }
 
 fn encrypted(text: &str) -> String {
-    secret::encrypt(text, &key()).expect("encrypts")
+    secret::encrypt_values(text, &key()).expect("encrypts")
 }
 
 fn with_key() -> LoadContext {

@@ -174,10 +174,10 @@ pub fn compile(request: &Request, git: &Git) -> Result<CompiledStack, Error> {
     };
     for (&position, inputs) in &inputs {
         let made = node(&stack, &selection, position, inputs, &plan.tool, &digests, request.command);
-        plan.nodes.extend(problems.take(made));
+        plan.nodes.extend(problems.collect_from(made));
     }
     if problems.has_errors() {
-        problems.sort();
+        problems.sort_by_location();
         return Err(problems.into());
     }
     if plan.nodes.is_empty() {

@@ -454,7 +454,8 @@ fn packed(place: &Place, version: &str) -> PathBuf {
     let path = place.path().join(&dir);
     let chart =
         slipway_chart::Chart::load(path.as_path(), &slipway_chart::LoadOptions::default()).expect("a chart");
-    let package = slipway_chart::package(&chart, &slipway_chart::PackageOptions::default()).expect("packs");
+    let package =
+        slipway_chart::package_chart(&chart, &slipway_chart::PackageOptions::default()).expect("packs");
     let archive = place.path().join(package.file_name);
     fs::write(&archive, package.bytes).unwrap();
     archive
@@ -567,7 +568,7 @@ async fn plans_and_drift_are_told_release_by_release() {
 #[tokio::test]
 async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
     let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
-    let encrypted = secret::encrypt("size: deep-secret\n", &key).expect("encrypts");
+    let encrypted = secret::encrypt_values("size: deep-secret\n", &key).expect("encrypts");
     let place = Place::new(&[
         ("stack.yaml", "name: s\nreleases:\n- {name: r1, chart: ./c}\n"),
         ("c/Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"),

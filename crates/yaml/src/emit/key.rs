@@ -11,7 +11,7 @@ use crate::number;
 pub(super) struct KeyText<'k>(pub(super) &'k mut String);
 
 impl KeyText<'_> {
-    fn set(self, key: impl Display) -> Result<(), YamlError> {
+    fn write_key(self, key: impl Display) -> Result<(), YamlError> {
         let _ = write!(self.0, "{key}");
         Ok(())
     }
@@ -37,40 +37,40 @@ impl Serializer for KeyText<'_> {
         Ok(())
     }
     fn serialize_bool(self, value: bool) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_i8(self, value: i8) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_i16(self, value: i16) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_i32(self, value: i32) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_i64(self, value: i64) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_u8(self, value: u8) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_u16(self, value: u16) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_u32(self, value: u32) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_u64(self, value: u64) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_f32(self, value: f32) -> Result<(), YamlError> {
-        self.set(number::go_float(f64::from(value)))
+        self.write_key(number::go_float(f64::from(value)))
     }
     fn serialize_f64(self, value: f64) -> Result<(), YamlError> {
-        self.set(number::go_float(value))
+        self.write_key(number::go_float(value))
     }
     fn serialize_char(self, value: char) -> Result<(), YamlError> {
-        self.set(value)
+        self.write_key(value)
     }
     fn serialize_unit_variant(
         self,
@@ -78,7 +78,7 @@ impl Serializer for KeyText<'_> {
         _index: u32,
         variant: &'static str,
     ) -> Result<(), YamlError> {
-        self.set(variant)
+        self.write_key(variant)
     }
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,

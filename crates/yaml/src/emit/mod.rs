@@ -11,14 +11,14 @@ use crate::error::YamlError;
 
 pub use order::KeyOrder;
 
-/// Whose quirks the writer has.
+/// The Go library whose output is reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriterDialect {
     /// go-yaml v2: no tabs in blocks.
     Go2,
     /// go-yaml v3: tabs in blocks, even in those that cannot be read back because they start with one.
     Go3,
-    /// What every reader reads back as it was: tabs inside blocks, quotes around `<<` and `=`.
+    /// Text every reader reads back as it was: tabs inside blocks, quotes around `<<` and `=`.
     Safe,
 }
 
@@ -85,7 +85,7 @@ impl YamlEmitter {
         self
     }
 
-    /// Whether lists are indented under their key.
+    /// Selects if lists are indented under their key.
     #[must_use]
     pub fn indent_sequences(mut self, indent: bool) -> Self {
         self.indent_sequences = indent;

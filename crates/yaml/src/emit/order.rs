@@ -17,13 +17,13 @@ pub enum KeyOrder {
 }
 
 impl KeyOrder {
-    /// Whether `a` is written after `b`.
+    /// Returns true if `a` is written after `b`.
     pub(crate) fn is_after(self, a: &str, b: &str) -> bool {
         match self {
             Self::AsGiven => false,
             Self::Bytes => a > b,
-            Self::Natural => natural(a, b, false) == Ordering::Greater,
-            Self::Natural3 => natural(a, b, true) == Ordering::Greater,
+            Self::Natural => natural_order(a, b, false) == Ordering::Greater,
+            Self::Natural3 => natural_order(a, b, true) == Ordering::Greater,
         }
     }
 
@@ -32,7 +32,7 @@ impl KeyOrder {
     /// Go's natural order is no total order (`a10 < a1b < a9 < a10`), so what Go writes for such keys
     /// varies from run to run. This gives what it writes most often, always, and unlike the standard
     /// library's sorts it never panics over the contradiction.
-    pub(crate) fn sort<'k, T: Copy>(self, entries: &mut Vec<T>, text: impl Fn(T) -> &'k str) {
+    pub(crate) fn sort_entries<'k, T: Copy>(self, entries: &mut Vec<T>, text: impl Fn(T) -> &'k str) {
         let mut keyed: Vec<(&'k str, T)> = entries.iter().map(|entry| (text(*entry), *entry)).collect();
         keyed.sort_by_key(|(key, _)| *key);
         self.merge_sort(&mut keyed);
@@ -67,7 +67,7 @@ impl KeyOrder {
     }
 }
 
-fn natural(a: &str, b: &str, letters_after_digits: bool) -> Ordering {
+fn natural_order(a: &str, b: &str, letters_after_digits: bool) -> Ordering {
     // Equal prefixes compare as bytes; step back to a character boundary.
     let mut same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     while !a.is_char_boundary(same) || !b.is_char_boundary(same) {

@@ -1,12 +1,12 @@
-//! How a string is written: which style it takes and what that style does to it.
+//! Writes strings: chooses the style and applies it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::WriterDialect;
-use crate::resolve::{ResolvedScalar, ScalarRules, is_base60, resolve};
+use crate::resolve::{ResolvedScalar, ScalarRules, is_base60, resolve_scalar};
 
-/// What a string allows.
+/// The styles a string can be written in.
 #[derive(Clone, Copy, Debug)]
 struct TextAnalysis {
     plain: bool,
@@ -16,7 +16,7 @@ struct TextAnalysis {
     multiline: bool,
 }
 
-/// How a string will be written.
+/// The style a string is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WrittenStyle {
     Plain,
@@ -25,7 +25,7 @@ pub(super) enum WrittenStyle {
     Literal,
 }
 
-/// Where a string is written.
+/// The indentation and width a string is written with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineRoom {
     /// Column of continuation lines.
@@ -42,7 +42,7 @@ fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
 
-/// Whether `text` is a word, path or sentence that needs no closer look.
+/// Returns true if `text` is a word, path or sentence that needs no further analysis.
 fn is_ordinary(text: &str) -> bool {
     let bytes = text.as_bytes();
     let [first, .., last] = bytes else { return false };
@@ -51,17 +51,17 @@ fn is_ordinary(text: &str) -> bool {
         && bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b':' | b'#'))
 }
 
-/// Whether `text` without quotes would be read as something other than a string.
+/// Returns true if `text` without quotes would be read as something other than a string.
 pub(super) fn is_ambiguous(text: &str) -> bool {
-    resolve(ScalarRules::Yaml11, text) != ResolvedScalar::Str || is_base60(text)
+    resolve_scalar(ScalarRules::Yaml11, text) != ResolvedScalar::Str || is_base60(text)
 }
 
 /// Chooses the style of `text`, and says whether it spans lines.
-pub(super) fn choose(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool) {
+pub(super) fn choose_style(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool) {
     if is_ordinary(text) {
         return (if is_ambiguous(text) { WrittenStyle::Double } else { WrittenStyle::Plain }, false);
     }
-    let analysis = analyse(text, dialect);
+    let analysis = analyse_text(text, dialect);
     let choice = if text.contains('\n') {
         if analysis.block { WrittenStyle::Literal } else { WrittenStyle::Double }
     } else if is_ambiguous(text) || (dialect == WriterDialect::Safe && matches!(text, "<<" | "=")) {
@@ -76,7 +76,7 @@ pub(super) fn choose(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool)
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str, dialect: WriterDialect) -> TextAnalysis {
+fn analyse_text(text: &str, dialect: WriterDialect) -> TextAnalysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
     let allowed = match dialect {
         WriterDialect::Go2 => false,
@@ -124,7 +124,7 @@ fn analyse(text: &str, dialect: WriterDialect) -> TextAnalysis {
 }
 
 /// Appends `text` in the chosen style.
-pub(super) fn write(out: &mut String, text: &str, choice: WrittenStyle, room: LineRoom) {
+pub(super) fn write_scalar(out: &mut String, text: &str, choice: WrittenStyle, room: LineRoom) {
     match choice {
         WrittenStyle::Plain => match fold_from(out, text, room) {
             Some(column) if room.width.is_some_and(|width| column + text.len() > width) => {
@@ -162,10 +162,10 @@ fn fold_from(out: &str, text: &str, room: LineRoom) -> Option<usize> {
 
 fn break_line(out: &mut String, indent: usize) {
     out.push('\n');
-    pad(out, indent);
+    push_spaces(out, indent);
 }
 
-pub(super) fn pad(out: &mut String, count: usize) {
+pub(super) fn push_spaces(out: &mut String, count: usize) {
     const SPACES: &str = "                                                                ";
     let mut left = count;
     while left > 0 {
@@ -200,7 +200,7 @@ fn write_folded(out: &mut String, text: &str, mut column: usize, room: LineRoom,
             continue;
         }
         if breaks {
-            pad(out, room.indent);
+            push_spaces(out, room.indent);
             column = room.indent;
         }
         if single && c == '\'' {
@@ -300,7 +300,7 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
         let content = line.trim_end_matches(is_break);
         if !content.is_empty() {
             if breaks {
-                pad(out, indent);
+                push_spaces(out, indent);
             }
             out.push_str(content);
         }
@@ -309,7 +309,7 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// What reading a string back from JSON with a YAML reader does to it; `None` if that fails.
+/// Returns a string as a YAML reader reads it back from JSON; `None` if that fails.
 pub(super) fn through_json(text: &str) -> Option<Cow<'_, str>> {
     // Only DEL and what lies beyond ASCII can be touched: the rest is escaped in JSON.
     if text.bytes().all(|byte| byte < 0x7F) {
@@ -352,7 +352,7 @@ pub(super) fn through_json(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-/// Whether a key survives being read back from JSON: on one line, and not too far from its colon.
+/// Returns true if a key can be read back from JSON: on one line, and not too far from its colon.
 pub(super) fn key_through_json(key: &str) -> bool {
     const LONGEST: usize = 1024;
     if key.len() * 6 + 2 <= LONGEST && key.bytes().all(|byte| byte < 0x7F) {

@@ -12,7 +12,7 @@ use super::key::KeyText;
 use super::scalar::{self, LineRoom, WrittenStyle};
 use crate::error::YamlError;
 use crate::number;
-use crate::resolve::{ResolvedScalar, ScalarRules, resolve};
+use crate::resolve::{ResolvedScalar, ScalarRules, resolve_scalar};
 
 /// Values may nest this deep.
 const MAX_DEPTH: usize = 500;
@@ -36,7 +36,7 @@ impl<'e> DocumentWriter<'e> {
     }
 }
 
-/// What stands before a node on its line.
+/// The text before a node on its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     /// Nothing: the node is the document.
@@ -47,7 +47,7 @@ enum Lead {
     Dash,
 }
 
-/// Where a node is to be written.
+/// Serializes a value as a node at its position in the document.
 pub(crate) struct NodeSerializer<'w, 'e> {
     writer: &'w mut DocumentWriter<'e>,
     lead: Lead,
@@ -60,13 +60,13 @@ impl<'w, 'e> NodeSerializer<'w, 'e> {
         Self { writer, lead: Lead::Root, parent: -2 }
     }
 
-    fn verbatim(self, text: impl Display) -> Result<(), YamlError> {
+    fn write_verbatim(self, text: impl Display) -> Result<(), YamlError> {
         let separator = if self.lead == Lead::Root { "" } else { " " };
         let _ = writeln!(self.writer.out, "{separator}{text}");
         Ok(())
     }
 
-    fn string(self, text: &str) -> Result<(), YamlError> {
+    fn write_string(self, text: &str) -> Result<(), YamlError> {
         let Self { writer, lead, parent } = self;
         if lead != Lead::Root {
             writer.out.push(' ');
@@ -74,13 +74,13 @@ impl<'w, 'e> NodeSerializer<'w, 'e> {
         let indent = if lead == Lead::Root { 2 } else { (parent + 2) as usize };
         let folded;
         let text = if writer.emitter.through_json {
-            folded = scalar::through_json(text).ok_or_else(unwritable)?;
+            folded = scalar::through_json(text).ok_or_else(unwritable_value)?;
             &*folded
         } else {
             text
         };
-        let (choice, _) = scalar::choose(text, writer.emitter.dialect);
-        scalar::write(&mut writer.out, text, choice, LineRoom { indent, width: writer.emitter.width });
+        let (choice, _) = scalar::choose_style(text, writer.emitter.dialect);
+        scalar::write_scalar(&mut writer.out, text, choice, LineRoom { indent, width: writer.emitter.width });
         let ended = choice == WrittenStyle::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
         if !ended {
             writer.out.push('\n');
@@ -88,7 +88,7 @@ impl<'w, 'e> NodeSerializer<'w, 'e> {
         Ok(())
     }
 
-    fn open(self, column: isize) -> Result<Open<'w, 'e>, YamlError> {
+    fn open_collection(self, column: isize) -> Result<Open<'w, 'e>, YamlError> {
         self.writer.depth += 1;
         if self.writer.depth > MAX_DEPTH {
             return Err(YamlError::Emit(format!("exceeded max depth of {MAX_DEPTH}")));
@@ -98,7 +98,7 @@ impl<'w, 'e> NodeSerializer<'w, 'e> {
     }
 }
 
-fn unwritable() -> YamlError {
+fn unwritable_value() -> YamlError {
     YamlError::Emit("error converting JSON to YAML: yaml: control characters are not allowed".to_owned())
 }
 
@@ -119,14 +119,14 @@ impl Open<'_, '_> {
             (0, Lead::Dash) => out.push(' '),
             (0, Lead::Colon) => {
                 out.push('\n');
-                scalar::pad(out, self.column);
+                scalar::push_spaces(out, self.column);
             }
-            _ => scalar::pad(out, self.column),
+            _ => scalar::push_spaces(out, self.column),
         }
         self.count += 1;
     }
 
-    fn close(self, empty: &str) {
+    fn close_collection(self, empty: &str) {
         if self.count == 0 {
             if self.lead != Lead::Root {
                 self.writer.out.push(' ');
@@ -150,31 +150,31 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
     type SerializeStructVariant = MapWriter<'w, 'e>;
 
     fn serialize_bool(self, value: bool) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_i8(self, value: i8) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_i16(self, value: i16) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_i32(self, value: i32) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_i64(self, value: i64) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_u8(self, value: u8) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_u16(self, value: u16) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_u32(self, value: u32) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_u64(self, value: u64) -> Result<(), YamlError> {
-        self.verbatim(value)
+        self.write_verbatim(value)
     }
     fn serialize_f32(self, value: f32) -> Result<(), YamlError> {
         self.serialize_f64(f64::from(value))
@@ -183,10 +183,10 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
     fn serialize_f64(self, value: f64) -> Result<(), YamlError> {
         if !self.writer.emitter.through_json {
             return match number::go_float(value).as_str() {
-                "+Inf" => self.verbatim(".inf"),
-                "-Inf" => self.verbatim("-.inf"),
-                "NaN" => self.verbatim(".nan"),
-                text => self.verbatim(text),
+                "+Inf" => self.write_verbatim(".inf"),
+                "-Inf" => self.write_verbatim("-.inf"),
+                "NaN" => self.write_verbatim(".nan"),
+                text => self.write_verbatim(text),
             };
         }
         if !value.is_finite() {
@@ -196,37 +196,37 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
             )));
         }
         // What JSON writes without a point is an integer when YAML reads it back.
-        match resolve(ScalarRules::Yaml11, &number::go_json_float(value)) {
-            ResolvedScalar::Int(value) => self.verbatim(value),
-            ResolvedScalar::Uint(value) => self.verbatim(value),
-            _ => self.verbatim(number::go_float(value)),
+        match resolve_scalar(ScalarRules::Yaml11, &number::go_json_float(value)) {
+            ResolvedScalar::Int(value) => self.write_verbatim(value),
+            ResolvedScalar::Uint(value) => self.write_verbatim(value),
+            _ => self.write_verbatim(number::go_float(value)),
         }
     }
 
     fn serialize_char(self, value: char) -> Result<(), YamlError> {
-        self.string(value.encode_utf8(&mut [0; 4]))
+        self.write_string(value.encode_utf8(&mut [0; 4]))
     }
     fn serialize_str(self, value: &str) -> Result<(), YamlError> {
-        self.string(value)
+        self.write_string(value)
     }
 
     /// Go writes bytes as base64.
     fn serialize_bytes(self, value: &[u8]) -> Result<(), YamlError> {
         use base64::Engine as _;
-        self.string(&base64::engine::general_purpose::STANDARD.encode(value))
+        self.write_string(&base64::engine::general_purpose::STANDARD.encode(value))
     }
 
     fn serialize_none(self) -> Result<(), YamlError> {
-        self.verbatim("null")
+        self.write_verbatim("null")
     }
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), YamlError> {
         value.serialize(self)
     }
     fn serialize_unit(self) -> Result<(), YamlError> {
-        self.verbatim("null")
+        self.write_verbatim("null")
     }
     fn serialize_unit_struct(self, _name: &'static str) -> Result<(), YamlError> {
-        self.verbatim("null")
+        self.write_verbatim("null")
     }
     fn serialize_unit_variant(
         self,
@@ -234,7 +234,7 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
         _index: u32,
         variant: &'static str,
     ) -> Result<(), YamlError> {
-        self.string(variant)
+        self.write_string(variant)
     }
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
@@ -258,7 +258,7 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
     fn serialize_seq(self, _length: Option<usize>) -> Result<SeqWriter<'w, 'e>, YamlError> {
         let beside = self.lead == Lead::Colon && !self.writer.emitter.indent_sequences;
         let column = if beside { self.parent } else { self.parent + 2 };
-        Ok(SeqWriter { open: self.open(column)?, variant: None })
+        Ok(SeqWriter { open: self.open_collection(column)?, variant: None })
     }
     fn serialize_tuple(self, length: usize) -> Result<SeqWriter<'w, 'e>, YamlError> {
         self.serialize_seq(Some(length))
@@ -293,7 +293,7 @@ impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
     fn serialize_map(self, _length: Option<usize>) -> Result<MapWriter<'w, 'e>, YamlError> {
         let column = self.parent + 2;
         let (keys_from, entries_from) = (self.writer.keys.len(), self.writer.entries.len());
-        let open = self.open(column)?;
+        let open = self.open_collection(column)?;
         Ok(MapWriter { open, keys_from, entries_from, in_order: true, complex: false })
     }
     fn serialize_struct(self, _name: &'static str, length: usize) -> Result<MapWriter<'w, 'e>, YamlError> {
@@ -325,7 +325,7 @@ pub(crate) struct SeqWriter<'w, 'e> {
 }
 
 impl SeqWriter<'_, '_> {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+    fn write_item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         self.open.next();
         self.open.writer.out.push('-');
         let parent = self.open.column as isize;
@@ -336,7 +336,7 @@ impl SeqWriter<'_, '_> {
         if self.variant.is_some() {
             self.open.writer.depth -= 1;
         }
-        self.open.close("[]");
+        self.open.close_collection("[]");
         Ok(())
     }
 }
@@ -347,7 +347,7 @@ macro_rules! sequence {
             type Ok = ();
             type Error = YamlError;
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
-                self.item(value)
+                self.write_item(value)
             }
             fn end(self) -> Result<(), YamlError> {
                 self.finish()
@@ -361,7 +361,7 @@ sequence! {
     SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field
 }
 
-/// Where an entry's key is in the writer's keys, and where its text is in the output.
+/// The range of an entry's key in the writer's keys, and of its text in the output.
 #[derive(Clone, Copy)]
 struct Entry {
     key: (usize, usize),
@@ -394,21 +394,21 @@ impl<'e> MapWriter<'_, 'e> {
         let keys = std::mem::take(&mut writer.keys);
         let key = &keys[from..];
         if emitter.through_json && !scalar::key_through_json(key) {
-            return Err(unwritable());
+            return Err(unwritable_value());
         }
         if let Some(last) = writer.entries.get(self.entries_from..).and_then(<[Entry]>::last) {
             self.in_order &= !emitter.order.is_after(&keys[last.key.0..last.key.1], key);
         }
         let start = writer.out.len();
         writer.entries.push(Entry { key: (from, keys.len()), start, end: start });
-        let (choice, multiline) = scalar::choose(key, emitter.dialect);
+        let (choice, multiline) = scalar::choose_style(key, emitter.dialect);
         self.complex = multiline || key.len() > LONGEST_SIMPLE_KEY;
         if self.complex {
             writer.out.push('?');
-            NodeSerializer { writer, lead: Lead::Dash, parent: *column as isize }.string(key)?;
-            scalar::pad(&mut writer.out, *column);
+            NodeSerializer { writer, lead: Lead::Dash, parent: *column as isize }.write_string(key)?;
+            scalar::push_spaces(&mut writer.out, *column);
         } else {
-            scalar::write(&mut writer.out, key, choice, LineRoom { indent: 0, width: None });
+            scalar::write_scalar(&mut writer.out, key, choice, LineRoom { indent: 0, width: None });
         }
         writer.out.push(':');
         writer.keys = keys;
@@ -420,7 +420,7 @@ impl<'e> MapWriter<'_, 'e> {
         NodeSerializer { parent: self.open.column as isize, lead, writer: self.open.writer }
     }
 
-    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+    fn write_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         value.serialize(self.value_place())?;
         let end = self.open.writer.out.len();
         if let Some(entry) = self.open.writer.entries.last_mut() {
@@ -431,25 +431,25 @@ impl<'e> MapWriter<'_, 'e> {
 
     fn finish(mut self) -> Result<(), YamlError> {
         if !self.in_order {
-            self.reorder();
+            self.reorder_entries();
         }
         self.open.writer.keys.truncate(self.keys_from);
         self.open.writer.entries.truncate(self.entries_from);
-        self.open.close("{}");
+        self.open.close_collection("{}");
         Ok(())
     }
 
-    fn reorder(&mut self) {
+    fn reorder_entries(&mut self) {
         let Open { writer, column, .. } = &mut self.open;
         let mut entries = writer.entries.split_off(self.entries_from);
         let Some(first) = entries.first().map(|entry| entry.start) else { return };
         let keys = &writer.keys;
-        writer.emitter.order.sort(&mut entries, |entry| &keys[entry.key.0..entry.key.1]);
+        writer.emitter.order.sort_entries(&mut entries, |entry| &keys[entry.key.0..entry.key.1]);
         let unordered = writer.out.split_off(first);
         writer.out.reserve(unordered.len());
         for (index, entry) in entries.iter().enumerate() {
             if index > 0 {
-                scalar::pad(&mut writer.out, *column);
+                scalar::push_spaces(&mut writer.out, *column);
             }
             writer.out.push_str(&unordered[entry.start - first..entry.end - first]);
         }
@@ -467,7 +467,7 @@ impl ser::SerializeMap for MapWriter<'_, '_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
-        self.value(value)
+        self.write_value(value)
     }
 
     fn end(self) -> Result<(), YamlError> {
@@ -484,7 +484,7 @@ impl ser::SerializeStruct for MapWriter<'_, '_> {
         value: &T,
     ) -> Result<(), YamlError> {
         self.begin_text(key)?;
-        self.value(value)
+        self.write_value(value)
     }
     fn end(self) -> Result<(), YamlError> {
         self.finish()
@@ -500,7 +500,7 @@ impl ser::SerializeStructVariant for MapWriter<'_, '_> {
         value: &T,
     ) -> Result<(), YamlError> {
         self.begin_text(key)?;
-        self.value(value)
+        self.write_value(value)
     }
     fn end(self) -> Result<(), YamlError> {
         self.finish()

@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer as _, Visitor};
 
 use super::go_syntax::go_syntax;
-use super::{Context, Decoded, MAX_DEPTH, Stage, decode, fail};
+use super::{Context, Decoded, MAX_DEPTH, Stage, convert_error, decode_scalar};
 use crate::error::YamlError;
-use crate::node::whole;
+use crate::node::whole_number;
 use crate::number;
 use crate::tape::ItemContent;
 
@@ -21,28 +21,28 @@ pub(super) struct TapeCursor<'c, 't, 'a> {
 }
 
 impl<'c, 't, 'a> TapeCursor<'c, 't, 'a> {
-    fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
+    fn visit_value<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
         let context = self.context;
         if context.tape.items.is_empty() {
             return visitor.visit_unit();
         }
-        context.count()?;
-        let (index, is_alias) = context.target(self.index)?;
+        context.count_node()?;
+        let (index, is_alias) = context.follow_alias(self.index)?;
         if is_alias {
             context.alias_depth.set(context.alias_depth.get() + 1);
-            context.count()?;
+            context.count_node()?;
         }
         if self.depth > MAX_DEPTH {
-            return Err(fail(format!("exceeded max depth of {MAX_DEPTH}")));
+            return Err(convert_error(format!("exceeded max depth of {MAX_DEPTH}")));
         }
         let item = context.item(index);
         let result = match &item.content {
-            ItemContent::Scalar { value, style } => match decode(item, value, *style)? {
+            ItemContent::Scalar { value, style } => match decode_scalar(item, value, *style)? {
                 Decoded::Null => visitor.visit_unit(),
                 Decoded::Bool(value) => visitor.visit_bool(value),
                 Decoded::Int(value) => visitor.visit_i64(value),
                 Decoded::Uint(value) => visitor.visit_u64(value),
-                Decoded::Float(value) if value.is_finite() => match whole(value) {
+                Decoded::Float(value) if value.is_finite() => match whole_number(value) {
                     Some(value) => visitor.visit_i64(value),
                     None => visitor.visit_f64(value),
                 },
@@ -117,10 +117,10 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
             let frame = self.frames.last_mut().unwrap_or(&mut self.only);
             if !frame.entered {
                 frame.entered = true;
-                context.count()?;
+                context.count_node()?;
                 if frame.is_alias {
                     context.alias_depth.set(context.alias_depth.get() + 1);
-                    context.count()?;
+                    context.count_node()?;
                 }
             }
             if frame.at >= frame.end {
@@ -136,7 +136,7 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
             let value = context.item(key).next;
             frame.at = context.item(value).next;
             if context.item(key).is_merge() {
-                self.merge(value)?;
+                self.push_merged(value)?;
                 continue;
             }
             self.value = value;
@@ -152,9 +152,9 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
         }
     }
 
-    fn merge(&mut self, value: u32) -> Result<(), YamlError> {
+    fn push_merged(&mut self, value: u32) -> Result<(), YamlError> {
         if self.frames.len() > MAX_DEPTH {
-            return Err(fail(format!("exceeded max depth of {MAX_DEPTH}")));
+            return Err(convert_error(format!("exceeded max depth of {MAX_DEPTH}")));
         }
         let context = self.cursor.context;
         let item = context.item(value);
@@ -172,13 +172,13 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
 
     fn merge_one(&mut self, value: u32) -> Result<(), YamlError> {
         let context = self.cursor.context;
-        let want_map = || fail("map merge requires map or sequence of maps as the value");
+        let want_map = || convert_error("map merge requires map or sequence of maps as the value");
         if let ItemContent::Alias { target, .. } = context.item(value).content
             && !matches!(context.item(target).content, ItemContent::Map)
         {
             return Err(want_map());
         }
-        let (index, is_alias) = context.target(value)?;
+        let (index, is_alias) = context.follow_alias(value)?;
         let item = context.item(index);
         if !matches!(item.content, ItemContent::Map) {
             return Err(want_map());
@@ -188,20 +188,20 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
     }
 
     /// The key as text.
-    fn key(&self, index: u32) -> Result<Cow<'t, str>, YamlError> {
+    fn key_text(&self, index: u32) -> Result<Cow<'t, str>, YamlError> {
         let context = self.cursor.context;
-        context.count()?;
-        let (index, is_alias) = context.target(index)?;
+        context.count_node()?;
+        let (index, is_alias) = context.follow_alias(index)?;
         if is_alias {
-            context.count()?;
+            context.count_node()?;
         }
         let item = context.item(index);
         let ItemContent::Scalar { value, style } = &item.content else {
             let mut shown = String::new();
             go_syntax(context, index, 0, &mut shown)?;
-            return Err(fail(format!("invalid map key: {shown}")));
+            return Err(convert_error(format!("invalid map key: {shown}")));
         };
-        Ok(match decode(item, value, *style)? {
+        Ok(match decode_scalar(item, value, *style)? {
             Decoded::Str(text) => text,
             Decoded::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
             Decoded::Int(value) => Cow::Owned(value.to_string()),
@@ -211,12 +211,12 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
                 "NaN" => Cow::Borrowed(".nan"),
                 text => Cow::Owned(text.to_owned()),
             },
-            Decoded::Null => return self.unsupported("%!s(<nil>)", "<nil>"),
-            Decoded::Uint(value) => return self.unsupported("uint64", &format!("{value:#x}")),
+            Decoded::Null => return self.unsupported_key("%!s(<nil>)", "<nil>"),
+            Decoded::Uint(value) => return self.unsupported_key("uint64", &format!("{value:#x}")),
         })
     }
 
-    fn unsupported(&self, kind: &str, key: &str) -> Result<Cow<'t, str>, YamlError> {
+    fn unsupported_key(&self, kind: &str, key: &str) -> Result<Cow<'t, str>, YamlError> {
         if self.cursor.context.stage == Stage::Decode {
             return Ok(Cow::Borrowed(""));
         }
@@ -231,7 +231,7 @@ impl<'de> de::MapAccess<'de> for Pairs<'_, '_, '_> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, YamlError> {
         let Some(index) = self.next_key()? else { return Ok(None) };
-        match self.key(index)? {
+        match self.key_text(index)? {
             Cow::Borrowed(text) => seed.deserialize(text.into_deserializer()).map(Some),
             Cow::Owned(text) => seed.deserialize(text.into_deserializer()).map(Some),
         }
@@ -246,15 +246,17 @@ impl<'de> Deserializer<'de> for TapeCursor<'_, '_, '_> {
     type Error = YamlError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
-        self.visit(visitor)
+        self.visit_value(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
         let context = self.context;
         let is_null = context.tape.items.is_empty() || {
-            let item = context.item(context.target(self.index)?.0);
+            let item = context.item(context.follow_alias(self.index)?.0);
             match &item.content {
-                ItemContent::Scalar { value, style } => matches!(decode(item, value, *style)?, Decoded::Null),
+                ItemContent::Scalar { value, style } => {
+                    matches!(decode_scalar(item, value, *style)?, Decoded::Null)
+                }
                 _ => false,
             }
         };
@@ -266,15 +268,15 @@ impl<'de> Deserializer<'de> for TapeCursor<'_, '_, '_> {
         if self.context.tape.items.is_empty() {
             return visitor.visit_str("");
         }
-        let item = self.context.item(self.context.target(self.index)?.0);
-        let ItemContent::Scalar { value, style } = &item.content else { return self.visit(visitor) };
-        match decode(item, value, *style)? {
+        let item = self.context.item(self.context.follow_alias(self.index)?.0);
+        let ItemContent::Scalar { value, style } = &item.content else { return self.visit_value(visitor) };
+        match decode_scalar(item, value, *style)? {
             Decoded::Int(value) => visitor.visit_string(value.to_string()),
             Decoded::Uint(value) => visitor.visit_string(value.to_string()),
             Decoded::Float(value) => visitor.visit_string(number::go_float32(value)),
             Decoded::Bool(value) => visitor.visit_str(if value { "true" } else { "false" }),
             Decoded::Null => visitor.visit_str(""),
-            Decoded::Str(_) => self.visit(visitor),
+            Decoded::Str(_) => self.visit_value(visitor),
         }
     }
 
@@ -298,12 +300,12 @@ impl<'de> Deserializer<'de> for TapeCursor<'_, '_, '_> {
     ) -> Result<V::Value, YamlError> {
         let item = match self.context.tape.items.is_empty() {
             true => return visitor.visit_enum("".into_deserializer()),
-            false => self.context.item(self.context.target(self.index)?.0),
+            false => self.context.item(self.context.follow_alias(self.index)?.0),
         };
         match &item.content {
             ItemContent::Scalar { value, .. } => visitor.visit_enum((**value).into_deserializer()),
             _ => {
-                let index = self.context.target(self.index)?.0;
+                let index = self.context.follow_alias(self.index)?.0;
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(Pairs::new(self, index)))
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Context, Decoded, MAX_DEPTH, decode, fail};
+use super::{Context, Decoded, MAX_DEPTH, convert_error, decode_scalar};
 use crate::error::YamlError;
 use crate::number;
 use crate::tape::ItemContent;
@@ -15,16 +15,16 @@ pub(super) fn go_syntax(
     out: &mut String,
 ) -> Result<(), YamlError> {
     if depth > MAX_DEPTH {
-        return Err(fail(format!("exceeded max depth of {MAX_DEPTH}")));
+        return Err(convert_error(format!("exceeded max depth of {MAX_DEPTH}")));
     }
-    context.count()?;
-    let (index, is_alias) = context.target(index)?;
+    context.count_node()?;
+    let (index, is_alias) = context.follow_alias(index)?;
     if is_alias {
         context.alias_depth.set(context.alias_depth.get() + 1);
     }
     let item = context.item(index);
     match &item.content {
-        ItemContent::Scalar { value, style } => match decode(item, value, *style)? {
+        ItemContent::Scalar { value, style } => match decode_scalar(item, value, *style)? {
             Decoded::Null => out.push_str(if depth == 0 { "<nil>" } else { "interface {}(nil)" }),
             Decoded::Bool(value) => out.push_str(if value { "true" } else { "false" }),
             Decoded::Int(value) => {

@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 
 use self::cursor::TapeCursor;
 use crate::error::{SyntaxError, YamlError};
-use crate::resolve::{ResolvedScalar, ScalarRules, resolve};
+use crate::resolve::{ResolvedScalar, ScalarRules, resolve_scalar};
 use crate::scan::{ScalarStyle, TextMark};
 use crate::tape::{CORE_TAG, ItemContent, Parser, Tape, TapeItem};
 
@@ -45,7 +45,7 @@ pub fn map_from_str_helm(text: &str) -> Result<serde_json::Map<String, serde_jso
 /// Reads the first document of `text` as Helm does, into any type. Numbers arrive as `i64`, `u64` or
 /// `f64`, mapping keys as strings.
 pub fn from_str<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
-    build(&first_document(text)?)
+    build_value(&first_document(text)?)
 }
 
 /// Reads as [`from_str`] does, but refuses repeated keys, as Helm does for repository indexes.
@@ -56,9 +56,9 @@ pub fn from_str_strict<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlErr
     Everything::deserialize_from(TapeCursor { context: &context, index: 0, depth: 0 })?;
     let repeated = context.repeated.take().unwrap_or_default().into_inner();
     if !repeated.is_empty() {
-        return Err(fail(format!("unmarshal errors:\n  {}", repeated.join("\n  "))));
+        return Err(convert_error(format!("unmarshal errors:\n  {}", repeated.join("\n  "))));
     }
-    build(&tape)
+    build_value(&tape)
 }
 
 /// Reads as [`from_str`] does, from bytes that may not be text.
@@ -69,10 +69,14 @@ pub fn from_slice<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError>
     };
     let (valid, broken) = bytes.split_at(error.valid_up_to());
     let text = std::str::from_utf8(valid).unwrap_or_default();
-    build(&Parser::broken(text, encoding_problem(broken), MAX_DEPTH).next_document()?.unwrap_or_default())
+    build_value(
+        &Parser::with_broken_end(text, encoding_problem(broken), MAX_DEPTH)
+            .next_document()?
+            .unwrap_or_default(),
+    )
 }
 
-/// What Go says about bytes that are not UTF-8.
+/// Returns Go's message about bytes that are not UTF-8.
 fn encoding_problem(bytes: &[u8]) -> &'static str {
     let width = match bytes.first() {
         Some(0xC0..=0xDF) => 2,
@@ -92,26 +96,26 @@ fn encoding_problem(bytes: &[u8]) -> &'static str {
 
 fn first_document(text: &str) -> Result<Tape<'_>, YamlError> {
     if u32::try_from(text.len()).is_err() {
-        return Err(fail("the text is longer than 4 GiB"));
+        return Err(convert_error("the text is longer than 4 GiB"));
     }
     Ok(Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default())
 }
 
-fn build<T: de::DeserializeOwned>(tape: &Tape<'_>) -> Result<T, YamlError> {
+fn build_value<T: de::DeserializeOwned>(tape: &Tape<'_>) -> Result<T, YamlError> {
     let context = Context::new(tape, Stage::Encode);
     T::deserialize(TapeCursor { context: &context, index: 0, depth: 0 }).map_err(|error| {
         // Go finishes each stage before it starts the next: report the mistake of the earliest.
         let stages = [Stage::Decode, Stage::Convert];
-        stages.into_iter().find_map(|stage| check(tape, stage).err()).unwrap_or(error)
+        stages.into_iter().find_map(|stage| check_tape(tape, stage).err()).unwrap_or(error)
     })
 }
 
-fn check(tape: &Tape<'_>, stage: Stage) -> Result<(), YamlError> {
+fn check_tape(tape: &Tape<'_>, stage: Stage) -> Result<(), YamlError> {
     let context = Context::new(tape, stage);
     Everything::deserialize_from(TapeCursor { context: &context, index: 0, depth: 0 })
 }
 
-/// How far a value goes on Go's way from YAML to JSON.
+/// The stage of Go's conversion from YAML to JSON that a value is checked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Decode,
@@ -146,7 +150,7 @@ impl<'t, 'a> Context<'t, 'a> {
     }
 
     /// Counts one decoded node; aliases may not make up too much of a document.
-    fn count(&self) -> Result<(), YamlError> {
+    fn count_node(&self) -> Result<(), YamlError> {
         let decoded = self.decoded.get() + 1;
         self.decoded.set(decoded);
         if self.alias_depth.get() == 0 {
@@ -160,23 +164,23 @@ impl<'t, 'a> Context<'t, 'a> {
             _ => 0.99 - 0.89 * ((decoded - 400_000) as f64 / 3_600_000.0),
         };
         if aliased > 100 && decoded > 1000 && aliased as f64 / decoded as f64 > allowed {
-            return Err(fail("document contains excessive aliasing"));
+            return Err(convert_error("document contains excessive aliasing"));
         }
         Ok(())
     }
 
     /// Follows an alias; says whether it did.
-    fn target(&self, index: u32) -> Result<(u32, bool), YamlError> {
+    fn follow_alias(&self, index: u32) -> Result<(u32, bool), YamlError> {
         let ItemContent::Alias { name, target } = self.item(index).content else { return Ok((index, false)) };
         if self.item(target).next > index {
-            return Err(fail(format!("anchor '{name}' value contains itself")));
+            return Err(convert_error(format!("anchor '{name}' value contains itself")));
         }
         Ok((target, true))
     }
 }
 
-fn fail(problem: impl Into<Box<str>>) -> YamlError {
-    YamlError::Syntax(SyntaxError::composer(TextMark::default(), problem))
+fn convert_error(problem: impl Into<Box<str>>) -> YamlError {
+    YamlError::Syntax(SyntaxError::composer_error(TextMark::default(), problem))
 }
 
 /// Bytes as text the way Go's JSON writes them: every byte that is not UTF-8 becomes U+FFFD.
@@ -202,7 +206,11 @@ enum Decoded<'t> {
     Str(Cow<'t, str>),
 }
 
-fn decode<'t>(item: &'t TapeItem<'_>, value: &'t str, style: ScalarStyle) -> Result<Decoded<'t>, YamlError> {
+fn decode_scalar<'t>(
+    item: &'t TapeItem<'_>,
+    value: &'t str,
+    style: ScalarStyle,
+) -> Result<Decoded<'t>, YamlError> {
     let text = || Decoded::Str(Cow::Borrowed(value));
     let wanted = match item.tag.as_deref() {
         None if style != ScalarStyle::Plain => return Ok(text()),
@@ -218,19 +226,19 @@ fn decode<'t>(item: &'t TapeItem<'_>, value: &'t str, style: ScalarStyle) -> Res
             let clean: String = value.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(clean)
-                .map_err(|_| fail("!!binary value contains invalid base64 data"))?;
+                .map_err(|_| convert_error("!!binary value contains invalid base64 data"))?;
             return Ok(Decoded::Str(Cow::Owned(go_lossy(&bytes).into_owned())));
         }
         _ => {}
     }
-    let mut found = resolve(ScalarRules::Yaml11, value);
+    let mut found = resolve_scalar(ScalarRules::Yaml11, value);
     if wanted.is_some_and(|wanted| wanted != "timestamp") && found == ResolvedScalar::Timestamp {
         found = ResolvedScalar::Str;
     }
     Ok(match (wanted, found) {
         (Some("float"), ResolvedScalar::Int(value)) => Decoded::Float(value as f64),
         (Some(wanted), found) if wanted != found.tag() => {
-            return Err(fail(format!("cannot decode !!{} `{value}` as a !!{wanted}", found.tag())));
+            return Err(convert_error(format!("cannot decode !!{} `{value}` as a !!{wanted}", found.tag())));
         }
         (_, ResolvedScalar::Null) => Decoded::Null,
         (_, ResolvedScalar::Bool(value)) => Decoded::Bool(value),

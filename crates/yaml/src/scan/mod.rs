@@ -21,7 +21,7 @@ pub(crate) struct TextMark {
     pub(crate) column: u32,
 }
 
-/// How a scalar was written.
+/// The style a scalar was written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScalarStyle {
     Plain,
@@ -68,7 +68,7 @@ pub(crate) struct Token<'a> {
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// Whether its token, at the head of the queue, waits for the `:`.
+    /// Set if its token, at the head of the queue, waits for the `:`.
     awaited: bool,
     token_number: usize,
     mark: TextMark,
@@ -89,7 +89,7 @@ pub(crate) struct Scanner<'a> {
     max_depth: usize,
 
     tokens: VecDeque<Token<'a>>,
-    /// Whether the first token of the queue is known to be the next one.
+    /// Set if the first token of the queue is known to be the next one.
     ready: bool,
     tokens_parsed: usize,
     started: bool,
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// How far the text has been read.
+    /// Returns the offset up to which the text has been read.
     pub(crate) fn offset(&self) -> usize {
         self.pos
     }
@@ -143,7 +143,7 @@ impl<'a> Scanner<'a> {
         }
         match self.tokens.front() {
             Some(token) => Ok(token),
-            None => Err(self.exhausted()),
+            None => Err(self.exhausted_error()),
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Scanner<'a> {
         self.tokens_parsed += 1;
         match self.tokens.pop_front() {
             Some(token) => Ok(token),
-            None => Err(self.exhausted()),
+            None => Err(self.exhausted_error()),
         }
     }
 
@@ -169,8 +169,8 @@ impl<'a> Scanner<'a> {
     }
 
     #[cold]
-    fn exhausted(&self) -> Box<SyntaxError> {
-        self.error("", TextMark::default(), "found unexpected end of stream")
+    fn exhausted_error(&self) -> Box<SyntaxError> {
+        self.error_at("", TextMark::default(), "found unexpected end of stream")
     }
 
     fn head_may_be_key(&self) -> bool {
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
         (self.pos - self.continuation - self.line_index) as i64
     }
 
-    fn error(&self, context: &'static str, context_mark: TextMark, problem: &str) -> Box<SyntaxError> {
+    fn error_at(&self, context: &'static str, context_mark: TextMark, problem: &str) -> Box<SyntaxError> {
         Box::new(SyntaxError {
             origin: ErrorStage::Scanner,
             context,
@@ -222,13 +222,13 @@ impl<'a> Scanner<'a> {
     }
 
     #[inline]
-    fn at(&self, ahead: usize) -> u8 {
+    fn byte_at(&self, ahead: usize) -> u8 {
         self.bytes.get(self.pos + ahead).copied().unwrap_or(0)
     }
 
     /// Moves over `count` bytes that contain no line break.
     #[inline]
-    fn skip(&mut self, count: usize) {
+    fn skip_bytes(&mut self, count: usize) {
         let end = (self.pos + count).min(self.bytes.len());
         self.continuation += self.bytes[self.pos..end].iter().filter(|byte| **byte & 0xC0 == 0x80).count();
         self.pos = end;
@@ -272,7 +272,7 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn is_blank(&self, ahead: usize) -> bool {
-        matches!(self.at(ahead), b' ' | b'\t')
+        matches!(self.byte_at(ahead), b' ' | b'\t')
     }
 
     #[inline]
@@ -283,13 +283,13 @@ impl<'a> Scanner<'a> {
     /// Moves over one line break; gives what it means inside a scalar.
     fn skip_break(&mut self) -> &'static str {
         let width = self.break_at(self.pos);
-        let meaning = match self.at(0) {
-            0xE2 if self.at(2) == 0xA8 => "\u{2028}",
+        let meaning = match self.byte_at(0) {
+            0xE2 if self.byte_at(2) == 0xA8 => "\u{2028}",
             0xE2 => "\u{2029}",
             _ => "\n",
         };
         if width > 0 {
-            self.skip(width);
+            self.skip_bytes(width);
             self.line += 1;
             self.line_index = self.pos - self.continuation;
         }
@@ -321,7 +321,7 @@ impl<'a> Scanner<'a> {
         if self.is_end(0) {
             return self.fetch_stream_end();
         }
-        let first = self.at(0);
+        let first = self.byte_at(0);
         if self.column() == 0 {
             if first == b'%' {
                 return self.fetch_directive();
@@ -348,23 +348,24 @@ impl<'a> Scanner<'a> {
             b'"' => self.fetch_quoted(ScalarStyle::DoubleQuoted),
             b'-' if !self.is_blank(1) => self.fetch_plain(),
             b'?' | b':' if self.flow_level == 0 && !self.is_blank_or_end(1) => self.fetch_plain(),
-            b'-' | b'?' | b':' | b'#' | b'|' | b'>' | b'%' | b'@' | b'`' | b' ' | b'\t' => Err(self.error(
-                "while scanning for the next token",
-                self.mark(),
-                "found character that cannot start any token",
-            )),
+            b'-' | b'?' | b':' | b'#' | b'|' | b'>' | b'%' | b'@' | b'`' | b' ' | b'\t' => Err(self
+                .error_at(
+                    "while scanning for the next token",
+                    self.mark(),
+                    "found character that cannot start any token",
+                )),
             _ => self.fetch_plain(),
         }
     }
 
     fn skip_to_next_token(&mut self) {
         loop {
-            while self.at(0) == b' '
-                || (self.at(0) == b'\t' && (self.flow_level > 0 || !self.simple_key_allowed))
+            while self.byte_at(0) == b' '
+                || (self.byte_at(0) == b'\t' && (self.flow_level > 0 || !self.simple_key_allowed))
             {
                 self.skip_ascii(1);
             }
-            if self.at(0) == b'#' {
+            if self.byte_at(0) == b'#' {
                 self.skip_line_content();
             }
             if !self.is_break(0) {
@@ -387,7 +388,7 @@ impl<'a> Scanner<'a> {
         let here = self.mark();
         if key.mark.line < here.line || key.mark.index + LONGEST_SIMPLE_KEY < here.index {
             if key.required {
-                return Err(self.error(
+                return Err(self.error_at(
                     "while scanning a simple key",
                     key.mark,
                     "could not find expected ':'",
@@ -422,7 +423,7 @@ impl<'a> Scanner<'a> {
         let Some(last) = self.simple_keys.last_mut() else { return Ok(()) };
         if last.possible && last.required {
             let mark = last.mark;
-            return Err(self.error("while scanning a simple key", mark, "could not find expected ':'"));
+            return Err(self.error_at("while scanning a simple key", mark, "could not find expected ':'"));
         }
         last.possible = false;
         last.awaited = false;
@@ -460,7 +461,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn too_deep(&self, context: &'static str) -> Box<SyntaxError> {
-        self.error(context, self.mark(), &format!("exceeded max depth of {}", self.max_depth))
+        self.error_at(context, self.mark(), &format!("exceeded max depth of {}", self.max_depth))
     }
 
     fn unroll_indent(&mut self, column: i64) {
@@ -554,7 +555,7 @@ impl<'a> Scanner<'a> {
     fn fetch_block_entry(&mut self) -> Result<()> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
-                return Err(self.error(
+                return Err(self.error_at(
                     "",
                     self.mark(),
                     "block sequence entries are not allowed in this context",
@@ -574,7 +575,7 @@ impl<'a> Scanner<'a> {
     fn fetch_key(&mut self) -> Result<()> {
         if self.flow_level == 0 {
             if !self.simple_key_allowed {
-                return Err(self.error("", self.mark(), "mapping keys are not allowed in this context"));
+                return Err(self.error_at("", self.mark(), "mapping keys are not allowed in this context"));
             }
             let mark = self.mark();
             self.roll_indent(self.column(), None, TokenKind::BlockMappingStart, mark)?;
@@ -601,7 +602,7 @@ impl<'a> Scanner<'a> {
         } else {
             if self.flow_level == 0 {
                 if !self.simple_key_allowed {
-                    return Err(self.error(
+                    return Err(self.error_at(
                         "",
                         self.mark(),
                         "mapping values are not allowed in this context",
@@ -624,15 +625,19 @@ impl<'a> Scanner<'a> {
         let start = self.mark();
         self.skip_ascii(1);
         let from = self.pos;
-        while is_word(self.at(0)) {
+        while is_word(self.byte_at(0)) {
             self.skip_ascii(1);
         }
         let name = &self.text[from..self.pos];
         let follows = self.is_blank_or_end(0)
-            || matches!(self.at(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
+            || matches!(self.byte_at(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
         if name.is_empty() || !follows {
             let context = if alias { "while scanning an alias" } else { "while scanning an anchor" };
-            return Err(self.error(context, start, "did not find expected alphabetic or numeric character"));
+            return Err(self.error_at(
+                context,
+                start,
+                "did not find expected alphabetic or numeric character",
+            ));
         }
         self.push(if alias { TokenKind::Alias(name) } else { TokenKind::Anchor(name) }, start);
         Ok(())
@@ -661,6 +666,6 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-fn hex(byte: u8) -> Option<u32> {
+fn hex_digit(byte: u8) -> Option<u32> {
     (byte as char).to_digit(16)
 }

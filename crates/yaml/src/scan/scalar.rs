@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Result, ScalarStyle, Scanner, TextMark, Token, TokenKind, hex};
+use super::{Result, ScalarStyle, Scanner, TextMark, Token, TokenKind, hex_digit};
 
 impl<'a> Scanner<'a> {
     pub(super) fn scan_block_scalar(&mut self, style: ScalarStyle) -> Result<()> {
@@ -12,13 +12,13 @@ impl<'a> Scanner<'a> {
         let mut chomp = 0u8;
         let mut increment = 0;
         for _ in 0..2 {
-            match self.at(0) {
+            match self.byte_at(0) {
                 byte @ (b'+' | b'-') if chomp == 0 => {
                     chomp = byte;
                     self.skip_ascii(1);
                 }
                 b'0' if increment == 0 => {
-                    return Err(self.error(context, start, "found an indentation indicator equal to 0"));
+                    return Err(self.error_at(context, start, "found an indentation indicator equal to 0"));
                 }
                 byte @ b'1'..=b'9' if increment == 0 => {
                     increment = i64::from(byte - b'0');
@@ -28,11 +28,11 @@ impl<'a> Scanner<'a> {
             }
         }
         self.skip_blanks();
-        if self.at(0) == b'#' {
+        if self.byte_at(0) == b'#' {
             self.skip_line_content();
         }
         if !self.is_break_or_end(0) {
-            return Err(self.error(context, start, "did not find expected comment or line break"));
+            return Err(self.error_at(context, start, "did not find expected comment or line break"));
         }
         if self.is_break(0) {
             self.skip_break();
@@ -93,7 +93,7 @@ impl<'a> Scanner<'a> {
         }
         // Breaks beyond ASCII.
         let other = |at: &usize| matches!(line[*at], 0xC2 | 0xE2) && self.break_at(self.pos + at) > 0;
-        self.skip((0..line.len()).find(other).unwrap_or(line.len()));
+        self.skip_bytes((0..line.len()).find(other).unwrap_or(line.len()));
     }
 
     pub(super) fn scan_block_breaks(
@@ -106,12 +106,12 @@ impl<'a> Scanner<'a> {
         *end = self.mark();
         let mut deepest = 0;
         loop {
-            while (*indent == 0 || self.column() < *indent) && self.at(0) == b' ' {
+            while (*indent == 0 || self.column() < *indent) && self.byte_at(0) == b' ' {
                 self.skip_ascii(1);
             }
             deepest = deepest.max(self.column());
-            if (*indent == 0 || self.column() < *indent) && self.at(0) == b'\t' {
-                return Err(self.error(
+            if (*indent == 0 || self.column() < *indent) && self.byte_at(0) == b'\t' {
+                return Err(self.error_at(
                     "while scanning a block scalar",
                     start,
                     "found a tab character where an indentation space is expected",
@@ -154,15 +154,15 @@ impl<'a> Scanner<'a> {
         let mut trailing_breaks = String::new();
         loop {
             if self.at_document_indicator() {
-                return Err(self.error(context, start, "found unexpected document indicator"));
+                return Err(self.error_at(context, start, "found unexpected document indicator"));
             }
             if self.is_end(0) {
-                return Err(self.error(context, start, "found unexpected end of stream"));
+                return Err(self.error_at(context, start, "found unexpected end of stream"));
             }
             let mut after_escaped_break = false;
             while !self.is_blank_or_end(0) {
-                let byte = self.at(0);
-                if single && byte == b'\'' && self.at(1) == b'\'' {
+                let byte = self.byte_at(0);
+                if single && byte == b'\'' && self.byte_at(1) == b'\'' {
                     value.push('\'');
                     self.skip_ascii(2);
                 } else if byte == quote {
@@ -187,11 +187,11 @@ impl<'a> Scanner<'a> {
                         }
                         end += 1;
                     }
-                    self.skip(end - from);
+                    self.skip_bytes(end - from);
                     value.push_str(&self.text[from..self.pos]);
                 }
             }
-            if self.at(0) == quote {
+            if self.byte_at(0) == quote {
                 break;
             }
             blanks.clear();
@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
             while self.is_blank(0) || self.is_break(0) {
                 if self.is_blank(0) {
                     if !folding {
-                        blanks.push(self.at(0) as char);
+                        blanks.push(self.byte_at(0) as char);
                     }
                     self.skip_ascii(1);
                 } else if folding {
@@ -234,43 +234,43 @@ impl<'a> Scanner<'a> {
 
     pub(super) fn scan_escape(&mut self, start: TextMark, value: &mut String) -> Result<()> {
         let context = "while parsing a quoted scalar";
-        let digits = match self.at(1) {
-            b'0' => return self.escaped(value, '\0'),
-            b'a' => return self.escaped(value, '\x07'),
-            b'b' => return self.escaped(value, '\x08'),
-            b't' | b'\t' => return self.escaped(value, '\t'),
-            b'n' => return self.escaped(value, '\n'),
-            b'v' => return self.escaped(value, '\x0b'),
-            b'f' => return self.escaped(value, '\x0c'),
-            b'r' => return self.escaped(value, '\r'),
-            b'e' => return self.escaped(value, '\x1b'),
-            byte @ (b' ' | b'"' | b'\'' | b'\\') => return self.escaped(value, byte as char),
-            b'N' => return self.escaped(value, '\u{85}'),
-            b'_' => return self.escaped(value, '\u{a0}'),
-            b'L' => return self.escaped(value, '\u{2028}'),
-            b'P' => return self.escaped(value, '\u{2029}'),
+        let digits = match self.byte_at(1) {
+            b'0' => return self.push_escape(value, '\0'),
+            b'a' => return self.push_escape(value, '\x07'),
+            b'b' => return self.push_escape(value, '\x08'),
+            b't' | b'\t' => return self.push_escape(value, '\t'),
+            b'n' => return self.push_escape(value, '\n'),
+            b'v' => return self.push_escape(value, '\x0b'),
+            b'f' => return self.push_escape(value, '\x0c'),
+            b'r' => return self.push_escape(value, '\r'),
+            b'e' => return self.push_escape(value, '\x1b'),
+            byte @ (b' ' | b'"' | b'\'' | b'\\') => return self.push_escape(value, byte as char),
+            b'N' => return self.push_escape(value, '\u{85}'),
+            b'_' => return self.push_escape(value, '\u{a0}'),
+            b'L' => return self.push_escape(value, '\u{2028}'),
+            b'P' => return self.push_escape(value, '\u{2029}'),
             b'x' => 2,
             b'u' => 4,
             b'U' => 8,
-            _ => return Err(self.error(context, start, "found unknown escape character")),
+            _ => return Err(self.error_at(context, start, "found unknown escape character")),
         };
         self.skip_ascii(2);
         let mut code = 0u32;
         for ahead in 0..digits {
-            let Some(digit) = hex(self.at(ahead)) else {
-                return Err(self.error(context, start, "did not find expected hexdecimal number"));
+            let Some(digit) = hex_digit(self.byte_at(ahead)) else {
+                return Err(self.error_at(context, start, "did not find expected hexdecimal number"));
             };
             code = code.wrapping_mul(16).wrapping_add(digit);
         }
         let Some(character) = char::from_u32(code) else {
-            return Err(self.error(context, start, "found invalid Unicode character escape code"));
+            return Err(self.error_at(context, start, "found invalid Unicode character escape code"));
         };
         value.push(character);
         self.skip_ascii(digits);
         Ok(())
     }
 
-    pub(super) fn escaped(&mut self, value: &mut String, character: char) -> Result<()> {
+    pub(super) fn push_escape(&mut self, value: &mut String, character: char) -> Result<()> {
         value.push(character);
         self.skip_ascii(2);
         Ok(())
@@ -287,7 +287,7 @@ impl<'a> Scanner<'a> {
         let mut trailing_breaks = String::new();
         let mut leading_blanks = false;
         loop {
-            if self.at_document_indicator() || self.at(0) == b'#' {
+            if self.at_document_indicator() || self.byte_at(0) == b'#' {
                 break;
             }
             let from = self.pos;
@@ -315,7 +315,7 @@ impl<'a> Scanner<'a> {
                         Cow::Owned(text) => text.push_str(&self.text[blanks_from..to]),
                     }
                 }
-                self.skip(to - from);
+                self.skip_bytes(to - from);
                 end = self.mark();
             }
             if !(self.is_blank(0) || self.is_break(0)) {
@@ -324,8 +324,8 @@ impl<'a> Scanner<'a> {
             blanks_from = self.pos;
             while self.is_blank(0) || self.is_break(0) {
                 if self.is_blank(0) {
-                    if leading_blanks && self.column() < indent && self.at(0) == b'\t' {
-                        return Err(self.error(
+                    if leading_blanks && self.column() < indent && self.byte_at(0) == b'\t' {
+                        return Err(self.error_at(
                             "while scanning a plain scalar",
                             start,
                             "found a tab character that violates indentation",
@@ -354,7 +354,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Where the run of non-blank plain characters that starts at `from` ends.
+    /// Returns the end of the run of non-blank plain characters that starts at `from`.
     pub(super) fn plain_run_end(&self, from: usize) -> usize {
         let mut at = from;
         loop {

@@ -27,7 +27,7 @@ old: 1
 ";
     let node = parse_one(text, "f.yaml").unwrap();
     let mut problems = Problems::new();
-    let mut fields = FieldReader::of(&node, &mut problems);
+    let mut fields = FieldReader::new(&node, &mut problems);
     assert_eq!(fields.required_str("name"), "");
     assert_eq!(fields.one_of("mode", &[("fast", Mode::Fast), ("safe", Mode::Safe)]), None);
     assert_eq!(fields.strings("tags"), ["a", "b"]);
@@ -42,10 +42,10 @@ old: 1
     assert_eq!(fields.u64("retries"), None);
     assert_eq!(fields.bool("verbose"), None);
     fields.required("target");
-    fields.deprecated("old", "`new`");
+    fields.warn_deprecated("old", "`new`");
     fields.ignore("old");
     fields.finish();
-    problems.sort();
+    problems.sort_by_location();
     let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         shown,
@@ -68,12 +68,12 @@ old: 1
 fn null_counts_as_left_out() {
     let node = parse_one("a:\nb: ~\nc: x\n", "f").unwrap();
     let mut problems = Problems::new();
-    let mut fields = FieldReader::of(&node, &mut problems);
+    let mut fields = FieldReader::new(&node, &mut problems);
     assert_eq!((fields.str("a"), fields.strings("b").len(), fields.text("c")), (None, 0, Some("x".into())));
     fields.finish();
     assert!(problems.is_empty());
 
-    let mut fields = FieldReader::of(&node, &mut problems);
+    let mut fields = FieldReader::new(&node, &mut problems);
     fields.required_str("a");
     fields.ignore_unknown();
     fields.finish();
@@ -84,11 +84,11 @@ fn null_counts_as_left_out() {
 fn exclusive_keys_and_prefixes() {
     let node = parse_one("a: 1\nb: 2\nx-y: 3\n", "f").unwrap();
     let mut problems = Problems::new();
-    let mut fields = FieldReader::of(&node, &mut problems);
+    let mut fields = FieldReader::new(&node, &mut problems);
     fields.ignore("a");
     fields.ignore("b");
     fields.ignore_prefix("x-");
-    fields.exclusive(&["a", "b"]);
+    fields.check_exclusive(&["a", "b"]);
     fields.finish();
     assert_eq!(problems.to_string(), "f:2:4: `b` and `a` exclude each other");
 }

@@ -12,7 +12,7 @@ fn nodes_know_their_places() {
         (&["list", "1", "é"], "[two, 3]", "f.yaml:4:8"),
         (&["list", "1", "é", "1"], "3", "f.yaml:4:14"),
     ] {
-        let node = root.at(path.iter().copied()).unwrap();
+        let node = root.node_at(path.iter().copied()).unwrap();
         assert_eq!((node.raw(), node.location().to_string().as_str()), (raw, shown), "{path:?}");
     }
 }

@@ -27,10 +27,10 @@ struct SchemaPlace {
 pub(super) const DEEPEST: usize = 512;
 
 impl SchemaDocument {
-    pub(super) fn read(text: &[u8]) -> Result<Self, String> {
+    pub(super) fn read_schema(text: &[u8]) -> Result<Self, String> {
         let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
         let mut document = Self { documents: Vec::new(), ids: HashMap::new() };
-        document.add("", root)?;
+        document.add_document("", root)?;
         Ok(document)
     }
 
@@ -40,7 +40,7 @@ impl SchemaDocument {
     }
 
     /// Adds a document and the places in it that have names.
-    pub(super) fn add(&mut self, address: &str, root: Value) -> Result<(), String> {
+    pub(super) fn add_document(&mut self, address: &str, root: Value) -> Result<(), String> {
         let mut found = HashMap::new();
         collect_ids(&root, &mut String::new(), 0, &mut found)?;
         check_schema(&root, 0)?;
@@ -57,15 +57,15 @@ impl SchemaDocument {
         Ok(())
     }
 
-    pub(super) fn knows(&self, address: &str) -> bool {
+    pub(super) fn has_address(&self, address: &str) -> bool {
         self.ids.contains_key(address)
     }
 
-    /// What a `$ref` points to. Only documents at hand are looked at: fetching schemas from elsewhere while
+    /// Resolves a `$ref`. Only documents at hand are looked at: fetching schemas from elsewhere while
     /// rendering would let a chart make requests in the user's name.
-    pub(super) fn resolve(&self, reference: &str) -> Result<&Value, String> {
+    pub(super) fn resolve_reference(&self, reference: &str) -> Result<&Value, String> {
         if let Some(place) = self.ids.get(reference) {
-            return self.at(place, reference);
+            return self.value_at(place, reference);
         }
         let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let mut place = if document.is_empty() {
@@ -82,10 +82,10 @@ impl SchemaDocument {
             }
         };
         place.pointer.push_str(&percent_decode(fragment));
-        self.at(&place, reference)
+        self.value_at(&place, reference)
     }
 
-    fn at(&self, place: &SchemaPlace, reference: &str) -> Result<&Value, String> {
+    fn value_at(&self, place: &SchemaPlace, reference: &str) -> Result<&Value, String> {
         self.documents[place.document].pointer(&place.pointer).ok_or_else(|| {
             format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference))
         })
@@ -213,35 +213,12 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// What Go's decoder says of text that is not JSON, as far as people meet it.
+/// Returns the message of Go's decoder for text that is not JSON.
 fn go_json_error(text: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return if text.trim_ascii().is_empty() { "EOF".into() } else { "unexpected EOF".into() };
     }
-    let line_start: usize = text
-        .split_inclusive(|byte| *byte == b'\n')
-        .take(error.line().saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum();
-    let at = (line_start + error.column()).saturating_sub(1);
-    match text.get(at) {
-        Some(byte) => {
-            let shown = char::from(*byte);
-            let context = if error.to_string().contains("key must be a string") {
-                "looking for beginning of object key string"
-            } else if error.to_string().contains("expected `,` or `}`") {
-                "after object key:value pair"
-            } else if error.to_string().contains("expected `,` or `]`") {
-                "after array element"
-            } else if error.to_string().contains("expected `:`") {
-                "after object key"
-            } else {
-                "looking for beginning of value"
-            };
-            format!("invalid character {shown:?} {context}")
-        }
-        None => error.to_string(),
-    }
+    slipway_gotmpl::json_syntax_error(text).unwrap_or_else(|| error.to_string())
 }
 
 fn percent_decode(text: &str) -> String {

@@ -14,16 +14,16 @@ pub use remote::SchemaSource;
 ///
 /// Gives the lines Helm prints, `- FIELD: DESCRIPTION` each with its newline; nothing when all is well.
 /// An unusable schema is an error.
-pub(crate) fn check(
+pub(crate) fn check_values(
     schema: &[u8],
     values: &Value,
     source: Option<&dyn SchemaSource>,
 ) -> Result<String, String> {
-    let mut document = SchemaDocument::read(schema)?;
+    let mut document = SchemaDocument::read_schema(schema)?;
     if let Some(source) = source {
         remote::bring_in(&mut document, source)?;
     }
-    let findings = validate::run(&document, values)?;
+    let findings = validate::validate_values(&document, values)?;
     Ok(findings.into_iter().map(|finding| format!("- {}: {}\n", finding.field, finding.text)).collect())
 }
 

@@ -13,7 +13,7 @@ use crate::error::ChartError;
 /// Fetches schemas from elsewhere. Rendering has none by default: a chart could make requests in the
 /// user's name.
 pub trait SchemaSource: Debug + Send + Sync {
-    fn fetch(&self, address: &str) -> Result<Vec<u8>, ChartError>;
+    fn fetch_schema(&self, address: &str) -> Result<Vec<u8>, ChartError>;
 }
 
 /// The most documents one schema may draw in.
@@ -24,9 +24,9 @@ pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource)
     let mut at = 0;
     while let Some(root) = document.documents.get(at) {
         let mut wanted = BTreeSet::new();
-        addresses(root, &mut wanted);
+        collect_addresses(root, &mut wanted);
         for address in wanted {
-            if document.knows(&address) {
+            if document.has_address(&address) {
                 continue;
             }
             let shown = without_credentials(&address).into_owned();
@@ -35,12 +35,12 @@ pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource)
                     "the schema refers to more than {MOST_DOCUMENTS} others, {shown} among them"
                 ));
             }
-            let bytes = source.fetch(&address).map_err(|error| format!("schema {shown}: {error}"))?;
+            let bytes = source.fetch_schema(&address).map_err(|error| format!("schema {shown}: {error}"))?;
             let base = Url::parse(&address).map_err(|error| format!("schema {shown}: {error}"))?;
             let mut root: Value =
                 serde_json::from_slice(&bytes).map_err(|error| format!("schema {shown}: {error}"))?;
             make_absolute(&mut root, &base, 0);
-            document.add(&address, root).map_err(|error| format!("schema {shown}: {error}"))?;
+            document.add_document(&address, root).map_err(|error| format!("schema {shown}: {error}"))?;
         }
         at += 1;
     }
@@ -48,7 +48,7 @@ pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource)
 }
 
 /// The addresses of other documents in a schema, without the places inside them.
-fn addresses(schema: &Value, found: &mut BTreeSet<String>) {
+fn collect_addresses(schema: &Value, found: &mut BTreeSet<String>) {
     let mut pending = vec![schema];
     while let Some(schema) = pending.pop() {
         match schema {

@@ -8,7 +8,7 @@ use slipway_go::regexp::Regexp;
 use super::compile::SchemaDocument;
 use super::{format, get};
 
-/// One complaint.
+/// One violation of the schema.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaFinding {
     /// `(root)` or the dotted path.
@@ -18,13 +18,16 @@ pub(super) struct SchemaFinding {
 
 /// References and combinations inside one another stop here.
 const DEEPEST: usize = 256;
-/// A schema can make the work grow exponentially; this is where patience ends.
+/// The limit of checks, because a schema can make the work grow exponentially.
 const MOST_STEPS: u64 = 5_000_000;
 
-pub(super) fn run(document: &SchemaDocument, values: &Value) -> Result<Vec<SchemaFinding>, String> {
+pub(super) fn validate_values(
+    document: &SchemaDocument,
+    values: &Value,
+) -> Result<Vec<SchemaFinding>, String> {
     let mut walk = Walk { document, steps: 0, broken: None };
     let mut outcome = Outcome::default();
-    walk.schema(document.root(), values, &Path::Root, 0, &mut outcome);
+    walk.check_schema(document.root(), values, &Path::Root, 0, &mut outcome);
     match walk.broken {
         Some(error) => Err(error),
         None => Ok(outcome.findings),
@@ -52,21 +55,21 @@ impl std::fmt::Display for Path<'_> {
 #[derive(Default)]
 struct Outcome {
     findings: Vec<SchemaFinding>,
-    /// How many steps agreed: which of several failing branches came closest.
+    /// The number of checks that passed: it selects the failing branch that came closest.
     score: i64,
 }
 
 impl Outcome {
-    fn add(&mut self, path: &Path<'_>, text: impl Into<String>) {
+    fn add_finding(&mut self, path: &Path<'_>, text: impl Into<String>) {
         self.findings.push(SchemaFinding { field: path.to_string(), text: text.into() });
         self.score -= 1;
     }
 
-    fn valid(&self) -> bool {
+    fn is_valid(&self) -> bool {
         self.findings.is_empty()
     }
 
-    fn merge(&mut self, other: Outcome) {
+    fn merge_findings(&mut self, other: Outcome) {
         self.findings.extend(other.findings);
         self.score += other.score;
     }
@@ -79,13 +82,20 @@ struct Walk<'d> {
 }
 
 impl<'d> Walk<'d> {
-    fn sub(&mut self, schema: &'d Value, value: &Value, path: &Path<'_>, depth: usize) -> Outcome {
+    fn try_schema(&mut self, schema: &'d Value, value: &Value, path: &Path<'_>, depth: usize) -> Outcome {
         let mut outcome = Outcome::default();
-        self.schema(schema, value, path, depth + 1, &mut outcome);
+        self.check_schema(schema, value, path, depth + 1, &mut outcome);
         outcome
     }
 
-    fn schema(&mut self, schema: &'d Value, value: &Value, path: &Path<'_>, depth: usize, out: &mut Outcome) {
+    fn check_schema(
+        &mut self,
+        schema: &'d Value,
+        value: &Value,
+        path: &Path<'_>,
+        depth: usize,
+        out: &mut Outcome,
+    ) {
         self.steps += 1;
         if depth > DEEPEST || self.steps > MOST_STEPS {
             self.broken.get_or_insert_with(|| "the schema refers to itself without end".into());
@@ -95,44 +105,45 @@ impl<'d> Walk<'d> {
         }
         let map = match schema {
             Value::Bool(true) => return,
-            Value::Bool(false) => return out.add(path, "False always fails validation"),
+            Value::Bool(false) => return out.add_finding(path, "False always fails validation"),
             Value::Object(map) => map,
             _ => return,
         };
         if let Some(Value::String(reference)) = get(map, "$ref") {
-            match self.document.resolve(reference) {
-                Ok(target) => self.schema(target, value, path, depth + 1, out),
+            match self.document.resolve_reference(reference) {
+                Ok(target) => self.check_schema(target, value, path, depth + 1, out),
                 Err(error) => self.broken = Some(error),
             }
             return;
         }
         if let Some(expected) = wrong_type(map, value) {
-            return out.add(path, format!("Invalid type. Expected: {expected}, given: {}", type_of(value)));
+            return out
+                .add_finding(path, format!("Invalid type. Expected: {expected}, given: {}", type_of(value)));
         }
-        self.combinations(map, value, path, depth, out);
+        self.check_combinations(map, value, path, depth, out);
         match value {
             Value::Object(entries) => {
-                common(map, value, path, out);
-                self.object(map, entries, path, depth, out);
+                check_common(map, value, path, out);
+                self.check_object(map, entries, path, depth, out);
             }
             Value::Array(items) => {
-                self.array(map, items, path, depth, out);
-                common(map, value, path, out);
+                self.check_array(map, items, path, depth, out);
+                check_common(map, value, path, out);
             }
             Value::Number(number) => {
-                numbers(map, number, path, out);
-                common(map, value, path, out);
+                check_number(map, number, path, out);
+                check_common(map, value, path, out);
             }
             Value::String(text) => {
-                common(map, value, path, out);
-                strings(map, text, path, out);
+                check_common(map, value, path, out);
+                check_string(map, text, path, out);
             }
-            Value::Null | Value::Bool(_) => common(map, value, path, out),
+            Value::Null | Value::Bool(_) => check_common(map, value, path, out),
         }
         out.score += 1;
     }
 
-    fn combinations(
+    fn check_combinations(
         &mut self,
         map: &'d Map<String, Value>,
         value: &Value,
@@ -146,8 +157,8 @@ impl<'d> Walk<'d> {
             let mut best: Option<Outcome> = None;
             let mut valid = false;
             for branch in branches {
-                let tried = self.sub(branch, value, path, depth);
-                if tried.valid() {
+                let tried = self.try_schema(branch, value, path, depth);
+                if tried.is_valid() {
                     valid = true;
                     break;
                 }
@@ -156,8 +167,8 @@ impl<'d> Walk<'d> {
                 }
             }
             if !valid {
-                out.add(path, "Must validate at least one schema (anyOf)");
-                out.merge(best.unwrap_or_default());
+                out.add_finding(path, "Must validate at least one schema (anyOf)");
+                out.merge_findings(best.unwrap_or_default());
             }
         }
         if let Some(Value::Array(branches)) = get(map, "oneOf")
@@ -166,17 +177,17 @@ impl<'d> Walk<'d> {
             let mut best: Option<Outcome> = None;
             let mut valid = 0;
             for branch in branches {
-                let tried = self.sub(branch, value, path, depth);
-                if tried.valid() {
+                let tried = self.try_schema(branch, value, path, depth);
+                if tried.is_valid() {
                     valid += 1;
                 } else if valid == 0 && best.as_ref().is_none_or(|best| tried.score > best.score) {
                     best = Some(tried);
                 }
             }
             if valid != 1 {
-                out.add(path, "Must validate one and only one schema (oneOf)");
+                out.add_finding(path, "Must validate one and only one schema (oneOf)");
                 if valid == 0 {
-                    out.merge(best.unwrap_or_default());
+                    out.merge_findings(best.unwrap_or_default());
                 }
             }
         }
@@ -185,22 +196,22 @@ impl<'d> Walk<'d> {
         {
             let mut valid = true;
             for branch in branches {
-                let tried = self.sub(branch, value, path, depth);
-                valid &= tried.valid();
-                out.merge(tried);
+                let tried = self.try_schema(branch, value, path, depth);
+                valid &= tried.is_valid();
+                out.merge_findings(tried);
             }
             if !valid {
-                out.add(path, "Must validate all the schemas (allOf)");
+                out.add_finding(path, "Must validate all the schemas (allOf)");
             }
         }
         if let Some(schema) = get(map, "not")
-            && self.sub(schema, value, path, depth).valid()
+            && self.try_schema(schema, value, path, depth).is_valid()
         {
-            out.add(path, "Must not validate the schema (not)");
+            out.add_finding(path, "Must not validate the schema (not)");
         }
         if let (Some(Value::Object(dependencies)), Value::Object(entries)) = (get(map, "dependencies"), value)
         {
-            for (key, dependency) in sorted(dependencies) {
+            for (key, dependency) in sorted_entries(dependencies) {
                 if !entries.contains_key(key) {
                     continue;
                 }
@@ -208,31 +219,31 @@ impl<'d> Walk<'d> {
                     Value::Array(needed) => {
                         for needed in needed.iter().filter_map(Value::as_str) {
                             if !entries.contains_key(needed) {
-                                out.add(path, format!("Has a dependency on {needed}"));
+                                out.add_finding(path, format!("Has a dependency on {needed}"));
                             }
                         }
                     }
-                    schema => self.schema(schema, value, path, depth + 1, out),
+                    schema => self.check_schema(schema, value, path, depth + 1, out),
                 }
             }
         }
         if let Some(condition) = get(map, "if") {
-            let (key, word) = if self.sub(condition, value, path, depth).valid() {
+            let (key, word) = if self.try_schema(condition, value, path, depth).is_valid() {
                 ("then", "valid")
             } else {
                 ("else", "not valid")
             };
             if let Some(branch) = get(map, key) {
-                let tried = self.sub(branch, value, path, depth);
-                if !tried.valid() {
-                    out.add(path, format!("Must validate \"{key}\" as \"if\" was {word}"));
-                    out.merge(tried);
+                let tried = self.try_schema(branch, value, path, depth);
+                if !tried.is_valid() {
+                    out.add_finding(path, format!("Must validate \"{key}\" as \"if\" was {word}"));
+                    out.merge_findings(tried);
                 }
             }
         }
     }
 
-    fn array(
+    fn check_array(
         &mut self,
         map: &'d Map<String, Value>,
         items: &[Value],
@@ -243,17 +254,17 @@ impl<'d> Walk<'d> {
         match get(map, "items") {
             Some(Value::Array(schemas)) => {
                 for (index, (schema, item)) in schemas.iter().zip(items).enumerate() {
-                    let tried = self.sub(schema, item, &Path::Item(path, index), depth);
-                    out.merge(tried);
+                    let tried = self.try_schema(schema, item, &Path::Item(path, index), depth);
+                    out.merge_findings(tried);
                 }
                 match get(map, "additionalItems") {
                     Some(Value::Bool(false)) if items.len() > schemas.len() => {
-                        out.add(path, "No additional items allowed on array");
+                        out.add_finding(path, "No additional items allowed on array");
                     }
                     Some(schema @ Value::Object(_)) => {
                         for (index, item) in items.iter().enumerate().skip(schemas.len()) {
-                            let tried = self.sub(schema, item, &Path::Item(path, index), depth);
-                            out.merge(tried);
+                            let tried = self.try_schema(schema, item, &Path::Item(path, index), depth);
+                            out.merge_findings(tried);
                         }
                     }
                     _ => {}
@@ -261,23 +272,23 @@ impl<'d> Walk<'d> {
             }
             Some(schema) => {
                 for (index, item) in items.iter().enumerate() {
-                    let tried = self.sub(schema, item, &Path::Item(path, index), depth);
-                    out.merge(tried);
+                    let tried = self.try_schema(schema, item, &Path::Item(path, index), depth);
+                    out.merge_findings(tried);
                 }
             }
             None => {}
         }
         let bound = |key: &str| get(map, key).and_then(Value::as_f64);
         if let Some(least) = bound("minItems").filter(|least| (items.len() as f64) < *least) {
-            out.add(path, format!("Array must have at least {least} items"));
+            out.add_finding(path, format!("Array must have at least {least} items"));
         }
         if let Some(most) = bound("maxItems").filter(|most| (items.len() as f64) > *most) {
-            out.add(path, format!("Array must have at most {most} items"));
+            out.add_finding(path, format!("Array must have at most {most} items"));
         }
         if get(map, "uniqueItems") == Some(&Value::Bool(true)) {
             for (second, item) in items.iter().enumerate() {
-                if let Some(first) = items[..second].iter().position(|other| equal(other, item)) {
-                    out.add(path, format!("array items[{first},{second}] must be unique"));
+                if let Some(first) = items[..second].iter().position(|other| is_equal(other, item)) {
+                    out.add_finding(path, format!("array items[{first},{second}] must be unique"));
                 }
             }
         }
@@ -285,8 +296,8 @@ impl<'d> Walk<'d> {
             let mut best: Option<Outcome> = None;
             let mut valid = false;
             for (index, item) in items.iter().enumerate() {
-                let tried = self.sub(schema, item, &Path::Item(path, index), depth);
-                if tried.valid() {
+                let tried = self.try_schema(schema, item, &Path::Item(path, index), depth);
+                if tried.is_valid() {
                     valid = true;
                     break;
                 }
@@ -295,14 +306,14 @@ impl<'d> Walk<'d> {
                 }
             }
             if !valid {
-                out.add(path, "At least one of the items must match");
-                out.merge(best.unwrap_or_default());
+                out.add_finding(path, "At least one of the items must match");
+                out.merge_findings(best.unwrap_or_default());
             }
         }
         out.score += 1;
     }
 
-    fn object(
+    fn check_object(
         &mut self,
         map: &'d Map<String, Value>,
         entries: &Map<String, Value>,
@@ -312,17 +323,17 @@ impl<'d> Walk<'d> {
     ) {
         let bound = |key: &str| get(map, key).and_then(Value::as_f64);
         if let Some(least) = bound("minProperties").filter(|least| (entries.len() as f64) < *least) {
-            out.add(path, format!("Must have at least {least} properties"));
+            out.add_finding(path, format!("Must have at least {least} properties"));
         }
         if let Some(most) = bound("maxProperties").filter(|most| (entries.len() as f64) > *most) {
-            out.add(path, format!("Must have at most {most} properties"));
+            out.add_finding(path, format!("Must have at most {most} properties"));
         }
         if let Some(Value::Array(required)) = get(map, "required") {
             for name in required.iter().filter_map(Value::as_str) {
                 if entries.contains_key(name) {
                     out.score += 1;
                 } else {
-                    out.add(path, format!("{name} is required"));
+                    out.add_finding(path, format!("{name} is required"));
                 }
             }
         }
@@ -336,46 +347,46 @@ impl<'d> Walk<'d> {
             .collect();
         let additional = get(map, "additionalProperties");
         if additional.is_some() || !patterns.is_empty() {
-            for (key, value) in sorted(entries) {
+            for (key, value) in sorted_entries(entries) {
                 let mut described = properties.is_some_and(|properties| properties.contains_key(key));
                 for (pattern, schema) in &patterns {
                     if pattern.is_match(key.as_bytes()) {
                         described = true;
-                        let tried = self.sub(schema, value, &Path::Child(path, key), depth);
-                        out.merge(tried);
+                        let tried = self.try_schema(schema, value, &Path::Child(path, key), depth);
+                        out.merge_findings(tried);
                     }
                 }
                 match additional {
                     Some(Value::Bool(false)) if !described => {
-                        out.add(path, format!("Additional property {key} is not allowed"));
+                        out.add_finding(path, format!("Additional property {key} is not allowed"));
                     }
                     Some(schema @ Value::Object(_)) if !described => {
-                        let tried = self.sub(schema, value, &Path::Child(path, key), depth);
-                        out.merge(tried);
+                        let tried = self.try_schema(schema, value, &Path::Child(path, key), depth);
+                        out.merge_findings(tried);
                     }
                     _ => {}
                 }
             }
         }
         if let Some(schema) = get(map, "propertyNames") {
-            for (key, _) in sorted(entries) {
-                let tried = self.sub(schema, &Value::String(key.clone()), path, depth);
-                if !tried.valid() {
-                    out.add(path, format!("Property name of \"{key}\" does not match"));
-                    out.merge(tried);
+            for (key, _) in sorted_entries(entries) {
+                let tried = self.try_schema(schema, &Value::String(key.clone()), path, depth);
+                if !tried.is_valid() {
+                    out.add_finding(path, format!("Property name of \"{key}\" does not match"));
+                    out.merge_findings(tried);
                 }
             }
         }
-        for (key, schema) in properties.map(sorted).unwrap_or_default() {
+        for (key, schema) in properties.map(sorted_entries).unwrap_or_default() {
             if let Some(value) = entries.get(key) {
-                self.schema(schema, value, &Path::Child(path, key), depth + 1, out);
+                self.check_schema(schema, value, &Path::Child(path, key), depth + 1, out);
             }
         }
         out.score += 1;
     }
 }
 
-fn sorted(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
+fn sorted_entries(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by_key(|(key, _)| *key);
     entries
@@ -397,7 +408,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// What was expected, if the value is none of it.
+/// Returns the expected types, if the value has none of them.
 fn wrong_type(map: &Map<String, Value>, value: &Value) -> Option<String> {
     let types: Vec<&str> = match get(map, "type")? {
         Value::String(kind) => vec![kind],
@@ -414,22 +425,22 @@ fn wrong_type(map: &Map<String, Value>, value: &Value) -> Option<String> {
     }
 }
 
-fn common(map: &Map<String, Value>, value: &Value, path: &Path<'_>, out: &mut Outcome) {
+fn check_common(map: &Map<String, Value>, value: &Value, path: &Path<'_>, out: &mut Outcome) {
     if let Some(wanted) = get(map, "const")
-        && !equal(wanted, value)
+        && !is_equal(wanted, value)
     {
-        out.add(path, format!("{path} does not match: {}", go_json(wanted)));
+        out.add_finding(path, format!("{path} does not match: {}", go_json(wanted)));
     }
     if let Some(Value::Array(allowed)) = get(map, "enum")
-        && !allowed.iter().any(|allowed| equal(allowed, value))
+        && !allowed.iter().any(|allowed| is_equal(allowed, value))
     {
         let allowed: Vec<String> = allowed.iter().map(go_json).collect();
-        out.add(path, format!("{path} must be one of the following: {}", allowed.join(", ")));
+        out.add_finding(path, format!("{path} must be one of the following: {}", allowed.join(", ")));
     }
     out.score += 1;
 }
 
-fn numbers(map: &Map<String, Value>, number: &Number, path: &Path<'_>, out: &mut Outcome) {
+fn check_number(map: &Map<String, Value>, number: &Number, path: &Path<'_>, out: &mut Outcome) {
     let Some(value) = number.as_f64() else { return };
     let bound = |key: &str| get(map, key).and_then(Value::as_f64);
     let flagged = |key: &str| get(map, key) == Some(&Value::Bool(true));
@@ -438,69 +449,71 @@ fn numbers(map: &Map<String, Value>, number: &Number, path: &Path<'_>, out: &mut
     {
         let times = value / step;
         if (times - times.round()).abs() > 1e-9 * times.abs().max(1.0) {
-            out.add(path, format!("Must be a multiple of {}", plain(step)));
+            out.add_finding(path, format!("Must be a multiple of {}", number_text(step)));
         }
     }
     if let Some(most) = bound("maximum") {
         if flagged("exclusiveMaximum") {
             if value >= most {
-                out.add(path, format!("Must be less than {}", plain(most)));
+                out.add_finding(path, format!("Must be less than {}", number_text(most)));
             }
         } else if value > most {
-            out.add(path, format!("Must be less than or equal to {}", plain(most)));
+            out.add_finding(path, format!("Must be less than or equal to {}", number_text(most)));
         }
     }
     if let Some(most) = bound("exclusiveMaximum").filter(|most| value >= *most) {
-        out.add(path, format!("Must be less than {}", plain(most)));
+        out.add_finding(path, format!("Must be less than {}", number_text(most)));
     }
     if let Some(least) = bound("minimum") {
         if flagged("exclusiveMinimum") {
             if value <= least {
-                out.add(path, format!("Must be greater than {}", plain(least)));
+                out.add_finding(path, format!("Must be greater than {}", number_text(least)));
             }
         } else if value < least {
-            out.add(path, format!("Must be greater than or equal to {}", plain(least)));
+            out.add_finding(path, format!("Must be greater than or equal to {}", number_text(least)));
         }
     }
     if let Some(least) = bound("exclusiveMinimum").filter(|least| value <= *least) {
-        out.add(path, format!("Must be greater than {}", plain(least)));
+        out.add_finding(path, format!("Must be greater than {}", number_text(least)));
     }
     out.score += 1;
 }
 
-fn plain(number: f64) -> String {
+fn number_text(number: f64) -> String {
     slipway_yaml::go_float(number)
 }
 
-fn strings(map: &Map<String, Value>, text: &str, path: &Path<'_>, out: &mut Outcome) {
+fn check_string(map: &Map<String, Value>, text: &str, path: &Path<'_>, out: &mut Outcome) {
     let bound = |key: &str| get(map, key).and_then(Value::as_f64);
     let length = text.chars().count() as f64;
     if let Some(least) = bound("minLength").filter(|least| length < *least) {
-        out.add(path, format!("String length must be greater than or equal to {least}"));
+        out.add_finding(path, format!("String length must be greater than or equal to {least}"));
     }
     if let Some(most) = bound("maxLength").filter(|most| length > *most) {
-        out.add(path, format!("String length must be less than or equal to {most}"));
+        out.add_finding(path, format!("String length must be less than or equal to {most}"));
     }
     if let Some(Value::String(pattern)) = get(map, "pattern")
         && Regexp::compile(pattern.as_bytes()).is_ok_and(|regex| !regex.is_match(text.as_bytes()))
     {
-        out.add(path, format!("Does not match pattern '{pattern}'"));
+        out.add_finding(path, format!("Does not match pattern '{pattern}'"));
     }
     if let Some(Value::String(name)) = get(map, "format")
-        && !format::fits(name, text)
+        && !format::matches_format(name, text)
     {
-        out.add(path, format!("Does not match format '{name}'"));
+        out.add_finding(path, format!("Does not match format '{name}'"));
     }
     out.score += 1;
 }
 
 /// Equality with numbers compared by value.
-fn equal(a: &Value, b: &Value) -> bool {
+fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| is_equal(a, b)))
         }
         (a, b) => a == b,
     }
@@ -515,7 +528,7 @@ fn go_json(value: &Value) -> String {
         },
         Value::Array(items) => format!("[{}]", items.iter().map(go_json).collect::<Vec<_>>().join(",")),
         Value::Object(map) => {
-            let entries = sorted(map);
+            let entries = sorted_entries(map);
             let entries: Vec<String> = entries
                 .into_iter()
                 .map(|(key, value)| format!("{}:{}", Value::String(key.clone()), go_json(value)))

@@ -12,7 +12,7 @@ use slipway_go::time::{GoTime, GoZone};
 const MAX_DEPTH: usize = 1000;
 
 /// Reads a document; an error is a line and what is wrong with it.
-pub(crate) fn decode(text: &[u8]) -> Result<GoMap, String> {
+pub(crate) fn decode_toml(text: &[u8]) -> Result<GoMap, String> {
     // Marks of UTF-16 are skipped, whatever follows.
     let text = text.strip_prefix(b"\xff\xfe").or_else(|| text.strip_prefix(b"\xfe\xff")).unwrap_or(text);
     let Ok(text) = std::str::from_utf8(text) else {
@@ -28,17 +28,17 @@ pub(crate) fn decode(text: &[u8]) -> Result<GoMap, String> {
     }
     let mut parser =
         Parser { text, at: 0, last_key: Vec::new(), depth: 0, root: GoMap::new(), closed: HashMap::new() };
-    let result = parser.document();
+    let result = parser.read_document();
     // A control character is noticed as soon as it is read, whatever it is read for.
     let read = if result.is_ok() { text.len() } else { parser.at };
     if let Some((at, rune)) = first_control(text).filter(|(at, _)| *at <= read) {
         parser.at = at;
         let problem = format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(rune));
-        return Err(parser.located(&problem));
+        return Err(parser.located_error(&problem));
     }
     match result {
         Ok(()) => Ok(parser.root),
-        Err(problem) => Err(parser.located(&problem)),
+        Err(problem) => Err(parser.located_error(&problem)),
     }
 }
 
@@ -51,7 +51,7 @@ fn first_control(text: &str) -> Option<(usize, char)> {
     })
 }
 
-/// How a table came to be, which decides who may add to it.
+/// The way a table was defined, which decides what may add to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// By a header or a dotted key on the way to something else.
@@ -77,7 +77,7 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, String>;
 
 impl<'a> Parser<'a> {
-    fn located(&self, problem: &str) -> String {
+    fn located_error(&self, problem: &str) -> String {
         let ends = ["unexpected EOF", "end of file", "\\x00", "in string '\\\0"];
         let at_end = ends.iter().any(|mark| problem.contains(mark));
         // The library behind Helm counts one line less when the text ends too early.
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.rest().chars().next()
     }
 
-    fn eat(&mut self, token: &str) -> bool {
+    fn skip_token(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         if found {
             self.at += token.len();
@@ -120,13 +120,13 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(' ' | '\t')) {
             self.at += 1;
         }
     }
 
-    fn comment(&mut self) -> Parsed<()> {
+    fn skip_comment(&mut self) -> Parsed<()> {
         if self.peek() == Some('#') {
             let end = self.rest().find('\n').unwrap_or(self.rest().len());
             let text = &self.rest()[..end];
@@ -141,52 +141,52 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips blanks, comments and line ends.
-    fn lines(&mut self) -> Parsed<()> {
+    fn skip_lines(&mut self) -> Parsed<()> {
         loop {
-            self.blanks();
-            self.comment()?;
-            if !self.eat("\n") && !self.eat("\r\n") {
+            self.skip_blanks();
+            self.skip_comment()?;
+            if !self.skip_token("\n") && !self.skip_token("\r\n") {
                 return Ok(());
             }
         }
     }
 
     fn line_end(&mut self, after: &str) -> Parsed<()> {
-        self.blanks();
-        self.comment()?;
+        self.skip_blanks();
+        self.skip_comment()?;
         match self.peek() {
             None => Ok(()),
             Some(_) if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") => Ok(()),
             Some(rune) => Err(format!(
                 "expected a {after} to end with a newline, comment, or EOF, but got {} instead",
-                shown(rune)
+                show_rune(rune)
             )),
         }
     }
 
-    fn document(&mut self) -> Parsed<()> {
+    fn read_document(&mut self) -> Parsed<()> {
         let mut table = self.root.clone();
         let mut prefix: Vec<GoString> = Vec::new();
         loop {
-            self.lines()?;
+            self.skip_lines()?;
             match self.peek() {
                 None => return Ok(()),
                 Some('[') => {
-                    let many = self.eat("[[");
+                    let many = self.skip_token("[[");
                     if !many {
                         self.at += 1;
                     }
-                    self.blanks();
+                    self.skip_blanks();
                     if self.peek() == Some(']') {
                         return Err("unexpected end of table name (table names cannot be empty)".to_owned());
                     }
-                    let key = self.key(']')?;
-                    if !self.eat("]") {
-                        let got = self.unwanted();
+                    let key = self.read_key(']')?;
+                    if !self.skip_token("]") {
+                        let got = self.show_next();
                         return Err(format!("expected '.' or ']' to end table name, but got {got} instead"));
                     }
-                    if many && !self.eat("]") {
-                        let got = self.unwanted();
+                    if many && !self.skip_token("]") {
+                        let got = self.show_next();
                         return Err(format!(
                             "expected end of table array name delimiter ']', but got {got} instead"
                         ));
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
                 }
                 Some('=') => return Err("unexpected '=': key name appears blank".to_owned()),
                 Some(_) => {
-                    self.pair(&table, &prefix)?;
+                    self.read_pair(&table, &prefix)?;
                     self.last_key.clone_from(&prefix);
                     self.line_end("top-level item")?;
                 }
@@ -209,23 +209,23 @@ impl<'a> Parser<'a> {
     }
 
     /// The next character as messages show it; a line end counts as read then.
-    fn unwanted(&mut self) -> String {
+    fn show_next(&mut self) -> String {
         let rune = self.peek();
         self.at += usize::from(rune == Some('\n'));
-        shown(rune.unwrap_or('\0'))
+        show_rune(rune.unwrap_or('\0'))
     }
 
-    fn pair(&mut self, table: &GoMap, prefix: &[GoString]) -> Parsed<()> {
-        let key = self.key('=')?;
+    fn read_pair(&mut self, table: &GoMap, prefix: &[GoString]) -> Parsed<()> {
+        let key = self.read_key('=')?;
         match self.peek() {
             Some('=') => self.at += 1,
-            Some(_) => return Err(format!("expected '.' or '=', but got {} instead", self.unwanted())),
+            Some(_) => return Err(format!("expected '.' or '=', but got {} instead", self.show_next())),
             None => return Err("unexpected EOF; expected key separator '='".to_owned()),
         }
         let full: Vec<GoString> = prefix.iter().chain(&key).cloned().collect();
         self.last_key.clone_from(&full);
-        self.blanks();
-        let value = self.value()?;
+        self.skip_blanks();
+        let value = self.read_value()?;
         self.last_key.clone_from(&full);
         let Some((last, path)) = key.split_last() else {
             return Err("unexpected '=': key name appears blank".to_owned());
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
                     inner
                 }
                 Some(GoValue::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Header) => inner,
-                Some(_) => return Err(self.defined(&full[..=prefix.len() + at])),
+                Some(_) => return Err(self.already_defined(&full[..=prefix.len() + at])),
             };
         }
         match table.get(last) {
@@ -249,17 +249,17 @@ impl<'a> Parser<'a> {
             Some(GoValue::Map(inner)) if self.closed.get(&inner.id()) == Some(&Origin::Dotted) => {
                 self.closed.insert(inner.id(), Origin::Header);
             }
-            Some(_) => return Err(self.defined(&full)),
+            Some(_) => return Err(self.already_defined(&full)),
         }
         Ok(())
     }
 
-    fn defined(&self, key: &[GoString]) -> String {
+    fn already_defined(&self, key: &[GoString]) -> String {
         format!("Key '{}' has already been defined.", self.key_text(key))
     }
 
     /// The table a header's path leads to, up to its last part.
-    fn walk(&mut self, path: &[GoString]) -> Parsed<GoMap> {
+    fn walk_tables(&mut self, path: &[GoString]) -> Parsed<GoMap> {
         let mut table = self.root.clone();
         if path.len() > MAX_DEPTH {
             return Err("tables nest too deeply".to_owned());
@@ -275,9 +275,9 @@ impl<'a> Parser<'a> {
                 Some(GoValue::Map(inner)) => inner,
                 Some(GoValue::List(list)) if list.kind() == TABLES => match list.items().last() {
                     Some(GoValue::Map(inner)) => inner.clone(),
-                    _ => return Err(self.defined(&path[..=at])),
+                    _ => return Err(self.already_defined(&path[..=at])),
                 },
-                Some(_) => return Err(self.defined(&path[..=at])),
+                Some(_) => return Err(self.already_defined(&path[..=at])),
             };
         }
         Ok(table)
@@ -285,7 +285,7 @@ impl<'a> Parser<'a> {
 
     fn open_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
         let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
-        let parent = self.walk(path)?;
+        let parent = self.walk_tables(path)?;
         let table = match parent.get(last) {
             None => {
                 let table = GoMap::new();
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
             {
                 table
             }
-            Some(_) => return Err(self.defined(key)),
+            Some(_) => return Err(self.already_defined(key)),
         };
         self.closed.insert(table.id(), Origin::Header);
         Ok(table)
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
 
     fn push_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
         let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
-        let parent = self.walk(path)?;
+        let parent = self.walk_tables(path)?;
         let table = GoMap::new();
         self.closed.insert(table.id(), Origin::Header);
         match parent.get(last) {
@@ -324,21 +324,21 @@ impl<'a> Parser<'a> {
         Ok(table)
     }
 
-    fn key(&mut self, end: char) -> Parsed<Vec<GoString>> {
+    fn read_key(&mut self, end: char) -> Parsed<Vec<GoString>> {
         let mut parts = Vec::new();
         loop {
-            self.blanks();
+            self.skip_blanks();
             let part = match self.peek() {
                 Some('"') => {
                     if self.rest().starts_with("\"\"\"") {
                         return Err("expected '.' or '=', but got '\"' instead".to_owned());
                     }
                     self.at += 1;
-                    self.basic(false)?
+                    self.read_basic_string(false)?
                 }
                 Some('\'') => {
                     self.at += 1;
-                    self.literal(false)?
+                    self.read_literal_string(false)?
                 }
                 Some(']') if end == ']' && !parts.is_empty() => {
                     return Err("unexpected end of table name (table names cannot be empty)".to_owned());
@@ -357,11 +357,11 @@ impl<'a> Parser<'a> {
                     if len == 0 {
                         return Err(match self.peek() {
                             Some(_) if end == ']' => {
-                                let got = self.unwanted();
+                                let got = self.show_next();
                                 format!("expected '.' or ']' to end table name, but got {got} instead")
                             }
                             Some(_) => {
-                                format!("expected '.' or '{end}', but got {} instead", self.unwanted())
+                                format!("expected '.' or '{end}', but got {} instead", self.show_next())
                             }
                             None => format!("unexpected EOF; expected key separator '{end}'"),
                         });
@@ -372,8 +372,8 @@ impl<'a> Parser<'a> {
                 }
             };
             parts.push(part);
-            self.blanks();
-            if !self.eat(".") {
+            self.skip_blanks();
+            if !self.skip_token(".") {
                 return Ok(parts);
             }
             if parts.len() > MAX_DEPTH {
@@ -382,34 +382,34 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn value(&mut self) -> Parsed<GoValue> {
+    fn read_value(&mut self) -> Parsed<GoValue> {
         match self.peek() {
             Some('"') => {
-                let many = self.eat("\"\"\"");
+                let many = self.skip_token("\"\"\"");
                 if !many {
                     self.at += 1;
                 }
-                self.basic(many).map(GoValue::Str)
+                self.read_basic_string(many).map(GoValue::Str)
             }
             Some('\'') => {
-                let many = self.eat("'''");
+                let many = self.skip_token("'''");
                 if !many {
                     self.at += 1;
                 }
-                self.literal(many).map(GoValue::Str)
+                self.read_literal_string(many).map(GoValue::Str)
             }
-            Some('[') => self.nested(Self::array),
-            Some('{') => self.nested(Self::inline),
+            Some('[') => self.read_nested(Self::read_array),
+            Some('{') => self.read_nested(Self::read_inline_table),
             Some('\n' | '\r') => {
-                self.eat("\r");
-                Err(format!("expected value but found {} instead", self.unwanted()))
+                self.skip_token("\r");
+                Err(format!("expected value but found {} instead", self.show_next()))
             }
-            Some(_) => self.scalar(),
+            Some(_) => self.read_scalar(),
             None => Err("unexpected EOF; expected value".to_owned()),
         }
     }
 
-    fn nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<GoValue>) -> Parsed<GoValue> {
+    fn read_nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<GoValue>) -> Parsed<GoValue> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err("values nest too deeply".to_owned());
@@ -419,26 +419,29 @@ impl<'a> Parser<'a> {
         value
     }
 
-    fn array(&mut self) -> Parsed<GoValue> {
+    fn read_array(&mut self) -> Parsed<GoValue> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
-            self.lines()?;
-            if self.eat("]") {
+            self.skip_lines()?;
+            if self.skip_token("]") {
                 return Ok(GoValue::list(items));
             }
             if self.peek() == Some(',') {
                 return Err("unexpected comma".to_owned());
             }
-            items.push(self.value()?);
-            self.lines()?;
-            if self.eat(",") {
+            items.push(self.read_value()?);
+            self.skip_lines()?;
+            if self.skip_token(",") {
                 continue;
             }
-            if !self.eat("]") {
+            if !self.skip_token("]") {
                 return Err(match self.peek() {
                     Some(rune) => {
-                        format!("expected a comma (',') or array terminator (']'), but got {}", shown(rune))
+                        format!(
+                            "expected a comma (',') or array terminator (']'), but got {}",
+                            show_rune(rune)
+                        )
                     }
                     None => {
                         "expected a comma (',') or array terminator (']'), but got end of file".to_owned()
@@ -449,14 +452,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn inline(&mut self) -> Parsed<GoValue> {
+    fn read_inline_table(&mut self) -> Parsed<GoValue> {
         self.at += 1;
         let table = GoMap::new();
         self.closed.insert(table.id(), Origin::Dotted);
         let outer = self.last_key.clone();
         let mut first = true;
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek() {
                 Some('}') if first => break,
                 Some('}') => return Err("trailing comma not allowed in inline tables".to_owned()),
@@ -466,8 +469,8 @@ impl<'a> Parser<'a> {
                 _ => {}
             }
             first = false;
-            self.pair(&table, &outer)?;
-            self.blanks();
+            self.read_pair(&table, &outer)?;
+            self.skip_blanks();
             match self.peek() {
                 Some(',') => self.at += 1,
                 Some('}') => break,
@@ -475,7 +478,7 @@ impl<'a> Parser<'a> {
                 Some(rune) => {
                     return Err(format!(
                         "expected a comma or an inline table terminator '}}', but got {} instead",
-                        shown(rune)
+                        show_rune(rune)
                     ));
                 }
                 None => {
@@ -500,21 +503,21 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn basic(&mut self, many: bool) -> Parsed<GoString> {
+    fn read_basic_string(&mut self, many: bool) -> Parsed<GoString> {
         let mut out = String::new();
         let start = self.at;
-        if many && !self.eat("\n") {
-            self.eat("\r\n");
+        if many && !self.skip_token("\n") {
+            self.skip_token("\r\n");
         }
         loop {
             let Some(rune) = self.peek() else {
                 let mark = if many { "\"\"\"" } else { "\"" };
                 return Err(format!("unexpected EOF; expected '{mark}'"));
             };
-            if many && self.eat("\"\"\"") {
+            if many && self.skip_token("\"\"\"") {
                 // Up to two quotes may stand before the closing three.
                 for _ in 0..2 {
-                    if self.eat("\"") {
+                    if self.skip_token("\"") {
                         out.push('"');
                     }
                 }
@@ -527,7 +530,7 @@ impl<'a> Parser<'a> {
             match rune {
                 '"' if !many => return Ok(out.into()),
                 '\r' if many && self.rest().starts_with('\n') => {}
-                '\\' => self.escape(&mut out, many, start)?,
+                '\\' => self.read_escape(&mut out, many, start)?,
                 '\n' => out.push('\n'),
                 rune if is_control(rune) => return Err(control_problem(rune)),
                 rune => out.push(rune),
@@ -535,11 +538,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a backslash, in a string that begins at `start`.
-    fn escape(&mut self, out: &mut String, many: bool, start: usize) -> Parsed<()> {
+    /// Reads what follows a backslash, in a string that begins at `start`.
+    fn read_escape(&mut self, out: &mut String, many: bool, start: usize) -> Parsed<()> {
         let Some(rune) = self.peek() else { return Err("invalid escape in string '\\\0'".to_owned()) };
         if many && (matches!(rune, ' ' | '\t' | '\n' | '\r')) {
-            self.blanks();
+            self.skip_blanks();
             if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") {
                 while matches!(self.peek(), Some(' ' | '\t' | '\n' | '\r')) {
                     self.at += 1;
@@ -586,9 +589,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn literal(&mut self, many: bool) -> Parsed<GoString> {
-        if many && !self.eat("\n") {
-            self.eat("\r\n");
+    fn read_literal_string(&mut self, many: bool) -> Parsed<GoString> {
+        if many && !self.skip_token("\n") {
+            self.skip_token("\r\n");
         }
         let mut out = String::new();
         loop {
@@ -596,9 +599,9 @@ impl<'a> Parser<'a> {
                 let mark = if many { "'''" } else { "'" };
                 return Err(format!("unexpected EOF; expected \"{mark}\""));
             };
-            if many && self.eat("'''") {
+            if many && self.skip_token("'''") {
                 for _ in 0..2 {
-                    if self.eat("'") {
+                    if self.skip_token("'") {
                         out.push('\'');
                     }
                 }
@@ -618,7 +621,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn scalar(&mut self) -> Parsed<GoValue> {
+    fn read_scalar(&mut self) -> Parsed<GoValue> {
         let rest = self.rest();
         let end = rest.find([',', ']', '}', '#', '\n', '\r', ' ', '\t']).unwrap_or(rest.len());
         let word = &rest[..end];
@@ -636,18 +639,18 @@ impl<'a> Parser<'a> {
         }
         let first = rest.chars().next().unwrap_or('\n');
         if !first.is_ascii_digit() && !matches!(first, '+' | '-' | '.') {
-            return Err(format!("expected value but found {} instead", found(word, first)));
+            return Err(format!("expected value but found {} instead", found_instead(word, first)));
         }
-        let (end, is_date) = extent(rest)?;
+        let (end, is_date) = number_extent(rest)?;
         let word = rest[..end].trim_end();
-        let value = if is_date { datetime(word)? } else { number(word)? };
+        let value = if is_date { parse_datetime(word)? } else { parse_number(word)? };
         self.at += word.len();
         Ok(value)
     }
 }
 
-/// How far a number or date reaches that begins with a digit, sign or dot, and whether it is a date.
-fn extent(text: &str) -> Parsed<(usize, bool)> {
+/// Returns the length of a number or date that begins with a digit, sign or dot, and true if it is a date.
+fn number_extent(text: &str) -> Parsed<(usize, bool)> {
     let bytes = text.as_bytes();
     let while_in = |from: usize, more: &[u8]| {
         let rest = bytes[from..].iter();
@@ -658,7 +661,7 @@ fn extent(text: &str) -> Parsed<(usize, bool)> {
     match after(signed) {
         '.' => return Err("floats must start with a digit, not '.'".to_owned()),
         '0'..='9' => {}
-        rune => return Err(format!("expected a digit but got {}", shown(rune))),
+        rune => return Err(format!("expected a digit but got {}", show_rune(rune))),
     }
     if bytes[signed] == b'0' && matches!(bytes.get(signed + 1), Some(b'b' | b'o' | b'x')) {
         let prefix = &text[..signed + 2];
@@ -691,8 +694,8 @@ fn extent(text: &str) -> Parsed<(usize, bool)> {
 
 const TABLES: ListKind = ListKind::Of("map[string]interface {}");
 
-fn found(word: &str, first: char) -> String {
-    if first.is_alphabetic() { format!("\"{word}\"") } else { shown(first) }
+fn found_instead(word: &str, first: char) -> String {
+    if first.is_alphabetic() { format!("\"{word}\"") } else { show_rune(first) }
 }
 
 fn is_control(rune: char) -> bool {
@@ -707,11 +710,11 @@ fn control_problem(rune: char) -> String {
     )
 }
 
-fn shown(rune: char) -> String {
+fn show_rune(rune: char) -> String {
     String::from_utf8_lossy(&strconv::quote_rune(rune)).into_owned()
 }
 
-fn number(word: &str) -> Parsed<GoValue> {
+fn parse_number(word: &str) -> Parsed<GoValue> {
     let unsigned = word.trim_start_matches(['+', '-']);
     let prefixed = ["0x", "0o", "0b"].iter().any(|prefix| word.starts_with(prefix));
     let bytes = unsigned.as_bytes();
@@ -738,7 +741,7 @@ fn number(word: &str) -> Parsed<GoValue> {
     if !is_float {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let bad = digits.chars().find(|rune| !rune.is_ascii_digit()).unwrap_or('\0');
-            return Err(format!("expected a digit but got {}", shown(bad)));
+            return Err(format!("expected a digit but got {}", show_rune(bad)));
         }
         return clean.parse().map(GoValue::Int64).map_err(|_| format!("{word} is out of range for int64"));
     }
@@ -755,7 +758,7 @@ fn number(word: &str) -> Parsed<GoValue> {
     }
 }
 
-fn datetime(word: &str) -> Parsed<GoValue> {
+fn parse_datetime(word: &str) -> Parsed<GoValue> {
     let text = word.replacen(['T', 't', ' '], "T", 1).replace('z', "Z");
     let local = |name: &str| GoZone::Fixed { name: name.to_owned(), offset: 0 };
     let layouts: [(&str, GoZone); 4] = [

@@ -7,9 +7,9 @@ use crate::value::{GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
 
 /// Writes a value, at most `max` bytes; an error is Go's text.
-pub(crate) fn encode(value: &GoValue, max: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn encode_toml(value: &GoValue, max: usize) -> Result<Vec<u8>, String> {
     let mut encoder = Encoder { out: Vec::new(), max, depth: 0 };
-    encoder.encode(&[], value)?;
+    encoder.write_entry(&[], value)?;
     Ok(encoder.out)
 }
 
@@ -28,17 +28,23 @@ struct Encoder {
 }
 
 /// The members of what becomes a table.
-fn members(value: &GoValue) -> Option<Vec<(GoString, GoValue)>> {
+fn table_members(value: &GoValue) -> Option<Vec<(GoString, GoValue)>> {
     match value {
         GoValue::Map(map) => Some(map.to_vec()),
-        GoValue::Object(object) | GoValue::Ptr(object) => match (object.inner(), object.json()) {
-            (Some(inner), _) => members(&inner),
-            // Go's TOML names struct fields as Go does.
-            (None, ObjectJson::Fields(_)) => {
-                Some(object.fields().into_iter().map(|(name, value)| (GoString::from(name), value)).collect())
+        GoValue::Object(object) | GoValue::Ptr(object) => {
+            match (object.underlying_value(), object.json_form()) {
+                (Some(inner), _) => table_members(&inner),
+                // Go's TOML names struct fields as Go does.
+                (None, ObjectJson::Fields(_)) => Some(
+                    object
+                        .field_list()
+                        .into_iter()
+                        .map(|(name, value)| (GoString::from(name), value))
+                        .collect(),
+                ),
+                _ => None,
             }
-            _ => None,
-        },
+        }
         _ => None,
     }
 }
@@ -52,17 +58,17 @@ fn is_nil(value: &GoValue) -> bool {
     }
 }
 
-fn shape(value: &GoValue) -> Result<Shape, String> {
+fn shape_of(value: &GoValue) -> Result<Shape, String> {
     if is_nil(value) {
         return Ok(Shape::Nil);
     }
-    if members(value).is_some() {
+    if table_members(value).is_some() {
         return Ok(Shape::Table);
     }
     let GoValue::List(list) = value else { return Ok(Shape::Plain) };
     let mut all_tables = !list.is_empty();
     for item in list.to_vec() {
-        match stacker::maybe_grow(RED_ZONE, SEGMENT, || shape(&item))? {
+        match stacker::maybe_grow(RED_ZONE, SEGMENT, || shape_of(&item))? {
             Shape::Nil => return Err("toml: cannot encode array with nil element".to_owned()),
             Shape::Table => {}
             _ => all_tables = false,
@@ -72,7 +78,7 @@ fn shape(value: &GoValue) -> Result<Shape, String> {
 }
 
 impl Encoder {
-    fn deeper<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+    fn enter_nested<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth > MAX_VALUE_DEPTH {
             return Err("the value nests too deeply or contains itself".to_owned());
         }
@@ -85,150 +91,152 @@ impl Encoder {
         result
     }
 
-    fn put(&mut self, text: &str) {
+    fn write_text(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn line(&mut self) {
+    fn break_line(&mut self) {
         if !self.out.is_empty() {
             self.out.push(b'\n');
         }
     }
 
-    fn indent(&mut self, path: &[GoString]) {
+    fn write_indent(&mut self, path: &[GoString]) {
         let width = 2 * path.len().saturating_sub(1);
         self.out.resize(self.out.len() + width, b' ');
     }
 
-    fn encode(&mut self, path: &[GoString], value: &GoValue) -> Result<(), String> {
-        if let Some(entries) = (!is_nil(value)).then(|| members(value)).flatten() {
+    fn write_entry(&mut self, path: &[GoString], value: &GoValue) -> Result<(), String> {
+        if let Some(entries) = (!is_nil(value)).then(|| table_members(value)).flatten() {
             if path.len() == 1 {
-                self.line();
+                self.break_line();
             }
             if !path.is_empty() {
-                self.header(path, "[", "]");
+                self.write_header(path, "[", "]");
             }
-            return self.table(path, &entries);
+            return self.write_table(path, &entries);
         }
         match value {
             _ if is_nil(value) => Ok(()),
-            GoValue::List(list) if shape(value)? == Shape::Tables => {
+            GoValue::List(list) if shape_of(value)? == Shape::Tables => {
                 if path.is_empty() {
                     return Err("toml: top-level values must be Go maps or structs".to_owned());
                 }
                 for item in list.to_vec() {
-                    self.line();
-                    self.header(path, "[[", "]]");
-                    self.table(path, &members(&item).unwrap_or_default())?;
+                    self.break_line();
+                    self.write_header(path, "[[", "]]");
+                    self.write_table(path, &table_members(&item).unwrap_or_default())?;
                 }
                 Ok(())
             }
-            _ => self.pair(path, value, false),
+            _ => self.write_pair(path, value, false),
         }
     }
 
-    fn header(&mut self, path: &[GoString], open: &str, close: &str) {
-        self.indent(path);
-        self.put(open);
+    fn write_header(&mut self, path: &[GoString], open: &str, close: &str) {
+        self.write_indent(path);
+        self.write_text(open);
         for (at, key) in path.iter().enumerate() {
             if at > 0 {
-                self.put(".");
+                self.write_text(".");
             }
-            self.key(key);
+            self.write_key(key);
         }
-        self.put(close);
-        self.line();
+        self.write_text(close);
+        self.break_line();
     }
 
-    fn table(&mut self, path: &[GoString], entries: &[(GoString, GoValue)]) -> Result<(), String> {
-        self.deeper(|encoder| {
+    fn write_table(&mut self, path: &[GoString], entries: &[(GoString, GoValue)]) -> Result<(), String> {
+        self.enter_nested(|encoder| {
             for (key, value) in in_order(entries)? {
                 if is_nil(value) {
                     continue;
                 }
                 let path: Vec<GoString> = path.iter().cloned().chain([key.clone()]).collect();
-                encoder.encode(&path, value)?;
+                encoder.write_entry(&path, value)?;
             }
             Ok(())
         })
     }
 
-    fn pair(&mut self, path: &[GoString], value: &GoValue, inline: bool) -> Result<(), String> {
-        let Some(key) = path.last() else { return self.element(value) };
-        self.indent(path);
-        self.key(key);
-        self.put(" = ");
-        self.element(value)?;
+    fn write_pair(&mut self, path: &[GoString], value: &GoValue, inline: bool) -> Result<(), String> {
+        let Some(key) = path.last() else { return self.write_element(value) };
+        self.write_indent(path);
+        self.write_key(key);
+        self.write_text(" = ");
+        self.write_element(value)?;
         if !inline {
-            self.line();
+            self.break_line();
         }
         Ok(())
     }
 
-    fn element(&mut self, value: &GoValue) -> Result<(), String> {
-        if let Some(entries) = members(value) {
-            return self.deeper(|encoder| {
-                encoder.put("{");
+    fn write_element(&mut self, value: &GoValue) -> Result<(), String> {
+        if let Some(entries) = table_members(value) {
+            return self.enter_nested(|encoder| {
+                encoder.write_text("{");
                 let entries = in_order(&entries)?;
                 let len = entries.len();
                 for (at, (key, value)) in entries.into_iter().enumerate() {
                     if is_nil(value) {
                         continue;
                     }
-                    encoder.pair(std::slice::from_ref(key), value, true)?;
+                    encoder.write_pair(std::slice::from_ref(key), value, true)?;
                     if at + 1 != len {
-                        encoder.put(", ");
+                        encoder.write_text(", ");
                     }
                 }
-                encoder.put("}");
+                encoder.write_text("}");
                 Ok(())
             });
         }
         match value {
-            GoValue::Str(text) => self.string(text),
-            GoValue::Bool(yes) => self.put(if *yes { "true" } else { "false" }),
-            GoValue::Float64(number) => self.put(&float(*number)),
+            GoValue::Str(text) => self.write_string(text),
+            GoValue::Bool(yes) => self.write_text(if *yes { "true" } else { "false" }),
+            GoValue::Float64(number) => self.write_text(&float_text(*number)),
             GoValue::Object(object) if object.downcast::<TimeObject>().is_some() => {
                 let text = object.downcast::<TimeObject>().map(|time| time.0.rfc3339()).unwrap_or_default();
-                self.put(&text);
+                self.write_text(&text);
             }
-            GoValue::Object(object) | GoValue::Ptr(object) => match (object.inner(), object.json()) {
-                (Some(inner), _) => return self.element(&inner),
-                (None, ObjectJson::Value(inner)) => return self.element(&inner),
-                _ => return Err(format!("unexpected type: {}", value.type_name())),
-            },
+            GoValue::Object(object) | GoValue::Ptr(object) => {
+                match (object.underlying_value(), object.json_form()) {
+                    (Some(inner), _) => return self.write_element(&inner),
+                    (None, ObjectJson::Value(inner)) => return self.write_element(&inner),
+                    _ => return Err(format!("unexpected type: {}", value.type_name())),
+                }
+            }
             _ => match (value.elements(), value.as_int(), value.as_uint()) {
                 (Some(list), ..) => {
-                    return self.deeper(|encoder| {
-                        encoder.put("[");
+                    return self.enter_nested(|encoder| {
+                        encoder.write_text("[");
                         for (at, item) in list.to_vec().iter().enumerate() {
                             if at > 0 {
-                                encoder.put(", ");
+                                encoder.write_text(", ");
                             }
-                            encoder.element(item)?;
+                            encoder.write_element(item)?;
                         }
-                        encoder.put("]");
+                        encoder.write_text("]");
                         Ok(())
                     });
                 }
-                (_, Some(number), _) => self.put(&number.to_string()),
-                (_, _, Some(number)) => self.put(&number.to_string()),
+                (_, Some(number), _) => self.write_text(&number.to_string()),
+                (_, _, Some(number)) => self.write_text(&number.to_string()),
                 _ => return Err(format!("unexpected type: {}", value.type_name())),
             },
         }
         Ok(())
     }
 
-    fn key(&mut self, key: &[u8]) {
+    fn write_key(&mut self, key: &[u8]) {
         let bare = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if !key.is_empty() && key.iter().all(bare) {
             self.out.extend_from_slice(key);
         } else {
-            self.string(key);
+            self.write_string(key);
         }
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn write_string(&mut self, text: &[u8]) {
         self.out.push(b'"');
         for &byte in text {
             let short = match byte {
@@ -258,7 +266,7 @@ fn in_order(entries: &[(GoString, GoValue)]) -> Result<Vec<&(GoString, GoValue)>
     let mut plain = Vec::new();
     let mut tables = Vec::new();
     for entry in entries {
-        match shape(&entry.1)? {
+        match shape_of(&entry.1)? {
             Shape::Table | Shape::Tables => tables.push(entry),
             _ => plain.push(entry),
         }
@@ -267,7 +275,7 @@ fn in_order(entries: &[(GoString, GoValue)]) -> Result<Vec<&(GoString, GoValue)>
     Ok(plain)
 }
 
-fn float(number: f64) -> String {
+fn float_text(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }

@@ -3,5 +3,5 @@
 mod decode;
 mod encode;
 
-pub(crate) use decode::decode;
-pub(crate) use encode::encode;
+pub(crate) use decode::decode_toml;
+pub(crate) use encode::encode_toml;

@@ -12,26 +12,26 @@ use slipway_go::binary;
 const BLOCK: usize = 16;
 
 /// The password's bytes, cut or filled with zeros.
-fn key(password: &[u8]) -> [u8; 32] {
+fn cipher_key(password: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     let len = password.len().min(key.len());
     key[..len].copy_from_slice(&password[..len]);
     key
 }
 
-pub(super) fn encrypt(ctx: &mut FuncContext<'_>, password: &[u8], text: &[u8]) -> FuncResult {
+pub(super) fn encrypt_aes(ctx: &mut FuncContext<'_>, password: &[u8], text: &[u8]) -> FuncResult {
     if text.is_empty() {
         return Ok("".into());
     }
-    ctx.charge(text.len().saturating_mul(3))?;
-    let iv: [u8; BLOCK] = random::array(ctx);
-    let cipher = cbc::Encryptor::<aes::Aes256>::new(&key(password).into(), &iv.into());
+    ctx.charge_bytes(text.len().saturating_mul(3))?;
+    let iv: [u8; BLOCK] = random::random_array(ctx);
+    let cipher = cbc::Encryptor::<aes::Aes256>::new(&cipher_key(password).into(), &iv.into());
     let encrypted = cipher.encrypt_padded_vec::<Pkcs7>(text);
     let all = [iv.as_slice(), &encrypted].concat();
     Ok(base64::engine::general_purpose::STANDARD.encode(all).into())
 }
 
-pub(super) fn decrypt(password: &[u8], text: &[u8]) -> FuncResult {
+pub(super) fn decrypt_aes(password: &[u8], text: &[u8]) -> FuncResult {
     if text.is_empty() {
         return Ok("".into());
     }
@@ -45,7 +45,7 @@ pub(super) fn decrypt(password: &[u8], text: &[u8]) -> FuncResult {
         return Err(FuncError::new("crypto/cipher: input not full blocks"));
     }
     let iv = <[u8; BLOCK]>::try_from(iv).unwrap_or_default();
-    let mut cipher = cbc::Decryptor::<aes::Aes256>::new(&key(password).into(), &iv.into());
+    let mut cipher = cbc::Decryptor::<aes::Aes256>::new(&cipher_key(password).into(), &iv.into());
     let mut plain = body.to_vec();
     for part in plain.chunks_exact_mut(BLOCK) {
         let mut block = Block::<aes::Aes256>::default();

@@ -13,7 +13,7 @@ pub(super) const OID: u8 = 0x06;
 pub(super) const BOOLEAN: u8 = 0x01;
 
 /// One element.
-pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn write_element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     let len = content.len();
     if len < 0x80 {
@@ -29,32 +29,32 @@ pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A sequence of elements.
-pub(super) fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
-    element(SEQUENCE, &parts.concat())
+pub(super) fn write_sequence(parts: &[Vec<u8>]) -> Vec<u8> {
+    write_element(SEQUENCE, &parts.concat())
 }
 
 /// A non-negative integer by its big-endian bytes.
-pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn write_integer(bytes: &[u8]) -> Vec<u8> {
     let skip = bytes.iter().take_while(|&&byte| byte == 0).count();
     let bytes = &bytes[skip..];
     if bytes.first().is_none_or(|&byte| byte >= 0x80) {
-        return element(INTEGER, &[&[0], bytes].concat());
+        return write_element(INTEGER, &[&[0], bytes].concat());
     }
-    element(INTEGER, bytes)
+    write_element(INTEGER, bytes)
 }
 
 /// A non-negative integer.
-pub(super) fn number(number: &BigUint) -> Vec<u8> {
-    integer(&number.to_bytes_be())
+pub(super) fn write_number(number: &BigUint) -> Vec<u8> {
+    write_integer(&number.to_bytes_be())
 }
 
 /// A bit string of whole bytes.
-pub(super) fn bits(bytes: &[u8]) -> Vec<u8> {
-    element(BIT_STRING, &[&[0], bytes].concat())
+pub(super) fn write_bits(bytes: &[u8]) -> Vec<u8> {
+    write_element(BIT_STRING, &[&[0], bytes].concat())
 }
 
 /// Reads the first element: tag, content, what follows.
-pub(super) fn read(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(super) fn read_element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (len, rest) = if first < 0x80 {
@@ -72,15 +72,15 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// Reads an element of a given tag: content and what follows.
-pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    read(bytes).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
+pub(super) fn expect_element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    read_element(bytes).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
 }
 
 /// The elements inside a constructed element's content.
-pub(super) fn elements(mut content: &[u8]) -> Option<Vec<(u8, &[u8])>> {
+pub(super) fn read_elements(mut content: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     let mut out = Vec::new();
     while !content.is_empty() {
-        let (tag, inner, rest) = read(content)?;
+        let (tag, inner, rest) = read_element(content)?;
         out.push((tag, inner));
         content = rest;
     }
@@ -88,7 +88,7 @@ pub(super) fn elements(mut content: &[u8]) -> Option<Vec<(u8, &[u8])>> {
 }
 
 /// PEM text of one block.
-pub(super) fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
+pub(super) fn write_pem(kind: &str, der: &[u8]) -> Vec<u8> {
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let mut out = format!("-----BEGIN {kind}-----\n").into_bytes();
     for line in text.as_bytes().chunks(64) {

@@ -30,7 +30,7 @@ pub(super) struct EllipticCurve {
     exchange: &'static aws_lc_rs::agreement::Algorithm,
     /// Bytes of a private key.
     size: usize,
-    /// How many points there are, in hexadecimal.
+    /// The number of points, in hexadecimal.
     order: &'static str,
     hash: fn(&[u8]) -> Vec<u8>,
 }
@@ -85,7 +85,7 @@ pub(super) enum PrivateKey {
     Dsa,
 }
 
-fn failed(what: &str) -> FuncError {
+fn generation_error(what: &str) -> FuncError {
     FuncError::new(format!("failed to generate private key: {what}"))
 }
 
@@ -93,13 +93,13 @@ fn failed(what: &str) -> FuncError {
 pub(super) fn generate_pem(ctx: &mut FuncContext<'_>, kind: &[u8]) -> FuncResult {
     let key = match kind {
         b"" | b"rsa" => {
-            ctx.work(3_000_000)?;
-            rsa(ctx, 4096)?
+            ctx.charge_steps(3_000_000)?;
+            generate_rsa(ctx, 4096)?
         }
-        b"ecdsa" => ecdsa(ctx)?,
-        b"ed25519" => ed25519(ctx)?,
+        b"ecdsa" => generate_ecdsa(ctx)?,
+        b"ed25519" => generate_ed25519(ctx)?,
         b"dsa" => {
-            ctx.work(5_000_000)?;
+            ctx.charge_steps(5_000_000)?;
             return Ok(dsa_pem(ctx).into());
         }
         _ => return Ok([b"Unknown type ", kind].concat().into()),
@@ -108,8 +108,8 @@ pub(super) fn generate_pem(ctx: &mut FuncContext<'_>, kind: &[u8]) -> FuncResult
 }
 
 /// A new RSA key. The library draws its own random numbers, so a seeded host looks for primes itself.
-pub(super) fn rsa(ctx: &FuncContext<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
-    let failed = || failed("RSA");
+pub(super) fn generate_rsa(ctx: &FuncContext<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
+    let failed = || generation_error("RSA");
     if ctx.host().is_seeded() {
         return rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(failed);
     }
@@ -128,7 +128,7 @@ fn rsa_from_primes(ctx: &FuncContext<'_>, bits: u64) -> Vec<u8> {
     let one = BigUint::from(1_u8);
     let exponent = BigUint::from(65_537_u32);
     loop {
-        let (p, q) = primes::pair(bits, [PrimeSeed::draw(ctx), PrimeSeed::draw(ctx)]);
+        let (p, q) = primes::prime_pair(bits, [PrimeSeed::draw_seed(ctx), PrimeSeed::draw_seed(ctx)]);
         let (p, q) = if p > q { (p, q) } else { (q, p) };
         let (less_p, less_q) = (&p - &one, &q - &one);
         let (Some(d), Some(inverse)) = (exponent.modinv(&(&less_p * &less_q)), q.modinv(&p)) else {
@@ -138,35 +138,36 @@ fn rsa_from_primes(ctx: &FuncContext<'_>, bits: u64) -> Vec<u8> {
         if modulus.bits() != bits {
             continue;
         }
-        return der::sequence(&[
-            der::integer(&[0]),
-            der::number(&modulus),
-            der::number(&exponent),
-            der::number(&d),
-            der::number(&p),
-            der::number(&q),
-            der::number(&(&d % &less_p)),
-            der::number(&(&d % &less_q)),
-            der::number(&inverse),
+        return der::write_sequence(&[
+            der::write_integer(&[0]),
+            der::write_number(&modulus),
+            der::write_number(&exponent),
+            der::write_number(&d),
+            der::write_number(&p),
+            der::write_number(&q),
+            der::write_number(&(&d % &less_p)),
+            der::write_number(&(&d % &less_q)),
+            der::write_number(&inverse),
         ]);
     }
 }
 
-fn ecdsa(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
+fn generate_ecdsa(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
     let curve = CURVES[0];
     if !ctx.host().is_seeded() {
-        let pair = EcdsaKeyPair::generate(curve.signing).map_err(|_| failed("ECDSA"))?;
-        let scalar: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().map_err(|_| failed("ECDSA"))?;
+        let pair = EcdsaKeyPair::generate(curve.signing).map_err(|_| generation_error("ECDSA"))?;
+        let scalar: EcPrivateKeyBin<'_> =
+            pair.private_key().as_be_bytes().map_err(|_| generation_error("ECDSA"))?;
         let scalar = scalar.as_ref().to_vec();
         return Ok(PrivateKey::Ecdsa { pair, curve, scalar });
     }
     // Nearly every number of the curve's size is a valid key.
     for _ in 0..64 {
-        if let Some(key) = ecdsa_from_scalar(curve, random::bytes(ctx, curve.size)) {
+        if let Some(key) = ecdsa_from_scalar(curve, random::random_bytes(ctx, curve.size)) {
             return Ok(key);
         }
     }
-    Err(failed("ECDSA"))
+    Err(generation_error("ECDSA"))
 }
 
 fn ecdsa_from_scalar(curve: EllipticCurve, scalar: Vec<u8>) -> Option<PrivateKey> {
@@ -189,7 +190,8 @@ fn seeded_ecdsa(
     let hash = BigUint::from_bytes_be(&(curve.hash)(message));
     let key = BigUint::from_bytes_be(scalar);
     for _ in 0..64 {
-        let once = BigUint::from_bytes_be(&random::bytes(ctx, curve.size + 8)) % (&order - &one) + &one;
+        let once =
+            BigUint::from_bytes_be(&random::random_bytes(ctx, curve.size + 8)) % (&order - &one) + &one;
         let digits = once.to_bytes_be();
         let mut padded = vec![0; curve.size.checked_sub(digits.len())?];
         padded.extend_from_slice(&digits);
@@ -199,17 +201,17 @@ fn seeded_ecdsa(
         let r = BigUint::from_bytes_be(point.as_ref().get(1..=curve.size)?) % &order;
         let s = once.modinv(&order)? * (&hash + &r * &key) % &order;
         if r.bits() > 0 && s.bits() > 0 {
-            return Some(der::sequence(&[der::number(&r), der::number(&s)]));
+            return Some(der::write_sequence(&[der::write_number(&r), der::write_number(&s)]));
         }
     }
     None
 }
 
-fn ed25519(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
+fn generate_ed25519(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
     if ctx.host().is_seeded() {
-        return ed25519_from_seed(&random::array(ctx));
+        return ed25519_from_seed(&random::random_array(ctx));
     }
-    let failed = |_| failed("Ed25519");
+    let failed = |_| generation_error("Ed25519");
     let pair = Ed25519KeyPair::generate().map_err(failed)?;
     let seed: Curve25519SeedBin<'_> = pair.seed().map_err(failed)?.as_be_bytes().map_err(failed)?;
     let seed = seed.as_ref().to_vec();
@@ -217,36 +219,36 @@ fn ed25519(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
 }
 
 fn ed25519_from_seed(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
-    let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| failed("Ed25519"))?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| generation_error("Ed25519"))?;
     Ok(PrivateKey::Ed25519 { pair, seed: seed.to_vec() })
 }
 
 fn dsa_pem(ctx: &FuncContext<'_>) -> Vec<u8> {
-    let (p, q, g) = primes::dsa_parameters(PrimeSeed::draw(ctx));
+    let (p, q, g) = primes::dsa_parameters(PrimeSeed::draw_seed(ctx));
     let one = BigUint::from(1_u8);
-    let x = BigUint::from_bytes_be(&random::bytes(ctx, 40)) % (&q - &one) + &one;
+    let x = BigUint::from_bytes_be(&random::random_bytes(ctx, 40)) % (&q - &one) + &one;
     let y = g.modpow(&x, &p);
     let parts = [
-        der::integer(&[0]),
-        der::number(&p),
-        der::number(&q),
-        der::number(&g),
-        der::number(&y),
-        der::number(&x),
+        der::write_integer(&[0]),
+        der::write_number(&p),
+        der::write_number(&q),
+        der::write_number(&g),
+        der::write_number(&y),
+        der::write_number(&x),
     ];
-    der::pem("DSA PRIVATE KEY", &der::sequence(&parts))
+    der::write_pem("DSA PRIVATE KEY", &der::write_sequence(&parts))
 }
 
-fn algorithm(oid: &[u8], parameters: &[u8]) -> Vec<u8> {
-    der::sequence(&[der::element(der::OID, oid), parameters.to_vec()])
+fn algorithm_identifier(oid: &[u8], parameters: &[u8]) -> Vec<u8> {
+    der::write_sequence(&[der::write_element(der::OID, oid), parameters.to_vec()])
 }
 
 /// Algorithm and key of a PKCS #8 structure: (content of the algorithm, key).
 fn pkcs8_parts(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (info, _) = der::expect(bytes, der::SEQUENCE)?;
-    let (_, rest) = der::expect(info, der::INTEGER)?;
-    let (algorithm, rest) = der::expect(rest, der::SEQUENCE)?;
-    let (key, _) = der::expect(rest, der::OCTET_STRING)?;
+    let (info, _) = der::expect_element(bytes, der::SEQUENCE)?;
+    let (_, rest) = der::expect_element(info, der::INTEGER)?;
+    let (algorithm, rest) = der::expect_element(rest, der::SEQUENCE)?;
+    let (key, _) = der::expect_element(rest, der::OCTET_STRING)?;
     Some((algorithm, key))
 }
 
@@ -255,29 +257,30 @@ fn curve_of(oid: &[u8]) -> Option<EllipticCurve> {
 }
 
 /// Reads a SEC 1 key; its curve may be known from outside.
-fn sec1(bytes: &[u8], known: Option<EllipticCurve>) -> Option<PrivateKey> {
-    let (content, _) = der::expect(bytes, der::SEQUENCE)?;
-    let (_, rest) = der::expect(content, der::INTEGER)?;
-    let (scalar, rest) = der::expect(rest, der::OCTET_STRING)?;
-    let named =
-        der::expect(rest, 0xa0).and_then(|(inner, _)| der::expect(inner, der::OID)).map(|(oid, _)| oid);
+fn read_sec1(bytes: &[u8], known: Option<EllipticCurve>) -> Option<PrivateKey> {
+    let (content, _) = der::expect_element(bytes, der::SEQUENCE)?;
+    let (_, rest) = der::expect_element(content, der::INTEGER)?;
+    let (scalar, rest) = der::expect_element(rest, der::OCTET_STRING)?;
+    let named = der::expect_element(rest, 0xa0)
+        .and_then(|(inner, _)| der::expect_element(inner, der::OID))
+        .map(|(oid, _)| oid);
     let curve = known.or_else(|| curve_of(named?))?;
     let mut padded = vec![0; curve.size.checked_sub(scalar.len())?];
     padded.extend_from_slice(scalar);
     ecdsa_from_scalar(curve, padded)
 }
 
-fn pkcs8(bytes: &[u8]) -> Option<PrivateKey> {
+fn read_pkcs8(bytes: &[u8]) -> Option<PrivateKey> {
     let (algorithm, key) = pkcs8_parts(bytes)?;
-    let (oid, parameters) = der::expect(algorithm, der::OID)?;
+    let (oid, parameters) = der::expect_element(algorithm, der::OID)?;
     match oid {
         RSA_ENCRYPTION => rsa_from_der(key.to_vec()),
         EC_PUBLIC_KEY => {
-            let (curve, _) = der::expect(parameters, der::OID)?;
-            sec1(key, curve_of(curve))
+            let (curve, _) = der::expect_element(parameters, der::OID)?;
+            read_sec1(key, curve_of(curve))
         }
         ED25519 => {
-            let (seed, _) = der::expect(key, der::OCTET_STRING)?;
+            let (seed, _) = der::expect_element(key, der::OCTET_STRING)?;
             ed25519_from_seed(&seed.try_into().ok()?).ok()
         }
         _ => None,
@@ -286,11 +289,11 @@ fn pkcs8(bytes: &[u8]) -> Option<PrivateKey> {
 
 /// Go's words for bytes that are not the structure `name`.
 fn structure_error(bytes: &[u8], name: &str) -> String {
-    match der::read(bytes) {
+    match der::read_element(bytes) {
         None => "asn1: syntax error: data truncated".to_owned(),
         Some((tag, ..)) if tag != der::SEQUENCE => {
             let (class, number, compound) = (tag >> 6, tag & 0x1f, tag & 0x20 != 0);
-            let len = der::read(bytes).map_or(0, |(_, content, _)| content.len());
+            let len = der::read_element(bytes).map_or(0, |(_, content, _)| content.len());
             format!(
                 "asn1: structure error: tags don't match (16 vs {{class:{class} tag:{number} length:{len} isCompound:{compound}}}) \
                  {{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> \
@@ -306,18 +309,18 @@ impl PrivateKey {
     pub(super) fn from_pem(text: &[u8]) -> Result<Self, String> {
         let (kind, bytes) = der::from_pem(text).ok_or("no PEM data in input")?;
         match kind.as_str() {
-            "PRIVATE KEY" => pkcs8(&bytes)
+            "PRIVATE KEY" => read_pkcs8(&bytes)
                 .ok_or_else(|| format!("decoding PEM as PKCS#8: {}", structure_error(&bytes, "pkcs8"))),
             "RSA PRIVATE KEY" => rsa_from_der(bytes.clone()).ok_or_else(|| {
                 format!("parsing RSA private key from PEM: {}", structure_error(&bytes, "pkcs1PrivateKey"))
             }),
-            "EC PRIVATE KEY" => sec1(&bytes, None).ok_or_else(|| {
+            "EC PRIVATE KEY" => read_sec1(&bytes, None).ok_or_else(|| {
                 let error = structure_error(&bytes, "ecPrivateKey");
                 format!("parsing EC private key from PEM: x509: failed to parse EC private key: {error}")
             }),
             "DSA PRIVATE KEY" => {
-                let numbers =
-                    der::expect(&bytes, der::SEQUENCE).and_then(|(content, _)| der::elements(content));
+                let numbers = der::expect_element(&bytes, der::SEQUENCE)
+                    .and_then(|(content, _)| der::read_elements(content));
                 match numbers {
                     Some(numbers)
                         if numbers.len() == 6 && numbers.iter().all(|(tag, _)| *tag == der::INTEGER) =>
@@ -337,21 +340,24 @@ impl PrivateKey {
     /// The key in PEM, in the form usual for its kind.
     pub(super) fn to_pem(&self) -> Vec<u8> {
         match self {
-            Self::Rsa { der, .. } => der::pem("RSA PRIVATE KEY", der),
+            Self::Rsa { der, .. } => der::write_pem("RSA PRIVATE KEY", der),
             Self::Ecdsa { pair, curve, scalar } => {
                 let parts = [
-                    der::integer(&[1]),
-                    der::element(der::OCTET_STRING, scalar),
-                    der::element(0xa0, &der::element(der::OID, curve.oid)),
-                    der::element(0xa1, &der::bits(pair.public_key().as_ref())),
+                    der::write_integer(&[1]),
+                    der::write_element(der::OCTET_STRING, scalar),
+                    der::write_element(0xa0, &der::write_element(der::OID, curve.oid)),
+                    der::write_element(0xa1, &der::write_bits(pair.public_key().as_ref())),
                 ];
-                der::pem("EC PRIVATE KEY", &der::sequence(&parts))
+                der::write_pem("EC PRIVATE KEY", &der::write_sequence(&parts))
             }
             Self::Ed25519 { seed, .. } => {
-                let inner = der::element(der::OCTET_STRING, seed);
-                let parts =
-                    [der::integer(&[0]), algorithm(ED25519, &[]), der::element(der::OCTET_STRING, &inner)];
-                der::pem("PRIVATE KEY", &der::sequence(&parts))
+                let inner = der::write_element(der::OCTET_STRING, seed);
+                let parts = [
+                    der::write_integer(&[0]),
+                    algorithm_identifier(ED25519, &[]),
+                    der::write_element(der::OCTET_STRING, &inner),
+                ];
+                der::write_pem("PRIVATE KEY", &der::write_sequence(&parts))
             }
             Self::Dsa => Vec::new(),
         }
@@ -370,24 +376,26 @@ impl PrivateKey {
     /// The public key with its algorithm.
     pub(super) fn public_info(&self) -> Vec<u8> {
         let kind = match self {
-            Self::Rsa { .. } => algorithm(RSA_ENCRYPTION, &der::element(der::NULL, &[])),
-            Self::Ecdsa { curve, .. } => algorithm(EC_PUBLIC_KEY, &der::element(der::OID, curve.oid)),
-            Self::Ed25519 { .. } | Self::Dsa => algorithm(ED25519, &[]),
+            Self::Rsa { .. } => algorithm_identifier(RSA_ENCRYPTION, &der::write_element(der::NULL, &[])),
+            Self::Ecdsa { curve, .. } => {
+                algorithm_identifier(EC_PUBLIC_KEY, &der::write_element(der::OID, curve.oid))
+            }
+            Self::Ed25519 { .. } | Self::Dsa => algorithm_identifier(ED25519, &[]),
         };
-        der::sequence(&[kind, der::bits(&self.public_bits())])
+        der::write_sequence(&[kind, der::write_bits(&self.public_bits())])
     }
 
     /// The algorithm of this key's signatures.
     pub(super) fn signature_algorithm(&self) -> Vec<u8> {
         match self {
-            Self::Rsa { .. } => algorithm(SHA256_WITH_RSA, &der::element(der::NULL, &[])),
-            Self::Ecdsa { curve, .. } => algorithm(curve.signature, &[]),
-            Self::Ed25519 { .. } | Self::Dsa => algorithm(ED25519, &[]),
+            Self::Rsa { .. } => algorithm_identifier(SHA256_WITH_RSA, &der::write_element(der::NULL, &[])),
+            Self::Ecdsa { curve, .. } => algorithm_identifier(curve.signature, &[]),
+            Self::Ed25519 { .. } | Self::Dsa => algorithm_identifier(ED25519, &[]),
         }
     }
 
     /// Signs a message; with a seeded host, always the same way.
-    pub(super) fn sign(&self, ctx: &FuncContext<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn sign_message(&self, ctx: &FuncContext<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
         let random = SystemRandom::new();
         let failed = || "x509: signing failed".to_owned();
         match self {
@@ -421,7 +429,7 @@ mod tests {
         let ctx = FuncContext::new(&limits, &NoHost);
         for (curve, verifies) in [(0, &ECDSA_P256_SHA256_ASN1), (2, &ECDSA_P521_SHA512_ASN1)] {
             let curve = CURVES[curve];
-            let mut scalar = random::bytes(&ctx, curve.size);
+            let mut scalar = random::random_bytes(&ctx, curve.size);
             scalar[0] = 0;
             let key = ecdsa_from_scalar(curve, scalar.clone()).unwrap();
             let signature = seeded_ecdsa(&ctx, &curve, &scalar, b"message").unwrap();

@@ -22,7 +22,7 @@ use crate::value::GoValue;
 
 const CERTIFICATE: GoType = GoType::Named("sprig.certificate");
 
-/// What `genCA` and its relatives give: a certificate and its key in PEM.
+/// The result of `genCA` and its relatives: a certificate and its key in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePair {
     /// The certificate.
@@ -36,7 +36,7 @@ impl GoObject for CertificatePair {
         "sprig.certificate".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+    fn field_list(&self) -> Vec<(&'static str, GoValue)> {
         vec![("Cert", self.cert.clone().into()), ("Key", self.key.clone().into())]
     }
 }
@@ -63,7 +63,7 @@ const SIGNATURES: [(&str, &[GoType], GoType); 13] = [
 ];
 
 #[cfg(not(feature = "crypto"))]
-pub(super) fn add(map: &mut FuncMap) {
+pub(super) fn add_functions(map: &mut FuncMap) {
     for (name, params, result) in SIGNATURES {
         map.add(name, params, result, move |_, _| {
             Err(crate::func::FuncError::new(format!("{name} is not available: built without cryptography")))
@@ -72,23 +72,23 @@ pub(super) fn add(map: &mut FuncMap) {
 }
 
 #[cfg(feature = "crypto")]
-pub(super) fn add(map: &mut FuncMap) {
+pub(super) fn add_functions(map: &mut FuncMap) {
     use crate::func::{FuncArgs, FuncContext, FuncResult};
 
     let bodies: [fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult; 13] = [
-        |ctx, args| Ok(password::bcrypt(ctx, args.str(0)).into()),
-        |ctx, args| Ok(password::htpasswd(ctx, args.str(0), args.str(1)).into()),
-        |_, args| password::derive(args),
-        |ctx, args| cipher::encrypt(ctx, args.str(0), args.str(1)),
-        |_, args| cipher::decrypt(args.str(0), args.str(1)),
+        |ctx, args| Ok(password::bcrypt_hash(ctx, args.str(0)).into()),
+        |ctx, args| Ok(password::htpasswd_line(ctx, args.str(0), args.str(1)).into()),
+        |_, args| password::derive_password(args),
+        |ctx, args| cipher::encrypt_aes(ctx, args.str(0), args.str(1)),
+        |_, args| cipher::decrypt_aes(args.str(0), args.str(1)),
         |ctx, args| keys::generate_pem(ctx, args.str(0)),
         |_, args| x509::build_custom(args.str(0), args.str(1)),
-        |ctx, args| x509::authority(ctx, args.str(0), args.int(1), None),
-        |ctx, args| x509::authority(ctx, args.str(0), args.int(1), Some(args.str(2))),
+        |ctx, args| x509::generate_authority(ctx, args.str(0), args.int(1), None),
+        |ctx, args| x509::generate_authority(ctx, args.str(0), args.int(1), Some(args.str(2))),
         |ctx, args| x509::self_signed(ctx, args, None),
         |ctx, args| x509::self_signed(ctx, args, Some(args.str(4))),
-        |ctx, args| x509::signed(ctx, args, None),
-        |ctx, args| x509::signed(ctx, args, Some(args.str(5))),
+        |ctx, args| x509::generate_signed(ctx, args, None),
+        |ctx, args| x509::generate_signed(ctx, args, Some(args.str(5))),
     ];
     for ((name, params, result), body) in SIGNATURES.into_iter().zip(bodies) {
         // Any of these takes as long as many thousand template nodes; those that make RSA and DSA keys
@@ -98,8 +98,8 @@ pub(super) fn add(map: &mut FuncMap) {
             "derivePassword" => 1_500_000,
             _ => 20_000,
         };
-        map.add(name, params, result, move |ctx, args| {
-            ctx.work(steps)?;
+        map.add_function(name, params, result, move |ctx, args| {
+            ctx.charge_steps(steps)?;
             body(ctx, args)
         });
     }

@@ -8,22 +8,22 @@ use crate::func::{FuncArgs, FuncContext, FuncError, FuncResult};
 const COST: u32 = 10;
 
 /// The bcrypt hash; what is wrong with the password is the result, not an error.
-pub(super) fn bcrypt(ctx: &FuncContext<'_>, password: &[u8]) -> Vec<u8> {
+pub(super) fn bcrypt_hash(ctx: &FuncContext<'_>, password: &[u8]) -> Vec<u8> {
     if password.len() > 72 {
         return b"failed to encrypt string with bcrypt: bcrypt: password length exceeds 72 bytes".to_vec();
     }
-    match bcrypt::hash_with_salt(password, COST, random::array(ctx)) {
+    match bcrypt::hash_with_salt(password, COST, random::random_array(ctx)) {
         Ok(hash) => hash.format_for_version(bcrypt::Version::TwoA).into_bytes(),
         Err(error) => format!("failed to encrypt string with bcrypt: {error}").into_bytes(),
     }
 }
 
 /// A line of an htpasswd file.
-pub(super) fn htpasswd(ctx: &FuncContext<'_>, user: &[u8], password: &[u8]) -> Vec<u8> {
+pub(super) fn htpasswd_line(ctx: &FuncContext<'_>, user: &[u8], password: &[u8]) -> Vec<u8> {
     if user.contains(&b':') {
         return [b"invalid username: ", user].concat();
     }
-    [user, b":", &bcrypt(ctx, password)].concat()
+    [user, b":", &bcrypt_hash(ctx, password)].concat()
 }
 
 const VOWELS: &[u8] = b"AEIOU";
@@ -32,7 +32,7 @@ const SYMBOLS: &[u8] = b"@&%?,=[]_:-+*$#!'^~;()/.";
 const SALT: &[u8] = b"com.lyndir.masterpassword";
 
 /// The characters a letter of a template stands for.
-fn class(letter: u8) -> Vec<u8> {
+fn template_class(letter: u8) -> Vec<u8> {
     let lower = |text: &[u8]| text.to_ascii_lowercase();
     let letters = || [VOWELS, &lower(VOWELS), CONSONANTS, &lower(CONSONANTS)].concat();
     match letter {
@@ -48,7 +48,7 @@ fn class(letter: u8) -> Vec<u8> {
     }
 }
 
-fn templates(kind: &[u8]) -> Option<Vec<String>> {
+fn password_templates(kind: &[u8]) -> Option<Vec<String>> {
     let fixed: &[&str] = match kind {
         b"maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],
         b"medium" => &["CvcnoCvc", "CvcCvcno"],
@@ -76,29 +76,29 @@ fn templates(kind: &[u8]) -> Option<Vec<String>> {
     Some(fixed.iter().map(|&text| text.to_owned()).collect())
 }
 
-fn length(text: &[u8]) -> [u8; 4] {
+fn length_bytes(text: &[u8]) -> [u8; 4] {
     u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes()
 }
 
 /// The password of a site by the Master Password algorithm.
-pub(super) fn derive(args: FuncArgs<'_>) -> FuncResult {
+pub(super) fn derive_password(args: FuncArgs<'_>) -> FuncResult {
     let counter = u32::try_from(args.int(0)).unwrap_or(u32::MAX);
     let (kind, password, user, site) = (args.str(1), args.str(2), args.str(3), args.str(4));
-    let Some(templates) = templates(kind) else {
+    let Some(templates) = password_templates(kind) else {
         return Ok([b"cannot find password template ", kind].concat().into());
     };
     let fail = |error: &dyn std::fmt::Display| FuncError::new(format!("failed to derive password: {error}"));
-    let salt = [SALT, &length(user), user].concat();
+    let salt = [SALT, &length_bytes(user), user].concat();
     let mut key = [0; 64];
     let params = scrypt::Params::new(15, 8, 2).map_err(|error| fail(&error))?;
     scrypt::scrypt(password, &salt, &params, &mut key).map_err(|error| fail(&error))?;
-    let message = [SALT, &length(site), site, &counter.to_be_bytes()].concat();
+    let message = [SALT, &length_bytes(site), site, &counter.to_be_bytes()].concat();
     let mut mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(&key).map_err(|error| fail(&error))?;
     mac.update(&message);
     let seed = mac.finalize().into_bytes();
     let template = &templates[usize::from(seed[0]) % templates.len()];
     let letters = template.bytes().zip(seed.iter().skip(1)).map(|(letter, &byte)| {
-        let class = class(letter);
+        let class = template_class(letter);
         class[usize::from(byte) % class.len()]
     });
     Ok(letters.collect::<Vec<u8>>().into())

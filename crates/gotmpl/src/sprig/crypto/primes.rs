@@ -1,6 +1,6 @@
 //! Primes for RSA keys that must come out the same again, and for DSA keys, which no library makes.
 //!
-//! What is drawn from the host is a seed for each prime, so that several are looked for at once and a
+//! Each prime has a seed drawn from the host, so that several are looked for at once and a
 //! seeded host still gives the same keys.
 
 use num_bigint::BigUint;
@@ -16,7 +16,7 @@ type Digits<const N: usize> = [u64; N];
 /// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
 const SIEVE: u32 = 1 << 15;
 
-/// How many odd numbers from a random one on are looked at before another one is drawn.
+/// The number of odd numbers tried from a random one on before another one is drawn.
 const WINDOW: usize = 4096;
 
 /// Rounds of Miller and Rabin that are enough for random candidates of 1024 bits and more.
@@ -45,13 +45,13 @@ fn small_primes() -> Vec<u32> {
 pub(super) struct PrimeSeed([u8; 32]);
 
 impl PrimeSeed {
-    pub(super) fn draw(ctx: &FuncContext<'_>) -> Self {
-        Self(random::array(ctx))
+    pub(super) fn draw_seed(ctx: &FuncContext<'_>) -> Self {
+        Self(random::random_array(ctx))
     }
 }
 
 /// Remainders of a number by each of the divisors.
-fn remainders<const N: usize>(number: &Digits<N>, divisors: &[u32]) -> Vec<u32> {
+fn remainders_by<const N: usize>(number: &Digits<N>, divisors: &[u32]) -> Vec<u32> {
     let by = |divisor: u64| {
         number.iter().rev().fold(0, |rest, digit| {
             let high = (rest << 32 | digit >> 32) % divisor;
@@ -68,7 +68,7 @@ fn remainders<const N: usize>(number: &Digits<N>, divisors: &[u32]) -> Vec<u32> 
 }
 
 /// Adds `2·step` to a number; none if it grows out of its digits.
-fn advanced<const N: usize>(number: &Digits<N>, step: usize) -> Option<Digits<N>> {
+fn advanced_by<const N: usize>(number: &Digits<N>, step: usize) -> Option<Digits<N>> {
     let mut result = *number;
     let mut carry = 2 * step as u64;
     for digit in &mut result {
@@ -95,7 +95,7 @@ fn first_prime<const N: usize>(candidates: &[Digits<N>], random: &mut StdRng) ->
     candidates.iter().find(|candidate| passes(candidate)).copied()
 }
 
-/// Whether a number passes tests that only a prime can expect to pass.
+/// Returns true if a number passes tests that only a prime can expect to pass.
 fn passes_rounds<const N: usize>(number: &BigUint, random: &mut StdRng) -> bool {
     let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
     (0..rounds).all(|_| passes_miller_rabin(number, &to_number(&random_digits::<N>(random))))
@@ -122,7 +122,7 @@ fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
 }
 
 /// A random prime of `N` digits whose two highest bits are set and that fits the exponent 65537.
-fn prime<const N: usize>(seed: PrimeSeed) -> BigUint {
+fn find_prime<const N: usize>(seed: PrimeSeed) -> BigUint {
     let random = &mut StdRng::from_seed(seed.0);
     let small = small_primes();
     loop {
@@ -131,15 +131,15 @@ fn prime<const N: usize>(seed: PrimeSeed) -> BigUint {
         start[N - 1] |= 0b11 << 62;
         // Strike out what a small prime divides, then try what is left in turn.
         let mut struck = vec![false; WINDOW];
-        for (divisor, rest) in small.iter().zip(remainders(&start, &small)) {
+        for (divisor, rest) in small.iter().zip(remainders_by(&start, &small)) {
             // The first odd number at or after the start it divides: start + 2·first.
             let missing = if rest == 0 { 0 } else { divisor - rest };
             let first = if missing % 2 == 0 { missing / 2 } else { missing.midpoint(*divisor) };
             struck.iter_mut().skip(first as usize).step_by(*divisor as usize).for_each(|it| *it = true);
         }
         let open = struck.iter().enumerate().filter(|(_, struck)| !**struck);
-        let open = open.filter_map(|(step, _)| advanced(&start, step));
-        let fitting: Vec<_> = open.filter(|it| remainders(it, &[65_537])[0] != 1).collect();
+        let open = open.filter_map(|(step, _)| advanced_by(&start, step));
+        let fitting: Vec<_> = open.filter(|it| remainders_by(it, &[65_537])[0] != 1).collect();
         if let Some(found) = first_prime(&fitting, random) {
             return to_number(&found);
         }
@@ -147,8 +147,8 @@ fn prime<const N: usize>(seed: PrimeSeed) -> BigUint {
 }
 
 /// Two different primes of half of `bits` each, looked for at the same time.
-pub(super) fn pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint) {
-    let find = if bits == 4096 { prime::<32> } else { prime::<16> };
+pub(super) fn prime_pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint) {
+    let find = if bits == 4096 { find_prime::<32> } else { find_prime::<16> };
     let [first, second] = seeds;
     std::thread::scope(|scope| {
         let other = std::thread::Builder::new().spawn_scoped(scope, move || find(second));
@@ -165,7 +165,7 @@ pub(super) fn dsa_parameters(seed: PrimeSeed) -> (BigUint, BigUint, BigUint) {
     let random = &mut StdRng::from_seed(seed.0);
     let mut below = [0; 32];
     random.fill_bytes(&mut below);
-    let q = prime::<4>(PrimeSeed(below));
+    let q = find_prime::<4>(PrimeSeed(below));
     let one = BigUint::from(1_u8);
     // Each candidate is divided anew: fewer divisors than a sieve can afford.
     let small = &small_primes()[..512];
@@ -181,7 +181,7 @@ pub(super) fn dsa_parameters(seed: PrimeSeed) -> (BigUint, BigUint, BigUint) {
             let found = p.to_u64_digits();
             if found.len() == L {
                 digits.copy_from_slice(&found);
-                let open = digits[L - 1] >> 63 == 1 && !remainders(&digits, small).contains(&0);
+                let open = digits[L - 1] >> 63 == 1 && !remainders_by(&digits, small).contains(&0);
                 if open && first_prime(&[digits], random).is_some() {
                     let exponent = (&p - &one) / &q;
                     let bases = (2_u8..).map(|base| BigUint::from(base).modpow(&exponent, &p));
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_primes_again() {
         let seeds = [PrimeSeed([1; 32]), PrimeSeed([2; 32])];
-        let (p, q) = pair(2048, seeds);
-        assert_eq!((p.clone(), q.clone()), pair(2048, seeds));
+        let (p, q) = prime_pair(2048, seeds);
+        assert_eq!((p.clone(), q.clone()), prime_pair(2048, seeds));
         assert_eq!((p.bits(), q.bits(), (&p * &q).bits()), (1024, 1024, 2048));
     }
 }

@@ -506,9 +506,9 @@ fn s51_secret_values() {
         assert!(other.decrypt(sealed).ok().is_none_or(|text| text != plain.as_bytes()));
     }
     let text = "db:\n  password: hunter2 # why\n  port: 5432\nlist:\n- a\n- b\n";
-    let sealed = secret::encrypt(text, &key).expect("encrypts");
+    let sealed = secret::encrypt_values(text, &key).expect("encrypts");
     assert!(!sealed.contains("hunter2") && sealed.contains("# why"), "{sealed}");
-    assert!(secret::decrypt(&sealed, &key).expect("decrypts").contains("password: hunter2"));
+    assert!(secret::decrypt_values(&sealed, &key).expect("decrypts").contains("password: hunter2"));
     let edited = secret::encrypt_edited(&text.replace("5432", "5433"), &sealed, &key).expect("encrypts");
     let line = |text: &str, word: &str| text.lines().find(|line| line.contains(word)).map(str::to_owned);
     assert_eq!(
@@ -517,8 +517,8 @@ fn s51_secret_values() {
         "what is unchanged keeps its ciphertext"
     );
     assert_ne!(line(&edited, "port"), line(&sealed, "port"));
-    let rotated = secret::rotate(&sealed, &key, &other).expect("rotates");
-    assert!(secret::decrypt(&rotated, &other).expect("decrypts").contains("hunter2"));
+    let rotated = secret::rotate_values(&sealed, &key, &other).expect("rotates");
+    assert!(secret::decrypt_values(&rotated, &other).expect("decrypts").contains("hunter2"));
     let file = encrypt_file(b"a file", &key).expect("encrypts");
     let rotated = rotate_file(&file, &key, &other).expect("rotates");
     assert_eq!(decrypt_file(&rotated, &other).expect("decrypts"), b"a file");

@@ -90,7 +90,10 @@ async fn encrypted_values_of_a_chart_are_decrypted_and_not_shown() {
     let template =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {level: {{ .Values.level }}}\n";
     world.chart("web", "level: low\n", template);
-    world.file("web/secret-values.yaml", &secret::encrypt("level: mark3r-level\n", &key).expect("encrypts"));
+    world.file(
+        "web/secret-values.yaml",
+        &secret::encrypt_values("level: mark3r-level\n", &key).expect("encrypts"),
+    );
     let steps = "  - {name: web, helm: {chart: ./web, namespace: default}}\n";
     let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
     world.sources.decryption = Decryption::Decrypt(Arc::new(other));

@@ -127,7 +127,7 @@ pub(crate) fn signed_request(
             continue;
         }
         if name.eq_ignore_ascii_case("authorization") {
-            let authorization = slipway_http::Authorization::header(
+            let authorization = slipway_http::Authorization::from_header(
                 slipway_http::header::AUTHORIZATION,
                 value,
                 request.url.origin(),

@@ -57,7 +57,7 @@ impl KeyVault {
         let mut request = HttpRequest::new(Method::GET, url.clone());
         let config =
             |error: slipway_http::HttpError| ProviderError::new(ErrorCode::Config, error.to_string());
-        let authorization = token.map(|token| Authorization::bearer(token, request.url.origin()));
+        let authorization = token.map(|token| Authorization::from_token(token, request.url.origin()));
         request.authorization = authorization.transpose().map_err(config)?;
         self.rest.send(&request).await
     }

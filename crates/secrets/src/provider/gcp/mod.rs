@@ -86,7 +86,7 @@ impl SecretManager {
     async fn get(&self, url: Url) -> Result<RestAnswer, ProviderError> {
         let mut request = HttpRequest::new(Method::GET, url);
         if let Some(token) = self.tokens.token().await? {
-            let authorization = Authorization::bearer(&token, request.url.origin());
+            let authorization = Authorization::from_token(&token, request.url.origin());
             request.authorization = Some(
                 authorization.map_err(|error| ProviderError::new(ErrorCode::Config, error.to_string()))?,
             );

@@ -180,8 +180,9 @@ impl GoogleTokens {
         let url = slipway_http::parse_url(&format!("{IMPERSONATION}/{account}:generateAccessToken"))
             .map_err(config)?;
         let mut request = json_request(Method::POST, url, &json!({"scope": [SCOPE]}));
-        request.authorization =
-            Some(Authorization::bearer(base.value.expose_secret(), request.url.origin()).map_err(config)?);
+        request.authorization = Some(
+            Authorization::from_token(base.value.expose_secret(), request.url.origin()).map_err(config)?,
+        );
         let answer = self.rest.send(&request).await?;
         let body = answer.json();
         let token = body

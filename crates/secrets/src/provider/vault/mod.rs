@@ -225,7 +225,7 @@ impl VaultConnection {
         }
         if let Some(token) = token {
             let name = HeaderName::from_static("x-vault-token");
-            let authorization = slipway_http::Authorization::header(name, token, request.url.origin());
+            let authorization = slipway_http::Authorization::from_header(name, token, request.url.origin());
             request.authorization = Some(authorization.map_err(|_| {
                 ProviderError::new(ErrorCode::Config, "the token has characters it cannot have")
                     .hint("is there a line break in it?")

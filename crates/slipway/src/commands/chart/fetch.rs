@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use slipway_chart::net::{self, AccessOptions, Login, OciReference, ProvenanceMode, wait};
+use slipway_chart::net::{self, AccessOptions, Login, OciReference, ProvenanceMode, run_blocking};
 use slipway_chart::repo::{self, RepositoryEntry, RepositoryIndex, SearchOptions};
 use slipway_chart::{Chart, LoadOptions};
 
@@ -55,7 +55,7 @@ pub fn pull(args: &Pull, session: &Session) -> anyhow::Result<Exit> {
     for name in &args.charts {
         let temporary = if args.untar { Some(tempfile::tempdir()?) } else { None };
         let directory = temporary.as_ref().map_or(args.destination.as_path(), |folder| folder.path());
-        let found = wait(remote.download(name, directory, provenance))?;
+        let found = run_blocking(remote.download_chart(name, directory, provenance))?;
         notes(&found.notes, session);
         if args.source.verify {
             show::print(&verify::check(&found.path, &args.source.keyring())?)?;
@@ -110,10 +110,10 @@ pub fn push(args: &Push) -> anyhow::Result<Exit> {
     let provenance = slipway_problem::read_file(Path::new(&format!("{}.prov", args.chart.display()))).ok();
     let remote = helm::remote(args.tls.access());
     let host = OciReference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
-    let credentials = remote.credentials(&host)?;
-    let client = remote.client(&RepositoryEntry::default())?;
+    let credentials = remote.credentials_for(&host)?;
+    let client = remote.client_for(&RepositoryEntry::default())?;
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let pushed = wait(net::push(
+    let pushed = run_blocking(net::push(
         &client,
         &credentials,
         &args.remote,
@@ -159,7 +159,7 @@ pub struct SearchRepo {
 
 pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<Exit> {
     let home = helm::home();
-    let known = home.repositories()?.repositories;
+    let known = home.read_repositories()?.repositories;
     if known.is_empty() {
         bail!("no repositories configured");
     }
@@ -179,7 +179,7 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
         version: args.version.clone(),
         devel: args.devel,
     };
-    let hits = repo::search(&indexes, &options)?;
+    let hits = repo::search_charts(&indexes, &options)?;
     if hits.is_empty() {
         if args.fail_on_no_result {
             bail!("no results found");
@@ -261,14 +261,14 @@ pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
             access.insecure_skip_tls_verify |= args.insecure;
             let remote = helm::remote(access);
             let host = args.host.strip_prefix("oci://").unwrap_or(&args.host);
-            let client = remote.client(&RepositoryEntry::default())?;
-            wait(net::check_login(&client, host, &login))?;
+            let client = remote.client_for(&RepositoryEntry::default())?;
+            run_blocking(net::check_login(&client, host, &login))?;
             remote.home.change_credentials(|credentials| credentials.insert(host, &login))?;
             say!("Login Succeeded");
         }
         Registry::Logout { host } => {
             let host = host.strip_prefix("oci://").unwrap_or(host);
-            if !helm::home().change_credentials(|credentials| credentials.remove(host))? {
+            if !helm::home().change_credentials(|credentials| credentials.remove_login(host))? {
                 bail!("not logged in to {host}");
             }
             say!("Removing login credentials for {host}");

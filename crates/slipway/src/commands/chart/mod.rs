@@ -151,7 +151,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
                 ShownPart::Crds => ChartPart::Crds,
                 ShownPart::All => ChartPart::All,
             };
-            show::data(slipway_chart::show(&load(&source.locate(chart, session)?)?, part)?)?;
+            show::data(slipway_chart::show_chart(&load(&source.locate(chart, session)?)?, part)?)?;
         }
         Command::Package(args) => package(args)?,
         Command::Verify { chart, keyring } => {
@@ -169,14 +169,14 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             if *skip_refresh {
                 remote.use_cache()?;
             }
-            lines(&deps::update(chart, &remote, &now())?)?;
+            lines(&deps::update_dependencies(chart, &remote, &now())?)?;
         }
         Command::Deps(Deps::Build { chart, skip_refresh, access }) => {
             let remote = access.remote();
             if *skip_refresh {
                 remote.use_cache()?;
             }
-            lines(&deps::build(chart, &remote, &now())?)?;
+            lines(&deps::build_dependencies(chart, &remote, &now())?)?;
         }
     }
     Ok(Exit::Done)
@@ -184,14 +184,14 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 
 fn package(args: &Package) -> anyhow::Result<()> {
     if args.dependency_update {
-        lines(&deps::update(&args.chart, &AccessFlags::default().remote(), &now())?)?;
+        lines(&deps::update_dependencies(&args.chart, &AccessFlags::default().remote(), &now())?)?;
     }
     let options = PackageOptions {
         version: args.version.clone(),
         app_version: args.app_version.clone(),
         ..PackageOptions::default()
     };
-    let package = slipway_chart::package(&load(&args.chart)?, &options)?;
+    let package = slipway_chart::package_chart(&load(&args.chart)?, &options)?;
     fs::create_dir_all(&args.destination)
         .with_context(|| format!("create {}", args.destination.display()))?;
     let path = args.destination.join(&package.file_name);
@@ -213,7 +213,7 @@ fn package(args: &Package) -> anyhow::Result<()> {
 pub fn update_dependencies(chart: &Path, access: &AccessOptions) -> anyhow::Result<()> {
     // The version asked for is the chart's own.
     let access = AccessOptions { version: String::new(), ..access.clone() };
-    deps::update(chart, &helm::remote(access), &now())?;
+    deps::update_dependencies(chart, &helm::remote(access), &now())?;
     Ok(())
 }
 
@@ -251,7 +251,7 @@ fn create(path: &Path) -> anyhow::Result<()> {
 }
 
 fn list(path: &Path, session: &Session) -> anyhow::Result<()> {
-    let listed = deps::list(&load(path)?, path);
+    let listed = deps::list_dependencies(&load(path)?, path);
     let data: Vec<_> = listed
         .iter()
         .map(|one| {

@@ -129,14 +129,14 @@ enum Form {
 impl Form {
     fn encrypt(self, plain: &[u8], key: &EncryptionKey) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
-            Self::Values => secret::encrypt(text(plain)?, key)?.into_bytes(),
+            Self::Values => secret::encrypt_values(text(plain)?, key)?.into_bytes(),
             Self::File => secret::encrypt_file(plain, key)?.into_bytes(),
         })
     }
 
     fn decrypt(self, encrypted: &[u8], key: &EncryptionKey) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
-            Self::Values => secret::decrypt(text(encrypted)?, key)?.into_bytes(),
+            Self::Values => secret::decrypt_values(text(encrypted)?, key)?.into_bytes(),
             Self::File => secret::decrypt_file(text(encrypted)?, key)?,
         })
     }
@@ -222,7 +222,7 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &EncryptionKey, new: &Encryption
     for path in usual.iter().chain(extra) {
         let failed = || format!("rotate {}", path.display());
         let text = read_text_file(path).with_context(failed)?;
-        changed.push((path.clone(), secret::rotate(&text, old, new).with_context(failed)?));
+        changed.push((path.clone(), secret::rotate_values(&text, old, new).with_context(failed)?));
     }
     let mut folders = vec![chart.join("secret")];
     while let Some(folder) = folders.pop() {

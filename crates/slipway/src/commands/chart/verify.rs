@@ -28,7 +28,7 @@ pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
         .with_context(|| format!("could not load provenance file {provenance_path}"))?;
     let archive = files::read(chart)?;
     let name = chart.file_name().unwrap_or_default().to_string_lossy();
-    Ok(keyring(keys)?.verify(&name, &archive, &provenance, now())?.to_string())
+    Ok(keyring(keys)?.verify_chart(&name, &archive, &provenance, now())?.to_string())
 }
 
 /// The signature of a packed chart.
@@ -49,7 +49,7 @@ pub fn sign(
         &mut slipway_chart::Notices::new(),
     )?;
     let keyring = keyring(keys)?;
-    Ok(keyring.sign(
+    Ok(keyring.sign_chart(
         key,
         passphrase.as_bytes(),
         &chart.metadata,

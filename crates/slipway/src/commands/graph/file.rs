@@ -32,7 +32,7 @@ pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
             .into());
     }
     let mut builder = Graph::builder();
-    let mut fields = FieldReader::of(&root, &mut problems);
+    let mut fields = FieldReader::new(&root, &mut problems);
     fields.required("nodes");
     fields.entries("nodes", |name, node, problems| {
         add_node(&mut builder, name, node, problems);
@@ -40,9 +40,9 @@ pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
     });
     fields.finish();
     // Cycles and unknown needs are worth knowing even when something else is wrong as well.
-    let graph = problems.take(builder.build());
-    problems.sort();
-    problems.quote(&file.name, &file.text);
+    let graph = problems.collect_from(builder.build());
+    problems.sort_by_location();
+    problems.add_excerpts(&file.name, &file.text);
     match graph {
         Some(graph) => problems.into_result(graph),
         None => Err(problems),
@@ -55,13 +55,13 @@ fn add_node(builder: &mut GraphBuilder<Job>, name: &YamlNode, node: &YamlNode, p
         problems.push(name.problem("a node needs a name"));
         return;
     }
-    let mut fields = FieldReader::of(node, problems);
+    let mut fields = FieldReader::new(node, problems);
     let needs = fields.strings("needs");
     let run = fields.string("run");
     let timeout = fields.parsed::<Timeout>("timeout").map(|timeout| timeout.0);
     let retries = fields.u64("retries").unwrap_or(0);
     let retries = u32::try_from(retries).unwrap_or_else(|_| {
-        fields.complain("retries", "`retries` is too large");
+        fields.report_problem("retries", "`retries` is too large");
         0
     });
     fields.finish();

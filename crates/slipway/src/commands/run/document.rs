@@ -86,7 +86,7 @@ impl Flags {
         let mut var_files = Vec::new();
         for path in &self.var_file {
             let read = files::read_text(path).map_err(|problem| problem.code("E104"));
-            var_files.extend(problems.take(read).map(|file| (file.name, file.text)));
+            var_files.extend(problems.collect_from(read).map(|file| (file.name, file.text)));
         }
         if self.var_prefix == self.secret_prefix {
             let message = "--var-prefix and --secret-prefix are the same";
@@ -99,7 +99,7 @@ impl Flags {
             prefix: self.var_prefix.clone(),
             secret_prefix: self.secret_prefix.clone(),
         };
-        let variables = problems.take(Variables::gather(&inputs)).unwrap_or_default();
+        let variables = problems.collect_from(Variables::gather(&inputs)).unwrap_or_default();
         if problems.has_errors() {
             return Err(UsageError(problems).into());
         }

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use slipway_chart::net::{
-    AccessOptions, ClientOptions, HttpClient, Login, ProvenanceMode, RemoteCharts as Charts, wait,
+    AccessOptions, ClientOptions, HttpClient, Login, ProvenanceMode, RemoteCharts as Charts, run_blocking,
 };
 use slipway_go::semver::Version;
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LARGEST_FILE, shown_address};
@@ -49,7 +49,7 @@ impl Fetcher for Network {
         Box::pin(async move {
             let folder = folder.map_err(|error| FetchError::new(error.to_string()))?;
             let fetched = tokio::task::spawn_blocking(move || {
-                wait(remote.download(&name, &folder, ProvenanceMode::No))
+                run_blocking(remote.download_chart(&name, &folder, ProvenanceMode::No))
                     .map(|found| FetchedChart { path: found.path, notes: found.notes })
                     .map_err(|error| explain(&remote, &name, &error.to_string()))
             });
@@ -67,7 +67,7 @@ impl Fetcher for Network {
                     network: helm::network(),
                     ..ClientOptions::default()
                 };
-                wait(async {
+                run_blocking(async {
                     Ok(HttpClient::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await?)
                 })
             });
@@ -98,7 +98,7 @@ fn explain(remote: &Charts, name: &str, error: &str) -> FetchError {
             }
             None => "\nhint: no credentials were sent: give auth:, or log in with Docker or Helm".to_owned(),
         }
-    } else if unknown && let Ok(versions) = wait(remote.versions(name)) {
+    } else if unknown && let Ok(versions) = run_blocking(remote.list_versions(name)) {
         match nearest(&versions, &remote.access.version) {
             [] => String::new(),
             near => format!("\nhint: there are {}", near.join(", ")),

@@ -86,7 +86,7 @@ impl Args {
         let mut wanted = BTreeSet::new();
         for text in self.references.iter().chain(&self.named) {
             let parsed = text.parse::<SecretReference>().map_err(|error| error.problem());
-            wanted.extend(problems.take(parsed));
+            wanted.extend(problems.collect_from(parsed));
         }
         if let (Some(path), Some(provider)) = (&self.path, &self.flags.secret_provider) {
             let mut reference = SecretReference::new(Some(provider_name(provider)?), path.clone());
