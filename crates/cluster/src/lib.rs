@@ -41,3 +41,4 @@ pub use objects::{Apply, Delete, Deleted, ListOptions, Listed, Patch, Propagatio
 pub use request::Retry;
 pub use rights::Rights;
 pub use trouble::Trouble;
+pub use watch::{KindWatch, WatchSink};

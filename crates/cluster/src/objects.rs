@@ -45,6 +45,13 @@ pub struct Listed {
     pub resource_version: String,
 }
 
+/// A part of a list that is handed over while it is read.
+pub(crate) enum ListPage {
+    Items(Vec<Value>),
+    /// What was handed over so far is void: the list is read anew.
+    Restart,
+}
+
 /// How to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apply {
@@ -233,22 +240,38 @@ impl Cluster {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<Listed, Error> {
-        let mut listed = Listed::default();
+        let mut items = Vec::new();
+        let take = |page| match page {
+            ListPage::Items(more) => items.extend(more),
+            ListPage::Restart => items.clear(),
+        };
+        let resource_version = self.list_pages(kind, namespace, options, take).await?;
+        Ok(Listed { items, resource_version })
+    }
+
+    /// Lists everything that fits and hands it over page by page; gives the moment it shows.
+    pub(crate) async fn list_pages(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        options: &ListOptions,
+        mut take: impl FnMut(ListPage),
+    ) -> Result<String, Error> {
         let mut next = String::new();
         let mut limit = PAGE;
         loop {
             match self.list_page(kind, namespace, options, &next, limit).await {
                 Ok(page) => {
-                    listed.items.extend(page.items);
-                    listed.resource_version = page.resource_version;
+                    take(ListPage::Items(page.items));
                     if page.next.is_empty() {
-                        return Ok(listed);
+                        return Ok(page.resource_version);
                     }
                     next = page.next;
                 }
                 // The pages of that moment are gone: begin again, all at once.
                 Err(e) if e.is_expired() && limit > 0 => {
-                    (listed, next, limit) = (Listed::default(), String::new(), 0);
+                    take(ListPage::Restart);
+                    (next, limit) = (String::new(), 0);
                 }
                 Err(e) => return Err(e),
             }
@@ -256,9 +279,9 @@ impl Cluster {
     }
 
     /// The present moment of a collection, without what is in it.
-    pub(crate) async fn now(&self, kind: &Kind, namespace: Option<&str>) -> Result<Listed, Error> {
+    pub(crate) async fn now(&self, kind: &Kind, namespace: Option<&str>) -> Result<String, Error> {
         let page = self.list_page(kind, namespace, &ListOptions::default(), "", 1).await?;
-        Ok(Listed { items: Vec::new(), resource_version: page.resource_version })
+        Ok(page.resource_version)
     }
 
     async fn list_page(
@@ -296,13 +319,28 @@ impl Cluster {
 
     /// Server-side apply; creates the object or makes it as the manifest says.
     pub async fn apply(&self, at: &At, manifest: &Value, options: &Apply) -> Result<Value, Error> {
+        self.apply_to(at, None, manifest, options).await
+    }
+
+    /// Server-side apply to the `status` of an object that exists.
+    pub async fn apply_status(&self, at: &At, manifest: &Value, options: &Apply) -> Result<Value, Error> {
+        self.apply_to(at, Some("status"), manifest, options).await
+    }
+
+    async fn apply_to(
+        &self,
+        at: &At,
+        subresource: Option<&str>,
+        manifest: &Value,
+        options: &Apply,
+    ) -> Result<Value, Error> {
         let query = Query::new()
             .with("fieldManager", &options.manager)
             .with("force", if options.force { "true" } else { "" })
             .with("fieldValidation", if options.strict { "Strict" } else { "Warn" })
             .with("dryRun", if options.dry_run { "All" } else { "" });
         let mut call =
-            self.object_call(Verb::Apply, Method::PATCH, at, query, None).await?.body(APPLY, manifest);
+            self.object_call(Verb::Apply, Method::PATCH, at, query, subresource).await?.body(APPLY, manifest);
         call.dry_run = options.dry_run;
         self.json(call).await
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass, Status};
 use crate::kinds::Kind;
-use crate::objects::{ListOptions, name_type};
+use crate::objects::{ListOptions, ListPage, name_type};
 use crate::request::{Call, Query};
 use crate::{Cluster, Trouble, trouble};
 
@@ -43,15 +43,49 @@ pub(crate) struct Watches(Mutex<HashMap<Key, Weak<Running>>>);
 
 struct Running {
     shared: Arc<Shared>,
+    watching: Arc<Watching>,
     _stop: DropGuard,
 }
 
 struct Shared {
+    state: Mutex<State>,
+    /// The items of a list that is still being read.
+    pages: Mutex<Vec<Value>>,
+}
+
+/// What is watched, for one or for all.
+struct Watching {
     kind: Arc<Kind>,
     namespace: Option<String>,
     past: Past,
-    state: Mutex<State>,
     trouble: Trouble,
+}
+
+/// Receives what a watch of a kind sees, in order. Calls come one at a time and must not wait.
+pub trait WatchSink: Send + Sync + 'static {
+    /// A list begins: at the start, and after every gap. What was listed halfway is void.
+    fn list_began(&self);
+    /// One page of the list.
+    fn list_page(&self, objects: Vec<Value>);
+    /// The list is complete as of a resource version: what it did not name is gone.
+    fn list_ended(&self, version: &str);
+    fn changed(&self, object: Value);
+    fn deleted(&self, object: Value);
+    /// Nothing can be read, and that will not change by itself. The watch has ended.
+    fn denied(&self, error: Error);
+}
+
+/// A watch that feeds a sink until it is dropped.
+pub struct KindWatch {
+    watching: Arc<Watching>,
+    _stop: DropGuard,
+}
+
+impl KindWatch {
+    /// The error that listing or watching is repeated for.
+    pub fn trouble(&self) -> Option<Error> {
+        self.watching.trouble.last()
+    }
 }
 
 #[derive(Default)]
@@ -148,17 +182,9 @@ impl Cluster {
         let mut all = lock(&self.0.watches.0);
         all.retain(|_, running| running.strong_count() > 0);
         let running = all.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let shared = Arc::new(Shared {
-                kind: kind.clone(),
-                namespace: key.1.clone(),
-                past,
-                state: Mutex::default(),
-                trouble: Trouble::default(),
-            });
-            let stop = CancellationToken::new();
-            // It outlives the handle that first asked for it.
-            tokio::spawn(keep(self.without_deadline(), shared.clone(), stop.clone()));
-            let running = Arc::new(Running { shared, _stop: stop.drop_guard() });
+            let shared = Arc::new(Shared { state: Mutex::default(), pages: Mutex::default() });
+            let (watching, stop) = self.start_watch(kind, key.1.clone(), past, shared.clone());
+            let running = Arc::new(Running { shared, watching, _stop: stop });
             all.insert(key, Arc::downgrade(&running));
             running
         });
@@ -166,6 +192,33 @@ impl Cluster {
         let reader = Arc::new(Reader { interest, wake: wake.clone() });
         lock(&running.shared.state).readers.add(&reader);
         Watched { running, _reader: reader }
+    }
+
+    /// Watches a kind in a namespace, or in all, for a sink of its own. For readers that keep what they need
+    /// themselves; the watch keeps nothing.
+    pub fn watch_kind(
+        &self,
+        kind: &Arc<Kind>,
+        namespace: Option<&str>,
+        sink: Arc<dyn WatchSink>,
+    ) -> KindWatch {
+        let (watching, stop) = self.start_watch(kind, namespace.map(str::to_owned), Past::Known, sink);
+        KindWatch { watching, _stop: stop }
+    }
+
+    fn start_watch(
+        &self,
+        kind: &Arc<Kind>,
+        namespace: Option<String>,
+        past: Past,
+        sink: Arc<dyn WatchSink>,
+    ) -> (Arc<Watching>, DropGuard) {
+        let watching =
+            Arc::new(Watching { kind: kind.clone(), namespace, past, trouble: Trouble::default() });
+        let stop = CancellationToken::new();
+        // It outlives the handle that first asked for it.
+        tokio::spawn(keep(self.without_deadline(), watching.clone(), sink, stop.clone()));
+        (watching, stop.drop_guard())
     }
 }
 
@@ -187,7 +240,7 @@ impl Watched {
 
     /// The error that listing or watching is repeated for.
     pub(crate) fn trouble(&self) -> Option<Error> {
-        self.running.shared.trouble.last()
+        self.running.watching.trouble.last()
     }
 
     pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
@@ -240,24 +293,43 @@ impl Shared {
             }
         }
     }
+}
 
-    fn change(&self, kind: &str, value: Value) {
-        let mut state = lock(&self.state);
-        state.version = version(&value).unwrap_or(0).max(state.version);
-        let value = Arc::new(value);
-        if kind == "DELETED" {
-            let key = key_of(&value);
-            state.objects.remove(&key);
-            if state.readers.follows(&key.1) {
-                state.departed.insert(key, value.clone());
-            }
-        } else {
-            state.objects.insert(key_of(&value), value.clone());
-        }
-        state.readers.wake(&value);
+impl WatchSink for Shared {
+    fn list_began(&self) {
+        lock(&self.pages).clear();
     }
 
-    fn deny(&self, error: Error) {
+    fn list_page(&self, objects: Vec<Value>) {
+        lock(&self.pages).extend(objects);
+    }
+
+    fn list_ended(&self, version: &str) {
+        let items = std::mem::take(&mut *lock(&self.pages));
+        self.replace(items, version);
+    }
+
+    fn changed(&self, object: Value) {
+        let mut state = lock(&self.state);
+        state.version = version(&object).unwrap_or(0).max(state.version);
+        let object = Arc::new(object);
+        state.objects.insert(key_of(&object), object.clone());
+        state.readers.wake(&object);
+    }
+
+    fn deleted(&self, object: Value) {
+        let mut state = lock(&self.state);
+        state.version = version(&object).unwrap_or(0).max(state.version);
+        let object = Arc::new(object);
+        let key = key_of(&object);
+        state.objects.remove(&key);
+        if state.readers.follows(&key.1) {
+            state.departed.insert(key, object.clone());
+        }
+        state.readers.wake(&object);
+    }
+
+    fn denied(&self, error: Error) {
         let mut state = lock(&self.state);
         state.denied = Some(error);
         state.readers.wake_all();
@@ -275,23 +347,29 @@ enum End {
 }
 
 /// Lists and watches until nobody reads any more.
-async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
+async fn keep(cluster: Cluster, watching: Arc<Watching>, sink: Arc<dyn WatchSink>, stop: CancellationToken) {
     let work = async {
         let mut failures = 0_u32;
         let mut may_watch = true;
         loop {
-            let listed = match shared.past {
+            let namespace = watching.namespace.as_deref();
+            sink.list_began();
+            let listed = match watching.past {
                 Past::Known => {
-                    let namespace = shared.namespace.as_deref();
-                    cluster.list(&shared.kind, namespace, &ListOptions::default()).await
+                    let options = ListOptions::default();
+                    let take = |page| match page {
+                        ListPage::Items(items) => sink.list_page(items),
+                        ListPage::Restart => sink.list_began(),
+                    };
+                    cluster.list_pages(&watching.kind, namespace, &options, take).await
                 }
-                Past::Skipped => cluster.now(&shared.kind, shared.namespace.as_deref()).await,
+                Past::Skipped => cluster.now(&watching.kind, namespace).await,
             };
             let mut version = match listed {
-                Ok(listed) => {
+                Ok(version) => {
                     trouble::note(None);
-                    shared.replace(listed.items, &listed.resource_version);
-                    listed.resource_version
+                    sink.list_ended(&version);
+                    version
                 }
                 Err(e) if e.is_transient() => {
                     trouble::note(Some(&e));
@@ -300,14 +378,14 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
                     continue;
                 }
                 // Nobody who may not list will be allowed to a moment later.
-                Err(e) => return shared.deny(e),
+                Err(e) => return sink.denied(e),
             };
             loop {
                 if !may_watch {
                     tokio::time::sleep(POLL).await;
                     break;
                 }
-                match follow(&cluster, &shared, &version).await {
+                match follow(&cluster, &watching, &*sink, &version).await {
                     End::Resume(next) => {
                         // A server that hangs up at once must not be called in a circle.
                         failures = if next == version { failures + 1 } else { 0 };
@@ -320,7 +398,7 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
                     End::Failed(e) if matches!(e.class, ErrorClass::Forbidden | ErrorClass::Other) => {
                         may_watch = false;
                     }
-                    End::Failed(e) if e.is_absent() => return shared.deny(e),
+                    End::Failed(e) if e.is_absent() => return sink.denied(e),
                     End::Failed(e) => {
                         trouble::note(Some(&e));
                         failures += 1;
@@ -333,20 +411,20 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = shared.trouble.watch(work) => {}
+        () = watching.trouble.watch(work) => {}
     }
 }
 
 /// Follows one watch to its end.
-async fn follow(cluster: &Cluster, shared: &Shared, from: &str) -> End {
+async fn follow(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSink, from: &str) -> End {
     let seconds = LIFETIME.as_secs().to_string();
     let path = Query::new()
         .with("watch", "true")
         .with("allowWatchBookmarks", "true")
         .with("resourceVersion", from)
         .with("timeoutSeconds", &seconds)
-        .on(&shared.kind.collection(shared.namespace.as_deref()));
-    let call = Call::get(Verb::Watch, path, format!("watch {}", shared.kind.resource()));
+        .on(&watching.kind.collection(watching.namespace.as_deref()));
+    let call = Call::get(Verb::Watch, path, format!("watch {}", watching.kind.resource()));
     let response = match tokio::time::timeout(cluster.0.retry.answer, cluster.open(&call)).await {
         Ok(Ok(response)) => response,
         Ok(Err(e)) if e.is_expired() => return End::Relist,
@@ -383,9 +461,11 @@ async fn follow(cluster: &Cluster, shared: &Shared, from: &str) -> End {
                     if let Some(next) = value["metadata"]["resourceVersion"].as_str() {
                         version = next.to_owned();
                     }
-                    if kind != "BOOKMARK" {
-                        name_type(&mut value, &shared.kind);
-                        shared.change(kind, value);
+                    name_type(&mut value, &watching.kind);
+                    match kind {
+                        "BOOKMARK" => {}
+                        "DELETED" => sink.deleted(value),
+                        _ => sink.changed(value),
                     }
                 }
             }
