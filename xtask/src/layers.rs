@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "stack",
     "runbook",
     "unit",
+    "kro",
     "promotion", // engines
     "rpc",
     "console",
