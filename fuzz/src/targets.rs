@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::packages;
 use serde_json::Value;
-use slipway_chart::{Chart, File, LoadOptions, Program, RenderOptions, Source, UserValues};
+use slipway_chart::{Chart, ChartFile, ChartInput, ChartProgram, LoadOptions, RenderOptions, UserValues};
 
 /// Something that reads what users bring.
 pub struct Target {
@@ -166,6 +166,23 @@ pub const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "expressions",
+        run: expressions,
+        seeds: &[
+            "x-${a.b + '}'}-$${c}-$$${d}",
+            r#"${r"\" + """a"}""" + {'k': '{'}.k}"#,
+            "${[1, 2].map(x, {'a': x})}${b'}'}",
+        ],
+    },
+    Target {
+        name: "graph-spec",
+        run: graph_spec,
+        seeds: &[
+            r#"{"nodes":[{"id":"a","ref":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}},{"id":"b","forEach":{"r":"${a.data.l}"},"readyWhen":["${b.status.ok}"],"propagateWhen":["${timestamp(b.status.t) > now() - duration('1m')}"],"template":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n-${r}"},"data":{"x":"${a.?data.?y.orValue('')}"}}}]}"#,
+            r#"{"nodes":[{"id":"a","def":{"x":["${1}","$${y}"]}},{"id":"b","dependsOn":["a"],"finalizes":"a","watch":{"apiVersion":"v1","kind":"Pod","selector":{"a":"${a.x[0]}"}},"includeWhen":["${a.x.size() > 0}"],"recheckAfter":"10s"}]}"#,
+        ],
+    },
+    Target {
         name: "cel",
         run: cel,
         seeds: &[
@@ -177,6 +194,29 @@ pub const TARGETS: &[Target] = &[
         ],
     },
 ];
+
+/// Texts with expressions in them: whatever the pieces are, together they are the text.
+fn expressions(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let Ok(segments) = slipway_kro::scan(&text) else { return };
+    let length: usize = segments
+        .iter()
+        .map(|segment| match segment {
+            slipway_kro::Segment::Text(text) => text.len(),
+            slipway_kro::Segment::Expression { source, .. } => source.len() + 3,
+        })
+        .sum();
+    // Each escape loses one dollar sign.
+    assert!(length <= text.len());
+}
+
+/// Specs of Graphs, read and compiled.
+fn graph_spec(input: &[u8]) {
+    let Some(value) = json(input) else { return };
+    if let Ok(spec) = serde_json::from_value::<slipway_kro::GraphSpec>(value) {
+        let _ = slipway_kro::check_spec(&spec);
+    }
+}
 
 fn cel(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
@@ -203,7 +243,7 @@ fn deployment() -> Value {
 
 fn patch(input: &[u8]) {
     let Some(patch) = json(input) else { return };
-    let kind = slipway_manifest::Schema::built_in().of(&deployment());
+    let kind = slipway_manifest::Schema::built_in().type_of(&deployment());
     let _ = slipway_manifest::patch::json::apply(deployment(), &patch);
     let _ = slipway_manifest::patch::merge::apply(deployment(), patch.clone());
     let _ = slipway_manifest::patch::strategic::apply(deployment(), patch, kind);
@@ -211,7 +251,7 @@ fn patch(input: &[u8]) {
 
 fn ownership(input: &[u8]) {
     let Some(fields) = json(input) else { return };
-    if let Ok(set) = slipway_manifest::fields::Set::from_fields_v1(&fields) {
+    if let Ok(set) = slipway_manifest::fields::FieldSet::from_fields_v1(&fields) {
         let _ = set.to_fields_v1();
     }
 }
@@ -221,8 +261,8 @@ fn definition(input: &[u8]) {
     let _ = slipway_manifest::crd::check_schema(&schema, "spec");
     if let Ok(kind) = slipway_manifest::crd::CustomResource::new("a.b/v1", "C", Some(&schema)) {
         let mut object = deployment();
-        let _ = kind.default(&mut object);
-        let _ = kind.prune(&mut object);
+        let _ = kind.set_defaults(&mut object);
+        let _ = kind.prune_unknown_fields(&mut object);
         let _ = kind.validate(&object);
     }
 }
@@ -233,11 +273,11 @@ fn query(input: &[u8]) {
         .map(|found| found.matches_object(&deployment()));
     let _ = slipway_manifest::selector::FieldSelector::parse(&text);
     let _ = slipway_manifest::quantity::Quantity::parse(&text);
-    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print(&deployment()));
+    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print_object(&deployment()));
 }
 
 fn decode(input: &[u8]) {
-    if let Some(kind) = slipway_manifest::Schema::built_in().of(&deployment()) {
+    if let Some(kind) = slipway_manifest::Schema::built_in().type_of(&deployment()) {
         let _ = slipway_manifest::decode::decode_json(input, kind);
     }
 }
@@ -270,7 +310,7 @@ fn yaml(input: &[u8]) {
 
 /// A chart of one template, in memory.
 fn chart_of(files: &[(&str, &[u8])]) -> Option<Chart> {
-    let file = |(name, data): &(&str, &[u8])| File { name: (*name).to_owned(), data: (*data).into() };
+    let file = |(name, data): &(&str, &[u8])| ChartFile { name: (*name).to_owned(), data: (*data).into() };
     let files = files.iter().map(file).collect();
     Chart::from_files(files, &LoadOptions::default(), &mut Vec::new()).ok()
 }
@@ -281,7 +321,7 @@ const VALUES: &[u8] = b"list: [1, a, null]\nmap: {key: value}\ns: text\n";
 fn template(input: &[u8]) {
     let files = [("Chart.yaml", METADATA), ("values.yaml", VALUES), ("templates/t.yaml", input)];
     if let Some(chart) = chart_of(&files) {
-        let _ = Program::new(chart).render(&serde_json::Map::new(), &options());
+        let _ = ChartProgram::new(chart).render(&serde_json::Map::new(), &options());
     }
 }
 
@@ -318,7 +358,7 @@ fn archive(input: &[u8]) {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let packed = gzip.write_all(&tar).and_then(|()| gzip.finish());
     for bytes in [packed.unwrap_or_default(), input.to_vec()] {
-        let _ = Chart::load(Source::Archive(&bytes), &LoadOptions::default());
+        let _ = Chart::load(ChartInput::Archive(&bytes), &LoadOptions::default());
     }
 }
 
@@ -342,6 +382,6 @@ fn entry(tar: &mut Vec<u8>, name: &[u8], content: &[u8]) {
 fn schema(input: &[u8]) {
     let files = [("Chart.yaml", METADATA), ("values.yaml", VALUES), ("values.schema.json", input)];
     if let Some(chart) = chart_of(&files) {
-        let _ = Program::new(chart).render(&serde_json::Map::new(), &RenderOptions::default());
+        let _ = ChartProgram::new(chart).render(&serde_json::Map::new(), &RenderOptions::default());
     }
 }

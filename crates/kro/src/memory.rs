@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_cluster::At;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 
 use crate::api::NodeState;
 use crate::compile::SharedGraph;
@@ -66,14 +65,14 @@ pub(crate) struct NodeMemory {
     /// When a body that depends on the present was last rendered.
     pub(crate) rendered: Option<Timestamp>,
     /// The failure stands while this object has this version.
-    pub(crate) failed_on: Option<Box<(At, u64)>>,
+    pub(crate) failed_on: Option<Box<(ObjectRef, u64)>>,
     pub(crate) failures: u32,
 }
 
 /// An object of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeObject {
-    pub(crate) at: At,
+    pub(crate) at: ObjectRef,
     /// Hash of what was to be applied.
     pub(crate) desired: u64,
     /// The version that equals what is wanted though it reads otherwise.
@@ -86,7 +85,7 @@ impl NodeObject {
     }
 }
 
-pub(crate) fn place_of(at: &At) -> Place {
+pub(crate) fn place_of(at: &ObjectRef) -> Place {
     Place { namespace: at.namespace.clone().unwrap_or_default(), name: at.name.clone() }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{At, Error, Patch, WriteOptions};
-use slipway_manifest::object;
+use slipway_cluster::{Error, Patch, WriteOptions};
+use slipway_manifest::{ObjectRef, object};
 
 use crate::api::{ConditionStatus, GraphStatus};
 use crate::compile::{CompileError, CompiledGraph, SharedGraph};
@@ -35,8 +35,8 @@ struct Turn {
 }
 
 impl Turn {
-    fn at(&self, engine: &Engine) -> At {
-        At::new(engine.options.group.graph(), Some(&self.graph.namespace), &self.graph.name)
+    fn at(&self, engine: &Engine) -> ObjectRef {
+        ObjectRef::new(engine.options.group.graph(), Some(&self.graph.namespace), &self.graph.name)
     }
 
     fn is_deleted(&self) -> bool {
@@ -333,11 +333,11 @@ fn status_of(object: &Value) -> GraphStatus {
 }
 
 /// The owner that controls a Graph, with its uid.
-fn controlling_owner(turn: &Turn) -> Option<(At, String)> {
+fn controlling_owner(turn: &Turn) -> Option<(ObjectRef, String)> {
     let owners = turn.object["metadata"]["ownerReferences"].as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     let gvk = object::gvk(owner);
-    let at = At::new(gvk, Some(&turn.graph.namespace), owner["name"].as_str()?);
+    let at = ObjectRef::new(gvk, Some(&turn.graph.namespace), owner["name"].as_str()?);
     Some((at, owner["uid"].as_str().unwrap_or_default().to_owned()))
 }
 
@@ -345,14 +345,14 @@ fn controlling_owner(turn: &Turn) -> Option<(At, String)> {
 async fn is_terminating(
     engine: &Engine,
     feed: &Arc<crate::feed::Feed>,
-    at: &At,
+    at: &ObjectRef,
     uid: &str,
     turn: &Turn,
     followed: &Mutex<BTreeSet<(slipway_manifest::Gvk, Place)>>,
 ) -> bool {
     let at = match feed.kind.namespaced {
         true => at.clone(),
-        false => At { namespace: None, ..at.clone() },
+        false => ObjectRef { namespace: None, ..at.clone() },
     };
     let place = crate::memory::place_of(&at);
     feed.follow(&place, &turn.graph);

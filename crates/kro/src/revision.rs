@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use slipway_cluster::{At, Cluster, Delete, Error, ErrorClass, ListOptions, Patch, WriteOptions};
-use slipway_manifest::object;
+use slipway_cluster::{Cluster, Delete, Error, ErrorClass, ListOptions, Patch, WriteOptions};
+use slipway_manifest::{ObjectRef, object};
 
 use crate::api::{ApiGroup, GraphSpec};
 use crate::names::{self, GraphId};
@@ -63,8 +63,8 @@ impl Revisions {
         revisions
     }
 
-    fn at(&self, graph: &GraphId, name: &str) -> At {
-        At::new(self.group.revision(), Some(&graph.namespace), name)
+    fn at(&self, graph: &GraphId, name: &str) -> ObjectRef {
+        ObjectRef::new(self.group.revision(), Some(&graph.namespace), name)
     }
 
     /// Makes sure that the present spec has a revision. One with the same content only moves on.

@@ -16,6 +16,7 @@ use slipway_release::{
     Content, ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleasePlan,
     ReleaseRequest, ReleaseStatus, Report, RunTimeout, inspect,
 };
+use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
@@ -41,12 +42,14 @@ pub trait Connect: Sync {
 
 /// The release engine, as a stack uses it.
 pub struct Engine<C> {
-    /// Where the paths of a plan start.
+    /// The directory the paths of a plan start from.
     pub root: PathBuf,
     pub connect: C,
-    /// How sources get here and are read.
+    /// The context sources are fetched and read in.
     pub sources: LoadContext,
-    /// Where plans and checks, which belong to no attempt, tell what they do.
+    /// The profile of the stack; policies on secrets may ask for it.
+    pub profile: Option<String>,
+    /// The stream of plans and checks, which belong to no attempt.
     pub events: Events,
 }
 
@@ -64,7 +67,7 @@ impl<C: Connect> Engine<C> {
             values.read_file(&self.root.join(path)).map_err(|error| unloaded(error.into()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let request = SourceRequest { values, ..SourceRequest::default() };
+        let request = SourceRequest { values, node: self.secret_node(node), ..SourceRequest::default() };
         if node.source_kind != SourceKind::Remote {
             let found = SourcePath::detect(&self.root.join(&node.chart));
             return self.load(found.map_err(|problem| unloaded(problem.into()))?, request).await;
@@ -87,6 +90,17 @@ impl<C: Connect> Engine<C> {
                 Err(NodeError::new(Class::Invalid, message))
             }
         }
+    }
+
+    /// The release as policies on secrets and audit lines see it.
+    fn secret_node(&self, node: &Node) -> NodeContext {
+        let target = PolicyTarget {
+            cluster: Some(node.cluster.name.clone()),
+            namespace: Some(node.namespace.clone()),
+            profile: self.profile.clone(),
+            ..PolicyTarget::default()
+        };
+        NodeContext { node: Some(node.id.clone()), target }
     }
 
     async fn load(&self, path: SourcePath, request: SourceRequest) -> Result<LoadedSource, NodeError> {
@@ -173,7 +187,7 @@ impl<C: Connect> Engine<C> {
     }
 }
 
-/// What is done before a release is planned.
+/// The work before a release is planned, as timeouts name it.
 const READING: &str = "its history was read";
 
 fn applied(report: &Report) -> Applied {
@@ -185,7 +199,7 @@ fn applied(report: &Report) -> Applied {
     }
 }
 
-/// Whether somebody else may still be at work on a pending revision.
+/// Tells that somebody else may still be at work on a pending revision.
 fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
     let ours = attempt.interrupted || attempt.number > 1;
     let age = last.info.last_deployed.timestamp().map(|at| Timestamp::now().duration_since(at).as_millis());

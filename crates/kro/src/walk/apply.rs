@@ -1,9 +1,9 @@
 //! Writes one object of a node, if it is not as it should be.
 
 use serde_json::{Value, json};
-use slipway_cluster::{Apply, At};
-use slipway_manifest::fields::Set;
-use slipway_manifest::object;
+use slipway_cluster::Apply;
+use slipway_manifest::fields::{FieldPath, FieldSet};
+use slipway_manifest::{ObjectRef, object};
 
 use super::Walk;
 use super::evaluate::{LiveObject, NodeFailure, Stop};
@@ -23,7 +23,7 @@ fn version(live: Option<&Value>) -> u64 {
 }
 
 impl Walk<'_> {
-    pub(super) fn check_allowed(&self, at: &At) -> Result<(), NodeFailure> {
+    pub(super) fn check_allowed(&self, at: &ObjectRef) -> Result<(), NodeFailure> {
         if self.allowed.contains(&at.gvk) {
             return Ok(());
         }
@@ -35,7 +35,7 @@ impl Walk<'_> {
     pub(super) async fn write(
         &self,
         node: &Node,
-        at: At,
+        at: ObjectRef,
         manifest: Value,
         known: Option<&NodeObject>,
     ) -> Result<LiveObject, Stop> {
@@ -95,7 +95,7 @@ impl Walk<'_> {
         &self,
         node: &Node,
         role: Role,
-        at: &At,
+        at: &ObjectRef,
         mut manifest: Value,
         desired: u64,
         live: Option<&Value>,
@@ -139,7 +139,7 @@ impl Walk<'_> {
     }
 
     /// An object without anything but its identity; applied, it gives up every field.
-    pub(super) fn identity(&self, at: &At) -> Value {
+    pub(super) fn identity(&self, at: &ObjectRef) -> Value {
         let mut identity = json!({
             "apiVersion": at.gvk.api_version(), "kind": at.gvk.kind, "metadata": {"name": at.name},
         });
@@ -156,8 +156,8 @@ impl Walk<'_> {
         }
         match self.other_maker(node, live) {
             Some(other) => Err(NodeFailure::conflict(
-                format!("{} is made by {other}", At::live(live)),
-                &At::live(live),
+                format!("{} is made by {other}", ObjectRef::of(live)),
+                &ObjectRef::of(live),
                 version,
             )),
             None => Ok(()),
@@ -179,7 +179,7 @@ impl Walk<'_> {
         &self,
         node: &Node,
         role: Role,
-        at: &At,
+        at: &ObjectRef,
         written: &Value,
     ) -> Result<(), NodeFailure> {
         if node.is_forced {
@@ -203,10 +203,10 @@ impl Walk<'_> {
     /// Another Graph that owns a field this one applied, even with the same value.
     fn shared_fields(&self, node: &Node, written: &Value) -> Option<String> {
         let manager = self.apply_options(node).manager;
-        let fields = |entry: &Value| Set::from_fields_v1(&entry["fieldsV1"]).ok();
+        let fields = |entry: &Value| FieldSet::from_fields_v1(&entry["fieldsV1"]).ok();
         let entries = written["metadata"]["managedFields"].as_array()?;
         let mine = entries.iter().filter(|entry| entry["manager"] == manager.as_str()).filter_map(fields);
-        let mine = mine.fold(Set::new(), |all, more| all.union(&more));
+        let mine = mine.fold(FieldSet::new(), |all, more| all.union(&more));
         entries.iter().find_map(|entry| {
             let name = entry["manager"].as_str()?;
             let is_other_graph = name != manager && name.ends_with(DOMAIN);
@@ -218,7 +218,7 @@ impl Walk<'_> {
 }
 
 /// Whether a field is one every Graph writes for itself.
-fn is_bookkeeping(path: &slipway_manifest::fields::Path) -> bool {
+fn is_bookkeeping(path: &FieldPath) -> bool {
     let text = path.to_string();
     text.contains(DOMAIN) || text == ".metadata.labels" || text == ".metadata.annotations"
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_cluster::{At, Error, ErrorClass};
+use slipway_cluster::{Error, ErrorClass};
 use slipway_graph::NodeRef;
+use slipway_manifest::ObjectRef;
 
 use super::admit::Admission;
 use super::{Walk, scope};
@@ -36,7 +37,7 @@ pub(super) struct NodeFailure {
     pub(super) reason: &'static str,
     pub(super) message: String,
     /// The object it went wrong with and its version; another one is worth another try.
-    pub(super) object: Option<Box<(At, u64)>>,
+    pub(super) object: Option<Box<(ObjectRef, u64)>>,
 }
 
 impl NodeFailure {
@@ -44,13 +45,13 @@ impl NodeFailure {
         Self { state: NodeState::Error, reason, message: message.into(), object: None }
     }
 
-    pub(super) fn conflict(message: impl Into<String>, at: &At, version: u64) -> Self {
+    pub(super) fn conflict(message: impl Into<String>, at: &ObjectRef, version: u64) -> Self {
         let object = Some(Box::new((at.clone(), version)));
         Self { state: NodeState::Conflict, reason: "Conflict", message: message.into(), object }
     }
 
     /// Names the object and the version of it that was refused.
-    pub(super) fn on(mut self, at: &At, version: u64) -> Self {
+    pub(super) fn on(mut self, at: &ObjectRef, version: u64) -> Self {
         self.object = Some(Box::new((at.clone(), version)));
         self
     }
@@ -227,7 +228,7 @@ impl Walk<'_> {
         let live = places.into_iter().filter_map(|place| match feed.get(&place) {
             crate::feed::Lookup::Found(value) => {
                 let namespace = Some(place.namespace.as_str());
-                let at = At::new(gvk.clone(), namespace, place.name.clone());
+                let at = ObjectRef::new(gvk.clone(), namespace, place.name.clone());
                 let object = NodeObject { at, desired: 0, equivalent: 0 };
                 Some(LiveObject { object, value, is_updated: false })
             }

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use serde_json::Value;
 use slipway_cluster::{Cluster, Error};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 
 pub(crate) use prune::{PruneOutcome, TeardownTrouble};
 
@@ -130,7 +130,7 @@ impl Walk<'_> {
     }
 
     /// Reads an object: from memory, or from the server where nobody was interested before.
-    async fn read(&self, feed: &Arc<Feed>, at: &slipway_cluster::At) -> Result<Option<Value>, Error> {
+    async fn read(&self, feed: &Arc<Feed>, at: &ObjectRef) -> Result<Option<Value>, Error> {
         let place = crate::memory::place_of(at);
         let followed = feed.follow(&place, self.graph);
         crate::queue::lock(self.followed).insert((at.gvk.clone(), place.clone()));

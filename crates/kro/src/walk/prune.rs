@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_cluster::{At, Delete, Deleted, Error};
+use slipway_cluster::{Delete, Deleted, Error};
 use slipway_graph::NodeRef;
-use slipway_manifest::{Gvk, object};
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 use super::evaluate::Stop;
 use super::{Walk, WalkMode, scope};
@@ -42,7 +42,7 @@ enum Removal {
 /// An object nobody wants any more.
 struct Candidate<'c> {
     node: String,
-    at: At,
+    at: ObjectRef,
     feed: Arc<Feed>,
     value: Value,
     role: Role,
@@ -123,7 +123,7 @@ impl Walk<'_> {
                     .find(|label| label.owner == self.owner && label.node == node)
                     .map_or(Role::Template, |label| label.role);
                 found.push(Candidate {
-                    at: At::new(gvk.clone(), Some(&place.namespace), place.name.clone()),
+                    at: ObjectRef::new(gvk.clone(), Some(&place.namespace), place.name.clone()),
                     feed: feed.clone(),
                     level: level.unwrap_or(0),
                     node,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use slipway_cel::{Bindings, Value as CelValue};
-use slipway_cluster::At;
-use slipway_manifest::object;
-use slipway_manifest::selector::{LabelSelector, Requirement, Requires};
+use slipway_manifest::selector::{LabelCondition, LabelRequirement, LabelSelector};
+
+use slipway_manifest::{ObjectRef, object};
 
 use super::admit::is_pacing;
 use super::evaluate::{LiveObject, NodeFailure, Stop};
@@ -109,10 +109,10 @@ impl Walk<'_> {
     }
 
     /// Where a rendered object belongs.
-    pub(super) fn place(&self, node: &Node, rendered: &Value) -> Result<At, Stop> {
+    pub(super) fn place(&self, node: &Node, rendered: &Value) -> Result<ObjectRef, Stop> {
         let gvk = node.body.gvk.clone().unwrap_or_else(|| object::gvk(rendered));
         let feed = self.feed(&gvk).map_err(|error| NodeFailure::of(&error))?;
-        let at = At::of(rendered, &self.graph.namespace, &feed.kind);
+        let at = feed.kind.object_ref(rendered, &self.graph.namespace);
         if at.name.is_empty() {
             return Err(NodeFailure::wrong("NoName", "`metadata.name` is empty").into());
         }
@@ -145,7 +145,7 @@ impl Walk<'_> {
             let namespace =
                 feed.kind.namespaced.then(|| object::namespace(&wanted).unwrap_or(&self.graph.namespace));
             for value in feed.select(namespace, &selector) {
-                let object = NodeObject { at: At::live(&value), desired: 0, equivalent: 0 };
+                let object = NodeObject { at: ObjectRef::of(&value), desired: 0, equivalent: 0 };
                 live.push(LiveObject { object, value, is_updated: true });
             }
         }
@@ -159,7 +159,7 @@ impl Walk<'_> {
         before: &NodeMemory,
         rendered: Vec<Value>,
     ) -> Result<Resolved, Stop> {
-        let mut wanted: BTreeMap<At, usize> = BTreeMap::new();
+        let mut wanted: BTreeMap<ObjectRef, usize> = BTreeMap::new();
         let mut places = Vec::with_capacity(rendered.len());
         for (index, manifest) in rendered.iter().enumerate() {
             let at = self.place(node, manifest)?;
@@ -188,7 +188,13 @@ impl Walk<'_> {
     }
 
     /// Whether a repeated node holds back a change of this object because enough others are changing.
-    fn is_paced(&self, node: &Node, done: &[LiveObject], at: &At, manifest: &Value) -> Result<bool, Stop> {
+    fn is_paced(
+        &self,
+        node: &Node,
+        done: &[LiveObject],
+        at: &ObjectRef,
+        manifest: &Value,
+    ) -> Result<bool, Stop> {
         let Gate::Input(clauses) = &node.gate else { return Ok(false) };
         let pacing: Vec<_> = clauses.iter().filter(|clause| is_pacing(node, clause)).collect();
         if pacing.is_empty() {
@@ -223,7 +229,7 @@ impl Walk<'_> {
 }
 
 fn value_object(value: Value) -> LiveObject {
-    let at = At::new(slipway_manifest::Gvk::new("", "", ""), None, "");
+    let at = ObjectRef::new(slipway_manifest::Gvk::new("", "", ""), None, "");
     LiveObject { object: NodeObject { at, desired: 0, equivalent: 0 }, value, is_updated: true }
 }
 
@@ -238,7 +244,7 @@ fn selector(value: &Value) -> Result<LabelSelector, String> {
     let Some(labels) = value.as_object() else { return Err("the selector is no map".to_owned()) };
     let requirement = |(key, value): (&String, &Value)| {
         let value = value.as_str().ok_or_else(|| format!("the label `{key}` is no text"))?;
-        Ok(Requirement { key: key.clone(), requires: Requires::In(vec![value.to_owned()]) })
+        Ok(LabelRequirement { key: key.clone(), requires: LabelCondition::In(vec![value.to_owned()]) })
     };
     labels.iter().map(requirement).collect::<Result<Vec<_>, String>>().map(LabelSelector)
 }

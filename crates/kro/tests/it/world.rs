@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{At, Calls, Cluster, Delete, Error, Patch, WatchSink, WriteOptions, crd};
+use slipway_cluster::{Calls, Cluster, Delete, Error, Patch, WatchSink, WriteOptions, crd};
 use slipway_event::{Clock, ManualClock};
 use slipway_kro::{ApiGroup, ControllerOptions, GraphController, definitions};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::Sandbox;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -71,12 +71,12 @@ fn loose_definition(kind: &str) -> Value {
     })
 }
 
-pub(crate) fn at(kind: &str, name: &str) -> At {
-    At::new(Gvk::new("test.io", "v1", kind), Some("default"), name)
+pub(crate) fn at(kind: &str, name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::new("test.io", "v1", kind), Some("default"), name)
 }
 
-pub(crate) fn graph_at(name: &str) -> At {
-    At::new(ApiGroup::Experimental.graph(), Some("default"), name)
+pub(crate) fn graph_at(name: &str) -> ObjectRef {
+    ObjectRef::new(ApiGroup::Experimental.graph(), Some("default"), name)
 }
 
 /// A node that makes a `Step`, let through when its status says so.
@@ -106,7 +106,7 @@ impl World {
             let gvk = Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
             let name = definition["metadata"]["name"].as_str().expect("has a name");
             let created =
-                cluster.create(&At::new(gvk, None, name), definition, &WriteOptions::default()).await;
+                cluster.create(&ObjectRef::new(gvk, None, name), definition, &WriteOptions::default()).await;
             created.expect("the definition is accepted");
             crd::wait_served(&cluster, definition, Duration::from_secs(20)).await.expect("is served");
         }
@@ -204,12 +204,12 @@ impl World {
             .expect("status is written");
     }
 
-    pub(crate) async fn patch(&self, at: &At, patch: Value) {
+    pub(crate) async fn patch(&self, at: &ObjectRef, patch: Value) {
         let options = WriteOptions::manager("somebody");
         self.cluster.patch(at, &Patch::Merge(patch), &options, None).await.expect("is patched");
     }
 
-    pub(crate) async fn delete(&self, at: &At) {
+    pub(crate) async fn delete(&self, at: &ObjectRef) {
         self.cluster.delete(at, &Delete::default()).await.expect("is deleted");
     }
 
