@@ -164,9 +164,13 @@ impl Feed {
         owned.into_iter().filter(|(writer, _)| *writer == node).map(|(_, place)| place).collect()
     }
 
-    /// Takes in the answer to a write or read of our own, unless something newer is known.
+    /// Takes in the answer to a write or read of our own, unless something newer is known. The watch will show the
+    /// same version again, so whoever follows the object is woken now.
     pub(crate) fn put(&self, value: &Value) {
-        lock(&self.state).insert(self.role, value);
+        let mut state = lock(&self.state);
+        if matches!(state.insert(self.role, value), Taken::New) {
+            self.wake(&state, &Place::of(value), &owners_of(value));
+        }
     }
 
     /// Takes in that an object is gone.

@@ -18,7 +18,7 @@ use crate::names::GraphId;
 use crate::queue::lock;
 use crate::revision::MANAGER;
 use crate::status::{Report, time_text};
-use crate::walk::{PruneOutcome, Walk, WalkMode, kinds_of, open_kinds};
+use crate::walk::{PruneOutcome, TeardownTrouble, Walk, WalkMode, kinds_of, open_kinds};
 
 /// When to come back after trouble of the server's.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -154,12 +154,16 @@ impl Engine {
         let before = self.nodes_before(turn, memory, &graph);
         let mut nodes = walk.nodes(&before).await;
         let superseded = memory.superseded.take().unwrap_or_default();
-        let outcome = walk.prune(&mut nodes, &superseded).await;
+        let mut outcome = walk.prune(&mut nodes, &superseded).await;
         memory.superseded = Some(superseded);
         memory.generation = turn.generation;
         let broken = feeds.values().find_map(|feed| feed.as_ref().err());
         memory.followed.append(&mut lock(&followed));
         memory.nodes = nodes;
+        if let (true, Some(error)) = (turn.is_deleted(), broken) {
+            // What cannot be read cannot be known to be gone.
+            outcome.trouble.push(TeardownTrouble::Blocked(error.to_string()));
+        }
         if turn.is_deleted() && outcome.remaining == 0 && broken.is_none() {
             self.let_go(turn).await?;
             return Ok(None);
@@ -263,7 +267,7 @@ impl Engine {
                 return Ok(None);
             }
             let message = "no revision compiles, so the order of deletion is not known".to_owned();
-            outcome.trouble.push(crate::walk::TeardownTrouble::Blocked(message));
+            outcome.trouble.push(TeardownTrouble::Blocked(message));
         }
         let compiled = match error {
             Some(error) => Err(error),

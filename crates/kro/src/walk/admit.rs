@@ -22,7 +22,8 @@ pub(super) enum Admission {
 
 impl Walk<'_> {
     pub(super) fn admission(&self, node: &Node, done: &[NodeMemory]) -> Admission {
-        if self.mode == WalkMode::Teardown {
+        // What is only read may still be read by a finalizer.
+        if self.mode == WalkMode::Teardown && node.body.kind.role().is_some() {
             return Admission::Wait { reason: "Teardown", message: "the Graph is being removed".to_owned() };
         }
         let mut blocked = None;

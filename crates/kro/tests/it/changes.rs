@@ -83,11 +83,29 @@ async fn drift_is_corrected_at_the_resync_and_costs_nothing_otherwise() {
     world.until_exists("Step", "a").await;
     world.until_state("g", "a", "Pending").await;
     let before = world.calls();
-    world.advance(Duration::from_secs(40 * 60));
     world.patch(&at("Step", "a"), json!({"spec": {"m": 2}})).await;
+    world.advance(Duration::from_secs(40 * 60));
     world.status("Step", "a", json!({"state": "Verified"})).await;
     world.until_state("g", "a", "Ready").await;
     assert_eq!(world.calls().since(&before).of(Verb::Apply), 0, "a field of somebody else is no drift");
+    world.patch(&at("Step", "a"), json!({"spec": {"n": null}})).await;
+    world.advance(Duration::from_secs(40 * 60));
+    world.until("the field is back", async || world.get("Step", "a").await.unwrap()["spec"]["n"] == 1).await;
+    assert_eq!(world.get("Step", "a").await.unwrap()["spec"]["m"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_made_by_one_graph_wakes_another_that_reads_it() {
+    let world = World::new().await;
+    let reads =
+        json!({"id": "r", "ref": {"apiVersion": "test.io/v1", "kind": "Step", "metadata": {"name": "a"}}});
+    let after = step("b", json!({"n": "${r.spec.n}"}));
+    world.graph("h", json!([reads, after])).await;
+    world.until_state("h", "r", "Pending").await;
+    world.graph("g", json!([step("a", json!({"n": 1}))])).await;
+    world.until_exists("Step", "b").await;
+    world.graph("g", json!([step("a", json!({"n": 2}))])).await;
+    world.until("the change arrives", async || world.get("Step", "b").await.unwrap()["spec"]["n"] == 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
