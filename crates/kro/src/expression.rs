@@ -156,7 +156,7 @@ impl Names {
         (self.signature, name, ty.to_string()).hash(&mut hasher);
         self.signature = hasher.finish();
         self.known.insert(name.to_owned());
-        self.env = self.env.clone().variable(name, ty);
+        self.env = std::mem::take(&mut self.env).variable(name, ty);
     }
 
     pub(crate) fn known(&self) -> impl Iterator<Item = &str> {
