@@ -166,6 +166,23 @@ pub const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "expressions",
+        run: expressions,
+        seeds: &[
+            "x-${a.b + '}'}-$${c}-$$${d}",
+            r#"${r"\" + """a"}""" + {'k': '{'}.k}"#,
+            "${[1, 2].map(x, {'a': x})}${b'}'}",
+        ],
+    },
+    Target {
+        name: "graph-spec",
+        run: graph_spec,
+        seeds: &[
+            r#"{"nodes":[{"id":"a","ref":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}},{"id":"b","forEach":{"r":"${a.data.l}"},"readyWhen":["${b.status.ok}"],"propagateWhen":["${timestamp(b.status.t) > now() - duration('1m')}"],"template":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"n-${r}"},"data":{"x":"${a.?data.?y.orValue('')}"}}}]}"#,
+            r#"{"nodes":[{"id":"a","def":{"x":["${1}","$${y}"]}},{"id":"b","dependsOn":["a"],"finalizes":"a","watch":{"apiVersion":"v1","kind":"Pod","selector":{"a":"${a.x[0]}"}},"includeWhen":["${a.x.size() > 0}"],"recheckAfter":"10s"}]}"#,
+        ],
+    },
+    Target {
         name: "cel",
         run: cel,
         seeds: &[
@@ -177,6 +194,29 @@ pub const TARGETS: &[Target] = &[
         ],
     },
 ];
+
+/// Texts with expressions in them: whatever the pieces are, together they are the text.
+fn expressions(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let Ok(segments) = slipway_kro::scan(&text) else { return };
+    let length: usize = segments
+        .iter()
+        .map(|segment| match segment {
+            slipway_kro::Segment::Text(text) => text.len(),
+            slipway_kro::Segment::Expression { source, .. } => source.len() + 3,
+        })
+        .sum();
+    // Each escape loses one dollar sign.
+    assert!(length <= text.len());
+}
+
+/// Specs of Graphs, read and compiled.
+fn graph_spec(input: &[u8]) {
+    let Some(value) = json(input) else { return };
+    if let Ok(spec) = serde_json::from_value::<slipway_kro::GraphSpec>(value) {
+        let _ = slipway_kro::check_spec(&spec);
+    }
+}
 
 fn cel(input: &[u8]) {
     let text = String::from_utf8_lossy(input);

@@ -17,6 +17,12 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/release.schema.json", &["reference", "release-schema"]),
 ];
 
+/// Generated definitions and the group each is made for.
+const DEFINITIONS: &[(&str, &str)] = &[
+    ("crates/kro/crds/experimental.kro.run.yaml", "experimental.kro.run"),
+    ("crates/kro/crds/graph.kardinal.io.yaml", "graph.kardinal.io"),
+];
+
 /// Writes every generated page.
 pub fn write() -> Result<()> {
     for (path, text) in made()? {
@@ -46,5 +52,11 @@ fn made() -> Result<Vec<(&'static str, String)>> {
         let run = ["run", "--quiet", "--locked", "--package", "slipway", "--"];
         shell::output(shell::cargo(&run).args(args))
     };
-    PAGES.iter().map(|(path, args)| Ok((*path, print(args)?))).collect()
+    let define = |group: &str| {
+        let run =
+            ["run", "--quiet", "--locked", "--package", "slipway-kro", "--example", "definitions", "--"];
+        shell::output(shell::cargo(&run).arg(group))
+    };
+    let pages = PAGES.iter().map(|(path, args)| Ok((*path, print(args)?)));
+    pages.chain(DEFINITIONS.iter().map(|(path, group)| Ok((*path, define(group)?)))).collect()
 }

@@ -27,6 +27,7 @@ const ORDER: &[&str] = &[
     "runbook",
     "rehearsal",
     "unit",
+    "kro",
     "scm",
     "promotion", // engines
     "rpc",

@@ -46,3 +46,4 @@ pub use objects::{
 pub use record::SecretStore;
 pub use request::RetryPolicy;
 pub use rights::AccessRules;
+pub use watch::{KindWatch, WatchSink};

@@ -45,6 +45,13 @@ pub struct ObjectList {
     pub resource_version: String,
 }
 
+/// A part of a list that is handed over while it is read.
+pub(crate) enum ListPage {
+    Items(Vec<Value>),
+    /// What was handed over so far is void: the list is read anew.
+    Restart,
+}
+
 /// Options of server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
@@ -233,36 +240,48 @@ impl Cluster {
         namespace: Option<&str>,
         options: &ListOptions,
     ) -> Result<ObjectList, Error> {
-        let mut listed = ObjectList::default();
+        let mut items = Vec::new();
+        let take = |page| match page {
+            ListPage::Items(more) => items.extend(more),
+            ListPage::Restart => items.clear(),
+        };
+        let resource_version = self.list_pages(kind, namespace, options, take).await?;
+        Ok(ObjectList { items, resource_version })
+    }
+
+    /// Lists everything that fits and hands it over page by page; gives the moment it shows.
+    pub(crate) async fn list_pages(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&str>,
+        options: &ListOptions,
+        mut take: impl FnMut(ListPage),
+    ) -> Result<String, Error> {
         let mut next = String::new();
         let mut limit = PAGE_SIZE;
         loop {
             match self.list_page(kind, namespace, options, &next, limit).await {
                 Ok(page) => {
-                    listed.items.extend(page.items);
-                    listed.resource_version = page.resource_version;
+                    take(ListPage::Items(page.items));
                     if page.next.is_empty() {
-                        return Ok(listed);
+                        return Ok(page.resource_version);
                     }
                     next = page.next;
                 }
                 // The pages of that version expired: begin again, in one request.
                 Err(e) if e.is_expired() && limit > 0 => {
-                    (listed, next, limit) = (ObjectList::default(), String::new(), 0);
+                    take(ListPage::Restart);
+                    (next, limit) = (String::new(), 0);
                 }
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// Returns the current resource version of a collection, without its items.
-    pub(crate) async fn current_version(
-        &self,
-        kind: &ServedKind,
-        namespace: Option<&str>,
-    ) -> Result<ObjectList, Error> {
+    /// The present moment of a collection, without what is in it.
+    pub(crate) async fn current_version(&self, kind: &ServedKind, namespace: Option<&str>) -> Result<String, Error> {
         let page = self.list_page(kind, namespace, &ListOptions::default(), "", 1).await?;
-        Ok(ObjectList { items: Vec::new(), resource_version: page.resource_version })
+        Ok(page.resource_version)
     }
 
     async fn list_page(
@@ -300,15 +319,33 @@ impl Cluster {
 
     /// Server-side apply; creates the object or makes it as the manifest says.
     pub async fn apply(&self, at: &ObjectRef, manifest: &Value, options: &ApplyOptions) -> Result<Value, Error> {
+        self.apply_to(at, None, manifest, options).await
+    }
+
+    /// Server-side apply to the `status` of an object that exists.
+    pub async fn apply_status(
+        &self,
+        at: &ObjectRef,
+        manifest: &Value,
+        options: &ApplyOptions,
+    ) -> Result<Value, Error> {
+        self.apply_to(at, Some("status"), manifest, options).await
+    }
+
+    async fn apply_to(
+        &self,
+        at: &ObjectRef,
+        subresource: Option<&str>,
+        manifest: &Value,
+        options: &ApplyOptions,
+    ) -> Result<Value, Error> {
         let query = UrlQuery::new()
             .with("fieldManager", &options.manager)
             .with("force", if options.force { "true" } else { "" })
             .with("fieldValidation", if options.strict { "Strict" } else { "Warn" })
             .with("dryRun", if options.dry_run { "All" } else { "" });
-        let mut call = self
-            .object_call(RequestVerb::Apply, Method::PATCH, at, query, None)
-            .await?
-            .with_body(APPLY, manifest);
+        let mut call =
+            self.object_call(RequestVerb::Apply, Method::PATCH, at, query, subresource).await?.with_body(APPLY, manifest);
         call.dry_run = options.dry_run;
         self.call_json(call).await
     }
@@ -325,8 +362,7 @@ impl Cluster {
         let kind = self.require_kind(&at.gvk, &action).await.map_err(|e| e.at(at))?;
         let query = write_query(options);
         let path = query.append_to(&kind.collection_path(at.namespace.as_deref()));
-        let mut call =
-            ApiCall::new(RequestVerb::Create, Method::POST, path, action).with_body(JSON, manifest);
+        let mut call = ApiCall::new(RequestVerb::Create, Method::POST, path, action).with_body(JSON, manifest);
         call.at = Some(at.clone());
         call.dry_run = options.dry_run;
         let sent = self.call_json_outcome(&call).await;

@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::calls::RequestVerb;
 use crate::error::{ApiStatus, Error, ErrorClass};
 use crate::kinds::ServedKind;
-use crate::objects::{ListOptions, add_type_fields};
+use crate::objects::{ListOptions, ListPage, add_type_fields};
 use crate::request::{ApiCall, UrlQuery};
 use crate::{Cluster, LastRequestError, last_error};
 
@@ -43,15 +43,49 @@ pub(crate) struct SharedWatches(Mutex<HashMap<Key, Weak<RunningWatch>>>);
 
 struct RunningWatch {
     shared: Arc<SharedWatch>,
+    watching: Arc<Watching>,
     _stop: DropGuard,
 }
 
 struct SharedWatch {
+    state: Mutex<WatchState>,
+    /// The items of a list that is still being read.
+    pages: Mutex<Vec<Value>>,
+}
+
+/// What is watched, for one or for all.
+struct Watching {
     kind: Arc<ServedKind>,
     namespace: Option<String>,
     past: PastObjects,
-    state: Mutex<WatchState>,
     trouble: LastRequestError,
+}
+
+/// Receives what a watch of a kind sees, in order. Calls come one at a time and must not wait.
+pub trait WatchSink: Send + Sync + 'static {
+    /// A list begins: at the start, and after every gap. What was listed halfway is void.
+    fn list_began(&self);
+    /// One page of the list.
+    fn list_page(&self, objects: Vec<Value>);
+    /// The list is complete as of a resource version: what it did not name is gone.
+    fn list_ended(&self, version: &str);
+    fn changed(&self, object: Value);
+    fn deleted(&self, object: Value);
+    /// Nothing can be read, and that will not change by itself. The watch has ended.
+    fn denied(&self, error: Error);
+}
+
+/// A watch that feeds a sink until it is dropped.
+pub struct KindWatch {
+    watching: Arc<Watching>,
+    _stop: DropGuard,
+}
+
+impl KindWatch {
+    /// The error that listing or watching is repeated for.
+    pub fn trouble(&self) -> Option<Error> {
+        self.watching.trouble.last()
+    }
 }
 
 #[derive(Default)]
@@ -148,17 +182,9 @@ impl Cluster {
         let mut all = lock_state(&self.0.watches.0);
         all.retain(|_, running| running.strong_count() > 0);
         let running = all.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let shared = Arc::new(SharedWatch {
-                kind: kind.clone(),
-                namespace: key.1.clone(),
-                past,
-                state: Mutex::default(),
-                trouble: LastRequestError::default(),
-            });
-            let stop = CancellationToken::new();
-            // It outlives the handle that first asked for it.
-            tokio::spawn(keep_watching(self.without_deadline(), shared.clone(), stop.clone()));
-            let running = Arc::new(RunningWatch { shared, _stop: stop.drop_guard() });
+            let shared = Arc::new(SharedWatch { state: Mutex::default(), pages: Mutex::default() });
+            let (watching, stop) = self.start_watch(kind, key.1.clone(), past, shared.clone());
+            let running = Arc::new(RunningWatch { shared, watching, _stop: stop });
             all.insert(key, Arc::downgrade(&running));
             running
         });
@@ -166,6 +192,33 @@ impl Cluster {
         let reader = Arc::new(WatchReader { interest, wake: wake.clone() });
         lock_state(&running.shared.state).readers.add_reader(&reader);
         WatchHandle { running, _reader: reader }
+    }
+
+    /// Watches a kind in a namespace, or in all, for a sink of its own. For readers that keep what they need
+    /// themselves; the watch keeps nothing.
+    pub fn watch_kind(
+        &self,
+        kind: &Arc<ServedKind>,
+        namespace: Option<&str>,
+        sink: Arc<dyn WatchSink>,
+    ) -> KindWatch {
+        let (watching, stop) = self.start_watch(kind, namespace.map(str::to_owned), PastObjects::Known, sink);
+        KindWatch { watching, _stop: stop }
+    }
+
+    fn start_watch(
+        &self,
+        kind: &Arc<ServedKind>,
+        namespace: Option<String>,
+        past: PastObjects,
+        sink: Arc<dyn WatchSink>,
+    ) -> (Arc<Watching>, DropGuard) {
+        let watching =
+            Arc::new(Watching { kind: kind.clone(), namespace, past, trouble: LastRequestError::default() });
+        let stop = CancellationToken::new();
+        // It outlives the handle that first asked for it.
+        tokio::spawn(keep(self.without_deadline(), watching.clone(), sink, stop.clone()));
+        (watching, stop.drop_guard())
     }
 }
 
@@ -187,7 +240,7 @@ impl WatchHandle {
 
     /// The error that listing or watching is repeated for.
     pub(crate) fn last_error(&self) -> Option<Error> {
-        self.running.shared.trouble.last_error()
+        self.running.watching.trouble.last_error()
     }
 
     pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
@@ -240,24 +293,43 @@ impl SharedWatch {
             }
         }
     }
+}
 
-    fn apply_change(&self, kind: &str, value: Value) {
-        let mut state = lock_state(&self.state);
-        state.version = resource_version(&value).unwrap_or(0).max(state.version);
-        let value = Arc::new(value);
-        if kind == "DELETED" {
-            let key = key_of(&value);
-            state.objects.remove(&key);
-            if state.readers.has_named_reader(&key.1) {
-                state.departed.insert(key, value.clone());
-            }
-        } else {
-            state.objects.insert(key_of(&value), value.clone());
-        }
-        state.readers.wake_interested(&value);
+impl WatchSink for SharedWatch {
+    fn list_began(&self) {
+        lock(&self.pages).clear();
     }
 
-    fn deny_access(&self, error: Error) {
+    fn list_page(&self, objects: Vec<Value>) {
+        lock_state(&self.pages).extend(objects);
+    }
+
+    fn list_ended(&self, version: &str) {
+        let items = std::mem::take(&mut *lock_state(&self.pages));
+        self.replace_objects(items, version);
+    }
+
+    fn changed(&self, object: Value) {
+        let mut state = lock_state(&self.state);
+        state.version = resource_version(&object).unwrap_or(0).max(state.version);
+        let object = Arc::new(object);
+        state.objects.insert(key_of(&object), object.clone());
+        state.readers.wake_interested(&object);
+    }
+
+    fn deleted(&self, object: Value) {
+        let mut state = lock_state(&self.state);
+        state.version = resource_version(&object).unwrap_or(0).max(state.version);
+        let object = Arc::new(object);
+        let key = key_of(&object);
+        state.objects.remove(&key);
+        if state.readers.has_named_reader(&key.1) {
+            state.departed.insert(key, object.clone());
+        }
+        state.readers.wake_interested(&object);
+    }
+
+    fn denied(&self, error: Error) {
         let mut state = lock_state(&self.state);
         state.denied = Some(error);
         state.readers.wake_all();
@@ -274,26 +346,32 @@ enum WatchEnd {
     Failed(Error),
 }
 
-/// Lists and watches until there is no reader.
-async fn keep_watching(cluster: Cluster, shared: Arc<SharedWatch>, stop: CancellationToken) {
+/// Lists and watches until nobody reads any more.
+async fn keep_watching(cluster: Cluster, watching: Arc<Watching>, sink: Arc<dyn WatchSink>, stop: CancellationToken) {
     let work = async {
         let mut failures = 0_u32;
         let mut may_watch = true;
         loop {
-            let listed = match shared.past {
+            let namespace = watching.namespace.as_deref();
+            sink.list_began();
+            let listed = match watching.past {
                 PastObjects::Known => {
-                    let namespace = shared.namespace.as_deref();
-                    cluster.list(&shared.kind, namespace, &ListOptions::default()).await
+                    let options = ListOptions::default();
+                    let take = |page| match page {
+                        ListPage::Items(items) => sink.list_page(items),
+                        ListPage::Restart => sink.list_began(),
+                    };
+                    cluster.list_pages(&watching.kind, namespace, &options, take).await
                 }
                 PastObjects::Skipped => {
-                    cluster.current_version(&shared.kind, shared.namespace.as_deref()).await
+                    cluster.current_version(&watching.kind, namespace).await
                 }
             };
             let mut version = match listed {
-                Ok(listed) => {
-                    last_error::record_error(None);
-                    shared.replace_objects(listed.items, &listed.resource_version);
-                    listed.resource_version
+                Ok(version) => {
+                    trouble::note(None);
+                    sink.list_ended(&version);
+                    version
                 }
                 Err(e) if e.is_transient() => {
                     last_error::record_error(Some(&e));
@@ -301,15 +379,15 @@ async fn keep_watching(cluster: Cluster, shared: Arc<SharedWatch>, stop: Cancell
                     tokio::time::sleep(cluster.retry_pause(failures)).await;
                     continue;
                 }
-                // A user who may not list will not be allowed to soon.
-                Err(e) => return shared.deny_access(e),
+                // Nobody who may not list will be allowed to a moment later.
+                Err(e) => return sink.denied(e),
             };
             loop {
                 if !may_watch {
                     tokio::time::sleep(POLL_INTERVAL).await;
                     break;
                 }
-                match follow_watch(&cluster, &shared, &version).await {
+                match follow_watch(&cluster, &watching, &*sink, &version).await {
                     WatchEnd::Resume(next) => {
                         // A server that closes connections at once must not be called in a tight loop.
                         failures = if next == version { failures + 1 } else { 0 };
@@ -322,9 +400,9 @@ async fn keep_watching(cluster: Cluster, shared: Arc<SharedWatch>, stop: Cancell
                     WatchEnd::Failed(e) if matches!(e.class, ErrorClass::Forbidden | ErrorClass::Other) => {
                         may_watch = false;
                     }
-                    WatchEnd::Failed(e) if e.is_absent() => return shared.deny_access(e),
+                    WatchEnd::Failed(e) if e.is_absent() => return sink.denied(e),
                     WatchEnd::Failed(e) => {
-                        last_error::record_error(Some(&e));
+                        trouble::note(Some(&e));
                         failures += 1;
                         tokio::time::sleep(cluster.retry_pause(failures)).await;
                         break;
@@ -335,20 +413,20 @@ async fn keep_watching(cluster: Cluster, shared: Arc<SharedWatch>, stop: Cancell
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = shared.trouble.record_during(work) => {}
+        () = watching.trouble.record_during(work) => {}
     }
 }
 
 /// Follows one watch to its end.
-async fn follow_watch(cluster: &Cluster, shared: &SharedWatch, from: &str) -> WatchEnd {
+async fn follow_watch(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSink, from: &str) -> WatchEnd {
     let seconds = LIFETIME.as_secs().to_string();
     let path = UrlQuery::new()
         .with("watch", "true")
         .with("allowWatchBookmarks", "true")
         .with("resourceVersion", from)
         .with("timeoutSeconds", &seconds)
-        .append_to(&shared.kind.collection_path(shared.namespace.as_deref()));
-    let call = ApiCall::get(RequestVerb::Watch, path, format!("watch {}", shared.kind.resource_name()));
+        .append_to(&watching.kind.collection_path(watching.namespace.as_deref()));
+    let call = ApiCall::get(RequestVerb::Watch, path, format!("watch {}", watching.kind.resource_name()));
     let response = match tokio::time::timeout(cluster.0.retry.answer, cluster.open_stream(&call)).await {
         Ok(Ok(response)) => response,
         Ok(Err(e)) if e.is_expired() => return WatchEnd::Relist,
@@ -385,9 +463,11 @@ async fn follow_watch(cluster: &Cluster, shared: &SharedWatch, from: &str) -> Wa
                     if let Some(next) = value["metadata"]["resourceVersion"].as_str() {
                         version = next.to_owned();
                     }
-                    if kind != "BOOKMARK" {
-                        add_type_fields(&mut value, &shared.kind);
-                        shared.apply_change(kind, value);
+                    add_type_fields(&mut value, &watching.kind);
+                    match kind {
+                        "BOOKMARK" => {}
+                        "DELETED" => sink.deleted(value),
+                        _ => sink.changed(value),
                     }
                 }
             }

@@ -39,6 +39,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "stack", run: stack },
     Bench { name: "runbook", run: runbook },
     Bench { name: "sandbox", run: sandbox },
+    Bench { name: "kro", run: kro },
 ];
 
 /// Beside real programs on a real control plane; only when asked for.
@@ -116,6 +117,28 @@ fn package(effort: Effort) -> Result<Vec<Value>> {
     });
     if let (Effort::Full, Some(slow)) = (effort, slow) {
         bail!("500 resources and 200 patches take {} ms, 50 are allowed", slow["milliseconds"]);
+    }
+    Ok(rows)
+}
+
+/// Live Graphs in three numbers: starting, memory, writes when nothing happens, and how soon a gate that opens is
+/// followed by the next object. The bars are those of 5,000.
+fn kro(effort: Effort) -> Result<Vec<Value>> {
+    let sizes: &[&str] = if effort == Effort::Short { &["5", "50"] } else { &["50", "500", "5000"] };
+    // A process each, so that one does not show the memory of another.
+    let mut rows = Vec::new();
+    for size in sizes {
+        rows.extend(example("slipway-kro", "graph_controller_bench", effort, &[size])?);
+    }
+    let over = |row: &Value, key: &str, bar: f64| row[key].as_f64().is_some_and(|figure| figure > bar);
+    let slow = rows.iter().find(|row| {
+        over(row, "cold start, s", 30.0)
+            || over(row, "controller, MB", 200.0)
+            || over(row, "idle writes a minute", 5.0)
+            || over(row, "flip to object, ms", 2000.0)
+    });
+    if let (Effort::Full, Some(slow)) = (effort, slow) {
+        bail!("{slow} misses a bar: 30 s, 200 MB, 5 writes a minute, 2 s");
     }
     Ok(rows)
 }

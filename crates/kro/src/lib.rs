@@ -1,0 +1,33 @@
+//! The Graph controller: objects that read each other, applied in the order that gives and kept that way.
+//!
+//! A [`GraphSpec`] is a set of nodes whose bodies hold expressions. It is compiled (`compile`: dialects, expressions,
+//! dependencies, every problem at once), and each Graph is walked whenever something it reads has changed (`walk`: admit,
+//! resolve, apply, observe, prune). [`GraphController`] owns the queue; one watch a kind feeds all Graphs (`feed`). The
+//! kinds and their definitions are in [`api`] and [`definitions`]. The crate knows nothing of what Graphs are for.
+
+pub mod api;
+mod compile;
+mod controller;
+mod definition;
+mod expression;
+mod feed;
+mod flip;
+mod functions;
+mod memory;
+mod names;
+mod project;
+mod queue;
+mod reconcile;
+mod revision;
+mod scan;
+mod specs;
+mod status;
+mod template;
+mod walk;
+
+pub use api::{ApiGroup, GraphSpec, NodeSpec, NodeState};
+pub use compile::{CompileError, SpecFault, SpecProblem, check_spec};
+pub use controller::{AllowedKinds, ControllerError, ControllerOptions, GraphController};
+pub use definition::definitions;
+pub use names::GraphId;
+pub use scan::{Segment, UnterminatedExpression, scan};
