@@ -180,7 +180,7 @@ where
         (_, "status" | "snapshot" | "reset" | "import" | "clock" | "settle" | "compact" | "faults") => {
             return Err(Status::method_not_allowed());
         }
-        _ => return Ok(crate::http::service::not_a_path()),
+        _ => return Ok(crate::http::documents::not_a_path()),
     };
     sandbox.durable().await.map_err(Status::internal)?;
     Ok(reply)

@@ -6,11 +6,12 @@
 
 mod log;
 mod object;
+mod page;
 pub(crate) mod private;
 mod snapshot;
+mod tables;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ops::{Bound, ControlFlow};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::{mpsc, watch};
@@ -22,160 +23,18 @@ pub use log::{DataNotice, DurableError, Recovery};
 use log::{FileState, Log};
 pub(crate) use object::Draft;
 pub use object::{Key, Object};
+pub(crate) use page::{Range, Unavailable};
 pub use snapshot::Snapshot;
-
-/// What happened to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    Added,
-    Modified,
-    Deleted,
-}
-
-/// One revision of one object.
-#[derive(Debug)]
-pub struct Event {
-    pub rev: u64,
-    pub table: Arc<str>,
-    pub change: Change,
-    pub prev: Option<Arc<Object>>,
-    /// The object after the change; of a deletion, its last content at the deletion's revision.
-    pub object: Arc<Object>,
-}
-
-/// Why a read at some revision cannot be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unavailable {
-    /// History before `oldest` is gone.
-    Compacted {
-        oldest: u64,
-    },
-    Future {
-        current: u64,
-    },
-}
-
-/// What a write expects to find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    Absent,
-    Rev(u64),
-}
-
-/// The write lost a race: the object is not at the expected revision any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Raced;
-
-/// A page of a table.
-#[derive(Debug, Default)]
-pub struct Page {
-    pub rev: u64,
-    pub objects: Vec<Arc<Object>>,
-    /// The last key of this page when there may be more after it.
-    pub last: Option<Key>,
-    /// How many keys follow in the range; counted only when asked for.
-    pub remaining: Option<usize>,
-}
-
-/// An object and the table it is in.
-pub(crate) type Placed = (Arc<str>, Arc<Object>);
+pub(crate) use tables::Placed;
+pub use tables::{Change, Event};
+pub(crate) use tables::{Expect, Raced};
+use tables::{HISTORY_BYTES, HistoryLimits, Inner};
 
 /// An object that is to be in the store, and where.
 pub(crate) struct Wanted {
     pub table: Arc<str>,
     pub key: Key,
     pub draft: Draft,
-}
-
-/// What part of a table to read.
-pub struct Range<'a> {
-    pub namespace: Option<&'a str>,
-    /// Start after this key.
-    pub after: Option<&'a Key>,
-    pub limit: Option<usize>,
-    /// Read as of this revision instead of the present.
-    pub at: Option<u64>,
-    pub count_rest: bool,
-}
-
-impl Range<'_> {
-    pub fn all() -> Range<'static> {
-        Range { namespace: None, after: None, limit: None, at: None, count_rest: false }
-    }
-}
-
-struct Table {
-    name: Arc<str>,
-    objects: BTreeMap<Key, Arc<Object>>,
-    events: VecDeque<Arc<Event>>,
-    /// How much memory the events hold on to.
-    bytes: usize,
-    /// Events at or before this revision are forgotten.
-    compacted: u64,
-    changed: watch::Sender<u64>,
-}
-
-impl Table {
-    fn new(name: &str, compacted: u64) -> Table {
-        Table {
-            name: name.into(),
-            objects: BTreeMap::new(),
-            events: VecDeque::new(),
-            bytes: 0,
-            compacted,
-            changed: watch::channel(compacted).0,
-        }
-    }
-
-    fn events_after(&self, rev: u64) -> impl Iterator<Item = &Arc<Event>> {
-        let start = self.events.partition_point(|e| e.rev <= rev);
-        self.events.range(start..)
-    }
-
-    /// Forgets the oldest event and answers how much memory it held.
-    fn forget_oldest(&mut self) -> usize {
-        let Some(dropped) = self.events.pop_front() else { return 0 };
-        self.compacted = dropped.rev;
-        self.bytes -= dropped.weight();
-        dropped.weight()
-    }
-}
-
-impl Event {
-    /// How much memory is held on to for this event.
-    fn weight(&self) -> usize {
-        self.object.tail.len() + EVENT_OVERHEAD
-    }
-}
-
-/// What an event takes besides the object's text.
-const EVENT_OVERHEAD: usize = 256;
-/// All events together hold on to no more than this; a watch that falls behind it starts over.
-const HISTORY_BYTES: usize = 128 << 20;
-
-#[derive(Default)]
-struct Inner {
-    rev: u64,
-    /// Events up to here may be shown to watchers: all of them, or those that are on disk.
-    visible: u64,
-    /// No history is known before this revision, in any table.
-    floor: u64,
-    tables: HashMap<Arc<str>, Table>,
-    /// How much memory the events of all tables hold on to.
-    bytes: usize,
-    /// Events that are not on disk yet.
-    unflushed: VecDeque<Arc<Event>>,
-    /// How often the disk refused writes that were undone.
-    rollbacks: u64,
-}
-
-/// How much history a store keeps.
-#[derive(Debug, Clone, Copy)]
-struct HistoryLimits {
-    /// Events of one table.
-    events: usize,
-    /// Bytes of all tables.
-    bytes: usize,
 }
 
 /// All objects of one sandbox.
@@ -258,95 +117,6 @@ impl Store {
             inner.tables.values().filter(|t| !t.objects.is_empty()).map(|t| t.name.clone()).collect();
         names.sort();
         names
-    }
-
-    /// Every object of a table, or of one namespace of it, in key order.
-    pub fn list(&self, table: &str, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        let range = Range { namespace, ..Range::all() };
-        self.page(table, &range, &mut |_| true).map(|p| p.objects).unwrap_or_default()
-    }
-
-    /// The objects of a range that `keep` accepts, in key order.
-    pub fn page(
-        &self,
-        table: &str,
-        range: &Range<'_>,
-        keep: &mut dyn FnMut(&Arc<Object>) -> bool,
-    ) -> Result<Page, Unavailable> {
-        let inner = self.read();
-        let mut page = Page { rev: range.at.unwrap_or(inner.rev), ..Page::default() };
-        if page.rev > inner.rev {
-            return Err(Unavailable::Future { current: inner.rev });
-        }
-        let Some(table) = inner.tables.get(table) else {
-            if page.rev < inner.floor {
-                return Err(Unavailable::Compacted { oldest: inner.floor });
-            }
-            return Ok(page);
-        };
-        if page.rev < table.compacted {
-            return Err(Unavailable::Compacted { oldest: table.compacted });
-        }
-        // What the keys touched since held at that revision.
-        let mut past: BTreeMap<&Key, Option<&Arc<Object>>> = BTreeMap::new();
-        for event in table.events_after(page.rev) {
-            past.entry(&event.object.key).or_insert(event.prev.as_ref());
-        }
-        let within = |key: &Key| range.namespace.is_none_or(|ns| *key.namespace == *ns);
-        let start = match (range.after, range.namespace) {
-            (Some(key), _) => Bound::Excluded(key.clone()),
-            (None, Some(ns)) => Bound::Included(Key::new(ns, "")),
-            (None, None) => Bound::Unbounded,
-        };
-        let mut visit = |key: &Key, object: &Arc<Object>, page: &mut Page| {
-            if range.limit.is_some_and(|limit| page.objects.len() >= limit) {
-                if !range.count_rest {
-                    // Any key more means that there is a next page, even if nothing on it matches.
-                    page.last = page.objects.last().map(|o| o.key.clone());
-                    return ControlFlow::Break(());
-                }
-                page.last = page.objects.last().map(|o| o.key.clone());
-                *page.remaining.get_or_insert(0) += 1;
-            } else if keep(object) {
-                page.objects.push(object.clone());
-            }
-            let _ = key;
-            ControlFlow::Continue(())
-        };
-        let mut old = past.range::<&Key, _>((start.as_ref(), Bound::Unbounded)).peekable();
-        'all: for (key, object) in table.objects.range((start.clone(), Bound::Unbounded)) {
-            while let Some((gone, before)) = old.next_if(|(k, _)| **k < key) {
-                if let (true, Some(before)) = (within(gone), before)
-                    && visit(gone, before, &mut page).is_break()
-                {
-                    break 'all;
-                }
-            }
-            if !within(key) {
-                if range.namespace.is_some_and(|ns| *key.namespace > *ns) {
-                    break;
-                }
-                continue;
-            }
-            let object = match old.next_if(|(k, _)| **k == key) {
-                Some((_, Some(before))) => *before,
-                Some((_, None)) => continue,
-                None => object,
-            };
-            if visit(key, object, &mut page).is_break() {
-                break;
-            }
-        }
-        if page.last.is_none() || page.remaining.is_some() {
-            for (key, before) in old {
-                if let (true, Some(before)) = (within(key), before)
-                    && visit(key, before, &mut page).is_break()
-                {
-                    break;
-                }
-            }
-        }
-        Ok(page)
     }
 
     /// Stores `draft` under `key` if the object is as expected and `guard` agrees. The guard runs inside
@@ -604,84 +374,6 @@ pub struct View<'a> {
 impl View<'_> {
     pub fn get(&self, table: &str, key: &Key) -> Option<&Arc<Object>> {
         self.inner.tables.get(table)?.objects.get(key)
-    }
-}
-
-impl Inner {
-    fn table(&mut self, name: &str) -> &mut Table {
-        if !self.tables.contains_key(name) {
-            let table = Table::new(name, self.floor);
-            self.tables.insert(table.name.clone(), table);
-        }
-        // Inserted just above when it was missing.
-        self.tables.get_mut(name).unwrap_or_else(|| unreachable!("table {name} was inserted"))
-    }
-
-    fn current(&self, table: &str, key: &Key, expect: Expect) -> Result<Option<Arc<Object>>, Raced> {
-        let current = self.tables.get(table).and_then(|t| t.objects.get(key));
-        match (expect, current) {
-            (Expect::Absent, None) => Ok(None),
-            (Expect::Rev(rev), Some(object)) if object.rev == rev => Ok(Some(object.clone())),
-            _ => Err(Raced),
-        }
-    }
-
-    fn apply(
-        &mut self,
-        table: &str,
-        change: Change,
-        prev: Option<Arc<Object>>,
-        object: Arc<Object>,
-        limits: HistoryLimits,
-    ) -> Arc<Event> {
-        let table = self.table(table);
-        match change {
-            Change::Deleted => table.objects.remove(&object.key),
-            _ => table.objects.insert(object.key.clone(), object.clone()),
-        };
-        let event = Arc::new(Event { rev: object.rev, table: table.name.clone(), change, prev, object });
-        table.events.push_back(event.clone());
-        table.bytes += event.weight();
-        let mut freed = 0;
-        while table.events.len() > limits.events {
-            freed += table.forget_oldest();
-        }
-        self.bytes = self.bytes + event.weight() - freed;
-        while self.bytes > limits.bytes {
-            let Some(largest) = self.tables.values_mut().max_by_key(|table| table.bytes) else { break };
-            let freed = largest.forget_oldest();
-            if freed == 0 {
-                break;
-            }
-            self.bytes -= freed;
-        }
-        event
-    }
-
-    /// Puts back what `event` changed.
-    fn undo(&mut self, event: &Event) {
-        let table = self.table(&event.table);
-        match &event.prev {
-            Some(before) => table.objects.insert(before.key.clone(), before.clone()),
-            None => table.objects.remove(&event.object.key),
-        };
-        let freed = match table.events.pop_back_if(|last| last.rev == event.rev) {
-            Some(last) => last.weight(),
-            None => 0,
-        };
-        table.bytes -= freed;
-        self.bytes -= freed;
-    }
-
-    /// All objects with their table.
-    fn dump(&self) -> (u64, Vec<Placed>) {
-        let mut out = Vec::new();
-        let mut tables: Vec<_> = self.tables.values().collect();
-        tables.sort_by(|a, b| a.name.cmp(&b.name));
-        for table in tables {
-            out.extend(table.objects.values().map(|o| (table.name.clone(), o.clone())));
-        }
-        (self.rev, out)
     }
 }
 

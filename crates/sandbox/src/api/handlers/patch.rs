@@ -13,7 +13,7 @@ use crate::status::{Cause, Named, Result, Status};
 use crate::write::admit::meta;
 use crate::write::admit::prepare::Part;
 use crate::write::convert;
-use crate::write::{Live, Ownership, Proposal, revision};
+use crate::write::{Live, Ownership, Proposal, parse_revision};
 
 use super::{Naming, Request, check_identity};
 
@@ -271,7 +271,7 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         FieldValidation::Strict if !warnings.is_empty() => {
             return Err(Status::bad_request(format!(
                 "error strict decoding patch: error converting YAML to JSON: {}",
-                super::repeated(&warnings)
+                super::decode::repeated(&warnings)
             )));
         }
         FieldValidation::Ignore => vec![],
@@ -335,7 +335,7 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
     }
     let written = request.core.update(&storage, &key, part, &author, &mut |live| {
         let version = meta::text(&config, "resourceVersion");
-        if !version.is_empty() && revision(version)? != live.object.rev {
+        if !version.is_empty() && parse_revision(version)? != live.object.rev {
             return Err(Status::stale(served.named(), &request.path.name));
         }
         let document = convert::from_storage(served, live.value.clone());

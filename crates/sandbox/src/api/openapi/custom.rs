@@ -7,7 +7,7 @@ use slipway_manifest::schema::Schema;
 use crate::api::crd::Custom;
 use crate::api::resource::Served;
 
-use super::{API_VERSION, KIND, Schemas, custom_name};
+use super::schemas::{API_VERSION, KIND, Schemas, custom_name};
 
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";

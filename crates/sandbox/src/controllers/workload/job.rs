@@ -1,6 +1,5 @@
 //! Jobs: pods that must succeed a number of times.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -8,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
+use super::job_end::{BACK_OFF, DEADLINE, End, REACHED, by_policy, judged};
+use super::job_indexes::{parse_indexes, print_indexes};
 use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
@@ -105,110 +106,6 @@ fn expire(job: &Value, cluster: &Cluster) -> Result<Next> {
     };
     cluster.delete(TABLE, &key(job), &options)?;
     Ok(Next::Done)
-}
-
-/// Indexes as a status shows them: `0-3,5`.
-fn print_indexes(indexes: &BTreeSet<i64>) -> String {
-    let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for index in indexes {
-        match ranges.last_mut() {
-            Some((_, end)) if *end + 1 == *index => *end = *index,
-            _ => ranges.push((*index, *index)),
-        }
-    }
-    let print = |(a, b): &(i64, i64)| match b - a {
-        0 => a.to_string(),
-        1 => format!("{a},{b}"),
-        _ => format!("{a}-{b}"),
-    };
-    ranges.iter().map(print).collect::<Vec<_>>().join(",")
-}
-
-fn parse_indexes(text: &str, end: i64) -> BTreeSet<i64> {
-    let mut out = BTreeSet::new();
-    for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(from), Ok(to)) = (from.parse::<i64>(), to.parse::<i64>()) {
-            out.extend(from.max(0)..=to.min(end));
-        }
-    }
-    out
-}
-
-/// Why a job ends, and in which words.
-struct End {
-    first: &'static str,
-    last: &'static str,
-    reason: &'static str,
-    message: Cow<'static, str>,
-}
-
-const REACHED: End = End {
-    first: "SuccessCriteriaMet",
-    last: "Complete",
-    reason: "CompletionsReached",
-    message: Cow::Borrowed("Reached expected number of succeeded pods"),
-};
-const BACK_OFF: End = End {
-    first: "FailureTarget",
-    last: "Failed",
-    reason: "BackoffLimitExceeded",
-    message: Cow::Borrowed("Job has reached the specified backoff limit"),
-};
-const DEADLINE: End = End {
-    first: "FailureTarget",
-    last: "Failed",
-    reason: "DeadlineExceeded",
-    message: Cow::Borrowed("Job was active longer than specified deadline"),
-};
-
-/// A job that one of its own rules ends.
-fn by_policy(message: String) -> End {
-    End { first: "FailureTarget", last: "Failed", reason: "PodFailurePolicy", message: message.into() }
-}
-
-/// What the job's policy says about a failed pod: the action, and why in the words a real cluster uses.
-fn judged(job: &Value, pod: &Value) -> Option<(String, String)> {
-    let place = format!("{}/{}", text(pod, "/metadata/namespace"), name(pod));
-    for (index, rule) in list(job, "/spec/podFailurePolicy/rules").iter().enumerate() {
-        let action = text(rule, "/action").to_owned();
-        let codes = &rule["onExitCodes"];
-        let statuses = list(pod, "/status/containerStatuses").iter();
-        for status in statuses.chain(list(pod, "/status/initContainerStatuses")) {
-            let Some(code) = status["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0)
-            else {
-                continue;
-            };
-            let named = text(codes, "/containerName");
-            if codes.is_null() || !(named.is_empty() || status["name"] == named) {
-                continue;
-            }
-            let listed = list(codes, "/values").iter().any(|value| value.as_i64() == Some(code));
-            if listed == (codes["operator"] == "In") {
-                let who = text(status, "/name");
-                return Some((
-                    action.clone(),
-                    format!(
-                        "Container {who} for pod {place} failed with exit code {code} matching {action} rule at index {index}"
-                    ),
-                ));
-            }
-        }
-        for wanted in list(rule, "/onPodConditions") {
-            let kind = text(wanted, "/type");
-            let state = if wanted["status"].is_string() { text(wanted, "/status") } else { "True" };
-            if condition(pod, kind).is_some_and(|found| found["status"] == state) {
-                return Some((
-                    action,
-                    format!(
-                        "Pod {place} has condition {kind} matching {} rule at index {index}",
-                        text(rule, "/action")
-                    ),
-                ));
-            }
-        }
-    }
-    None
 }
 
 struct Run<'a> {
@@ -558,21 +455,4 @@ fn set(job: &mut Value, kind: &str, state: &str, reason: &str, message: &str, no
         "reason": reason, "message": message,
     }));
     job["status"]["conditions"] = conditions.into();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes() {
-        for (text, indexes) in
-            [("", vec![]), ("0", vec![0]), ("0,1", vec![0, 1]), ("0-3,5", vec![0, 1, 2, 3, 5])]
-        {
-            let set: BTreeSet<i64> = indexes.into_iter().collect();
-            assert_eq!(print_indexes(&set), text);
-            assert_eq!(parse_indexes(text, 9), set);
-        }
-        assert_eq!(parse_indexes("0-9999999999", 2).len(), 3);
-    }
 }

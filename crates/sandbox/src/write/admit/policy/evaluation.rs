@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use slipway_cel::{Bindings, Env, EvalError, Overload, Type};
 
-use crate::api::crd_rules::failed;
+use crate::api::crd::rules::failed;
 use crate::core::Core;
 
 use super::{Attempt, namespace_of};

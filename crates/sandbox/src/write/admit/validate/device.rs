@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use slipway_cel::{Env, Type};
 
 use super::{Causes, is_empty, known, list, texts};
-use crate::api::crd_rules::compiled;
+use crate::api::crd::rules::compiled;
 use crate::status::Cause;
 use crate::write::admit::meta;
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use slipway_cel::{Env, Type};
 
 use super::{Causes, hooks, is_empty, known, label_selector, list, one_of, texts};
-use crate::api::crd_rules::compiled;
+use crate::api::crd::rules::compiled;
 use crate::status::Cause;
 use crate::write::admit::meta;
 use crate::write::admit::policy::{self, as_maps};

@@ -1,0 +1,314 @@
+//! One served version of a custom resource: decoding, defaults and validation of its objects.
+
+use serde_json::Value;
+use slipway_manifest::crd::CustomResource;
+use slipway_manifest::field_error::{FieldError, FieldErrorKind};
+use slipway_manifest::schema::{Schema, TypeRef};
+
+use super::rules::Rules;
+use super::scale::{Scale, pointer};
+use crate::api::resource::Served;
+use crate::status::Cause;
+use crate::write::admit::prepare::Part;
+use crate::write::typed::Decoded;
+
+/// One served version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    pub storage_version: String,
+    pub columns: Vec<Value>,
+    pub has_status: bool,
+    /// `specReplicasPath`, `statusReplicasPath`, `labelSelectorPath` as pointers.
+    pub scale: Option<Scale>,
+    deprecated: Option<String>,
+    selectable: Vec<String>,
+    schema: Value,
+    has_defaults: bool,
+    resource: CustomResource,
+    /// What is kept of an object, if another version's schema decides that.
+    stored: Option<CustomResource>,
+    rules: Rules,
+}
+
+/// Whether a schema sets a default anywhere.
+fn has_defaults(schema: &Value) -> bool {
+    let mut todo = vec![schema];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::Object(members) if members.contains_key("default") => return true,
+            Value::Object(members) => todo.extend(members.values()),
+            Value::Array(items) => todo.extend(items),
+            _ => {}
+        }
+    }
+    false
+}
+
+impl Custom {
+    pub(super) fn new(definition: &Value, version: &Value) -> Custom {
+        let storage = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|v| v["storage"] == true)
+            .and_then(|v| v["name"].as_str())
+            .unwrap_or("");
+        let text = |v: &Value| v.as_str().map(str::to_owned);
+        let scale = &version["subresources"]["scale"];
+        let (group, name, kind) =
+            (&definition["spec"]["group"], &version["name"], &definition["spec"]["names"]["kind"]);
+        let deprecated = (version["deprecated"] == true).then(|| {
+            text(&version["deprecationWarning"]).unwrap_or_else(|| {
+                let word = |v: &Value| v.as_str().unwrap_or("").to_owned();
+                let newer = definition["spec"]["versions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|v| v["served"] == true && v["deprecated"] != true)
+                    .max_by_key(|v| crate::api::resource::version_order(v["name"].as_str().unwrap_or("")));
+                let instead = newer
+                    .map(|v| format!("; use {}/{} {}", word(group), word(&v["name"]), word(kind)))
+                    .unwrap_or_default();
+                format!("{}/{} {} is deprecated{instead}", word(group), word(name), word(kind))
+            })
+        });
+        let api_version = slipway_manifest::object::join_api_version(
+            group.as_str().unwrap_or(""),
+            name.as_str().unwrap_or(""),
+        );
+        let schema = version["schema"].get("openAPIV3Schema");
+        // Schemas too deep to read were refused with their definition.
+        let resource = CustomResource::new(&api_version, kind.as_str().unwrap_or(""), schema)
+            .or_else(|_| CustomResource::new(&api_version, kind.as_str().unwrap_or(""), None))
+            .unwrap_or_else(|_| unreachable!("no schema is not too deep"));
+        let stored = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|v| v["storage"] == true && v["name"] != *name)
+            .and_then(|v| {
+                CustomResource::new(
+                    &api_version,
+                    kind.as_str().unwrap_or(""),
+                    v["schema"].get("openAPIV3Schema"),
+                )
+                .ok()
+            });
+        Custom {
+            stored,
+            storage_version: storage.to_owned(),
+            columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
+            has_status: version["subresources"]["status"].is_object(),
+            scale: scale["specReplicasPath"].as_str().map(|spec| Scale {
+                spec_path: pointer(spec),
+                status_path: pointer(scale["statusReplicasPath"].as_str().unwrap_or("")),
+                selector_path: scale["labelSelectorPath"].as_str().map(pointer),
+            }),
+            deprecated,
+            selectable: version["selectableFields"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|f| text(&f["jsonPath"]))
+                .collect(),
+            schema: version["schema"]["openAPIV3Schema"].clone(),
+            has_defaults: has_defaults(&version["schema"]["openAPIV3Schema"]),
+            rules: if resource.has_rules() {
+                Rules::of(&version["schema"]["openAPIV3Schema"])
+            } else {
+                Rules::default()
+            },
+            resource,
+        }
+    }
+
+    /// Whether reading an object may add something to it.
+    pub(crate) fn has_defaults(&self) -> bool {
+        self.has_defaults
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    pub(crate) fn shape(&self) -> TypeRef<'_> {
+        self.resource.kind()
+    }
+
+    /// The paths lists and watches may be filtered by.
+    pub(crate) fn selectable_fields(&self) -> &[String] {
+        &self.selectable
+    }
+
+    pub(crate) fn selectable(&self, key: &str) -> Option<String> {
+        self.selectable.iter().find(|path| path.trim_start_matches('.') == key).map(|path| pointer(path))
+    }
+
+    pub(crate) fn deprecation(&self, _: &Served) -> Option<String> {
+        self.deprecated.clone()
+    }
+
+    /// Prunes unknown fields and sorts members, as unstructured objects are printed.
+    pub(crate) fn decode(&self, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
+        let mut value = value;
+        let mut unknown = Vec::new();
+        // Metadata is typed, whatever the schema says of the rest.
+        if let Some(metadata) = value.get_mut("metadata") {
+            let meta =
+                Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
+            if let Some(meta) = meta {
+                let taken = metadata.take();
+                let decoded = crate::write::typed::decode(taken, meta, &[])?;
+                *metadata = decoded.value;
+                unknown = decoded.strict;
+            }
+        }
+        let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
+        strict.extend(unknown.iter().map(|text| text.replacen('"', "\"metadata.", 1)));
+        strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
+        Ok(Decoded { value: sorted(value), strict })
+    }
+
+    pub(crate) fn prepare_create(&self, object: &mut Value, applied: bool) {
+        if self.has_status
+            && let Some(members) = object.as_object_mut()
+        {
+            members.shift_remove("status");
+        }
+        self.default(object, applied);
+    }
+
+    /// Drops what the stored version has no place for.
+    pub(crate) fn store(&self, object: &mut Value) {
+        if let Some(stored) = &self.stored {
+            // Objects too deep were refused when they were decoded.
+            let _ = stored.prune(object);
+        }
+    }
+
+    /// Sets defaults; nulls that may not be go when an object is read, not when it was applied.
+    pub(crate) fn default(&self, object: &mut Value, applied: bool) {
+        if !applied {
+            drop_nulls(object, &self.schema);
+        }
+        // Objects too deep were refused when they were decoded.
+        if self.resource.default(object).is_ok() {
+            *object = sorted(object.take());
+        }
+    }
+
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, part: Part, out: &mut Vec<Cause>) {
+        let Ok([mut values, mut items]) = self.resource.validate_in_steps(object) else { return };
+        // What was wrong before and has not been touched is let be.
+        if let Some(old) = old {
+            values.retain(|error| !untouched(error, object, old));
+            items.retain(|error| !untouched(error, object, old));
+        }
+        for error in &values {
+            let mut cause = cause(error);
+            if part == Part::Status {
+                // A status is checked on its own, and named so.
+                let path = error.field.strip_prefix("status").unwrap_or(&error.field);
+                let path = path.strip_prefix('.').unwrap_or(path);
+                let (whole, own) = (format!(": {} in body", error.field), format!(": {path} in body"));
+                cause.message = cause.message.replace(&whole, &own);
+            }
+            if placeless(error) {
+                cause.field = "<nil>".into();
+            }
+            out.push(cause);
+        }
+        if let Some(scale) = &self.scale {
+            scale.check(object, part, out);
+        }
+        out.extend(items.iter().map(cause));
+        values.append(&mut items);
+        if self.resource.has_rules()
+            && let Ok(broken) = self.resource.check_rules(object, old, &values, &self.rules)
+        {
+            out.extend(broken.iter().map(cause));
+        }
+    }
+}
+
+/// Whether a real server finds a mistake with a check that does not know where it is.
+fn placeless(error: &FieldError) -> bool {
+    let text = error.to_string();
+    let ranged = ["Checked", "MultipleOf", "Minimum boundary", "Maximum boundary"];
+    ranged.iter().any(|what| text.contains(&format!(": {what} value must be of type ")))
+        || text.contains(&format!(": {:?} must ", error.field))
+}
+
+/// Whether an error is about a value that is as it was.
+fn untouched(error: &FieldError, new: &Value, old: &Value) -> bool {
+    // What is missing is a mistake of the object it is missing from.
+    let path = match error.kind {
+        FieldErrorKind::Required => error.field.rsplit_once('.').map_or("", |(parent, _)| parent),
+        _ => error.field.as_str(),
+    };
+    let at = |root| -> Option<&Value> {
+        let mut value: &Value = root;
+        for part in path.split('.').filter(|part| !part.is_empty()) {
+            let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
+            value = value.get(name)?;
+            for index in indexes.split('[').map(|i| i.trim_end_matches(']')).filter(|i| !i.is_empty()) {
+                value = match index.parse::<usize>() {
+                    Ok(index) => value.get(index)?,
+                    Err(_) => value.get(index.trim_matches('"'))?,
+                };
+            }
+        }
+        Some(value)
+    };
+    !path.is_empty() && matches!((at(new), at(old)), (Some(new), Some(old)) if new == old)
+}
+
+/// Takes out nulls that stand where neither null nor a default may.
+fn drop_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(members) => {
+            let of = |key: &str| {
+                schema["properties"]
+                    .get(key)
+                    .or_else(|| schema.get("additionalProperties"))
+                    .filter(|s| s.is_object())
+            };
+            members.retain(|key, member| {
+                !member.is_null()
+                    || of(key).is_none_or(|s| s["nullable"] == true || s.get("default").is_some())
+            });
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = of(key) {
+                    drop_nulls(member, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                drop_nulls(item, &schema["items"]);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(members.into_iter().map(|(k, v)| (k, sorted(v))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+/// A field's problem as a status lists it.
+pub(super) fn cause(error: &FieldError) -> Cause {
+    let reason = error.reason();
+    let field = if error.field.is_empty() { "<nil>".to_owned() } else { error.field.clone() };
+    let text = error.to_string();
+    let message = text.strip_prefix(&format!("{field}: ")).unwrap_or(&text).to_owned();
+    Cause { reason, field, message }
+}

@@ -1,0 +1,237 @@
+//! Answers that are about no resource: discovery, health, version, metrics, OpenAPI.
+
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::{Method, Response, StatusCode};
+use serde_json::json;
+
+use super::service::{Answer, Exchange, HEALTH, header};
+use crate::api::discovery::AGGREGATED;
+use crate::core::Core;
+use crate::http::negotiate;
+use crate::http::respond::{Body, Printing, Reply};
+use crate::http::route::Target;
+use crate::status::{Result, Status};
+
+/// The checks a healthy server reports.
+const CHECKS: [&str; 4] = ["ping", "log", "etcd", "poststarthook/start-apiextensions-controllers"];
+
+impl Exchange {
+    pub(super) fn document(self, target: Target, printing: &mut Printing) -> Result<Answer> {
+        let registry = self.core.registry();
+        let reply = match target {
+            Target::Versions | Target::Groups => {
+                let core_group = target == Target::Versions;
+                let accept = header(&self.headers, &ACCEPT);
+                let aggregated = negotiate::clauses(accept)
+                    .next()
+                    .is_some_and(|c| c.param("as") == "APIGroupDiscoveryList")
+                    && negotiate::clauses(accept)
+                        .any(|c| c.param("as") == "APIGroupDiscoveryList" && c.param("v") == "v2");
+                if aggregated {
+                    let document = registry.aggregated(core_group);
+                    return Ok(Answer::Raw(Box::new(self.tagged(&document, AGGREGATED))));
+                }
+                if core_group {
+                    Reply::value(
+                        200,
+                        json!({
+                            "kind": "APIVersions",
+                            "versions": ["v1"],
+                            "serverAddressByClientCIDRs": [
+                                {"clientCIDR": "0.0.0.0/0", "serverAddress": self.core.options.address.get()},
+                            ],
+                        }),
+                    )
+                } else {
+                    Reply::json(200, registry.group_list().body)
+                }
+            }
+            Target::Group(name) => match registry.group(&name) {
+                Some(group) => Reply::value(200, group),
+                None => not_a_path(),
+            },
+            Target::Resources { group, version } => match registry.resource_list(&group, &version) {
+                // There is nothing to tabulate, and most clients leave another way out.
+                Some(_)
+                    if !header(&self.headers, &ACCEPT).trim().is_empty()
+                        && negotiate::clauses(header(&self.headers, &ACCEPT))
+                            .all(|clause| !matches!(clause.param("as"), "" | "APIGroupDiscoveryList")) =>
+                {
+                    return Err(negotiate::other_view());
+                }
+                Some(list) => Reply::json(200, list.body),
+                None if registry.groups.iter().any(|g| g.name == group && !g.custom) => {
+                    return Err(Status::no_such_resource());
+                }
+                None => not_a_path(),
+            },
+            Target::Resource(_) => return Err(Status::no_such_resource()),
+            Target::Other => return self.other(printing),
+        };
+        Ok(Answer::Reply(reply))
+    }
+
+    /// A document with an entity tag, or 304.
+    pub(super) fn tagged(
+        &self,
+        document: &crate::api::discovery::Document,
+        content_type: &'static str,
+    ) -> Response<Body> {
+        let tag = format!("\"{}\"", document.tag);
+        let known = header(&self.headers, &IF_NONE_MATCH) == tag;
+        let body = if known { Body::empty() } else { Body::whole(document.body.clone()) };
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            headers.insert(ETAG, tag);
+        }
+        headers.insert(http::header::VARY, HeaderValue::from_static("Accept"));
+        headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("public"));
+        if known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+        } else {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        }
+        response
+    }
+
+    /// Says whether the server is alive or ready: a server whose disk refuses writes is alive, not ready.
+    pub(super) fn health(&self, refused: Option<crate::store::DurableError>) -> Result<Answer> {
+        let path = self.path.trim_end_matches('/');
+        let Some((kind, check)) = HEALTH.iter().find_map(|kind| Some((*kind, path.strip_prefix(kind)?)))
+        else {
+            return Ok(Answer::Reply(not_a_path()));
+        };
+        let check = check.strip_prefix('/').unwrap_or(check);
+        if !check.is_empty() && !CHECKS.contains(&check) {
+            return Ok(Answer::Reply(not_a_path()));
+        }
+        let excluded: Vec<&str> = self.query.all("exclude").collect();
+        let mut text = String::new();
+        let mut failed = Vec::new();
+        for name in CHECKS.iter().filter(|name| check.is_empty() || **name == check) {
+            if excluded.contains(name) {
+                text.push_str(&format!("[+]{name} excluded: ok\n"));
+            } else if *name == "etcd" && kind != "/livez" && refused.is_some() {
+                failed.push(*name);
+                text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            } else {
+                text.push_str(&format!("[+]{name} ok\n"));
+            }
+        }
+        let verbose = self.query.all("verbose").next().is_some();
+        let kind = kind.trim_start_matches('/');
+        let (code, text) = match (failed.is_empty(), verbose) {
+            (true, true) => (200, format!("{text}{kind} check passed\n")),
+            (true, false) => (200, "ok".to_owned()),
+            (false, _) => (500, format!("{text}{kind} check failed\n")),
+        };
+        let content = crate::http::respond::Content::Text(text);
+        Ok(Answer::Reply(Reply { code, content, warnings: vec![], wrote: None }))
+    }
+
+    pub(super) fn other(self, _: &mut Printing) -> Result<Answer> {
+        let path = self.path.trim_end_matches('/');
+        if path == "/version" && self.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        Ok(Answer::Reply(match path {
+            "/version" => Reply::value(200, version(&self.core.options.version)),
+            "" => {
+                let registry = self.core.registry();
+                let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+                for group in registry.groups.iter().filter(|g| !g.name.is_empty()) {
+                    paths.push(format!("/apis/{}", group.name));
+                    paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
+                }
+                for path in
+                    ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+                {
+                    paths.push(path.to_owned());
+                }
+                paths.sort();
+                Reply::value(200, json!({"paths": paths}))
+            }
+            "/metrics" => metrics(&self.core),
+            "/.well-known/openid-configuration" => Reply::value(
+                200,
+                json!({
+                    "issuer": "https://kubernetes.default.svc.cluster.local",
+                    "jwks_uri": format!("https://{}/openid/v1/jwks", self.core.options.address.get()),
+                    "response_types_supported": ["id_token"],
+                    "subject_types_supported": ["public"],
+                    "id_token_signing_alg_values_supported": ["ES256"],
+                }),
+            ),
+            _ if path.starts_with("/openapi/") => {
+                let missing = || if path.starts_with("/openapi/v3/") { no_document() } else { not_a_path() };
+                return crate::api::openapi::answer(&self.core, path, &self.query, &self.headers)
+                    .map(|r| r.map_or_else(|| Answer::Reply(missing()), |r| Answer::Raw(Box::new(r))));
+            }
+            _ => not_a_path(),
+        }))
+    }
+}
+
+/// What there is to measure, as Prometheus reads it.
+fn metrics(core: &Core) -> Reply {
+    let mut text = String::from(
+        "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n\
+         # TYPE apiserver_storage_objects gauge\n",
+    );
+    for table in core.store.tables() {
+        text.push_str(&format!(
+            "apiserver_storage_objects{{resource=\"{table}\"}} {}\n",
+            core.store.count(&table)
+        ));
+    }
+    text.push_str(&format!(
+        "# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value labeled by the version.\n\
+         # TYPE kubernetes_build_info gauge\n\
+         kubernetes_build_info{{git_version=\"v{}\"}} 1\n",
+        core.options.version
+    ));
+    Reply { code: 200, content: crate::http::respond::Content::Text(text), warnings: vec![], wrote: None }
+}
+
+/// What the path of a document that does not exist answers: nothing at all.
+fn no_document() -> Reply {
+    Reply {
+        code: 404,
+        content: crate::http::respond::Content::Stream { content_type: "", body: Body::empty() },
+        warnings: vec![],
+        wrote: None,
+    }
+}
+
+/// What an unknown path answers.
+pub(crate) fn not_a_path() -> Reply {
+    Reply {
+        code: 404,
+        content: crate::http::respond::Content::Text("404 page not found\n".into()),
+        warnings: vec![],
+        wrote: None,
+    }
+}
+
+fn version(version: &str) -> serde_json::Value {
+    let mut parts = version.split('.');
+    let major = parts.next().unwrap_or("1");
+    let minor = parts.next().unwrap_or("0");
+    let before = minor.parse::<u32>().map_or_else(|_| minor.to_owned(), |m| m.saturating_sub(1).to_string());
+    json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": before,
+        "gitVersion": format!("v{version}"),
+        "gitCommit": "0000000000000000000000000000000000000000",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "go1.27.3",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    })
+}

@@ -1,0 +1,128 @@
+//! Field ownership: which manager owns what, for updates and server-side apply.
+
+use serde_json::{Value, json};
+use slipway_manifest::apply;
+use slipway_manifest::fields::{Path, Set};
+
+use super::Author;
+use crate::api::resource::Served;
+use crate::core::Core;
+use crate::status::{Result, Status};
+use crate::write::admit::prepare::Part;
+use crate::write::admit::rules;
+
+impl Core {
+    /// Calls with who writes what, as ownership is recorded.
+    fn as_author<T>(
+        &self,
+        served: &Served,
+        author: &Author,
+        part: Part,
+        call: impl FnOnce(&apply::Request<'_>) -> T,
+    ) -> T {
+        let reset = reset_fields(served, part);
+        let now = self.now();
+        let registry = self.registry();
+        let versions = served_versions(&registry, served);
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        call(&apply::Request {
+            manager: &author.manager,
+            api_version: served.api_version(),
+            subresource: if author.scale { "scale" } else { subresource_of(part) },
+            now: &now,
+            reset: reset.as_ref(),
+            served: &versions,
+        })
+    }
+
+    /// Records the author's ownership of what changed.
+    pub(super) fn own(
+        &self,
+        served: &Served,
+        live: Option<&Value>,
+        new: Value,
+        author: &Author,
+        part: Part,
+    ) -> Result<Value> {
+        self.as_author(served, author, part, |request| apply::update(live, new, served.shape(), request))
+            .map_err(|e| Status::plain_500(e.to_string()))
+    }
+
+    /// Applies a configuration to the live object, or to nothing.
+    pub(crate) fn apply_config(
+        &self,
+        served: &Served,
+        live: Option<&Value>,
+        config: &Value,
+        author: &Author,
+        part: Part,
+        force: bool,
+    ) -> Result<apply::Applied> {
+        let applied = self.as_author(served, author, part, |request| {
+            apply::apply(live, config, served.shape(), request, force)
+        });
+        applied.map_err(|e| match e {
+            apply::ApplyError::Conflicts(conflicts) => {
+                let causes: Vec<Value> = conflicts
+                    .0
+                    .iter()
+                    .map(|c| {
+                        json!({"reason": "FieldManagerConflict", "message": c.cause(), "field": c.path.to_string()})
+                    })
+                    .collect();
+                let mut status = Status::new(409, "Conflict", conflicts.to_string());
+                status.details = Some(json!({"causes": causes}));
+                status
+            }
+            apply::ApplyError::ManagedFields | apply::ApplyError::WrongType(_) => Status::bad_request(e.to_string()),
+            other => Status::plain_500(other.to_string()),
+        })
+    }
+}
+
+pub(super) fn subresource_of(part: Part) -> &'static str {
+    match part {
+        Part::Main => "",
+        Part::Status => "status",
+        Part::Finalize => "finalize",
+        Part::Approval => "approval",
+        Part::EphemeralContainers => "ephemeralcontainers",
+        Part::Resize => "resize",
+    }
+}
+
+/// The fields an endpoint does not write.
+fn reset_fields(served: &Served, part: Part) -> Option<Set> {
+    let paths = match part {
+        // What was asked for stays as it was.
+        Part::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
+            vec![Path::of_fields(["spec"]), Path::of_fields(["status"])]
+        }
+        Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
+            vec![Path::of_fields(["status"])]
+        }
+        Part::Status => {
+            let mut paths = vec![Path::of_fields(["spec"])];
+            if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
+                paths.push(Path::of_fields(["metadata", "labels"]));
+            }
+            if served.custom.is_some() {
+                for key in ["annotations", "finalizers", "ownerReferences"] {
+                    paths.push(Path::of_fields(["metadata", key]));
+                }
+            }
+            paths
+        }
+        _ => return None,
+    };
+    Some(paths.iter().collect())
+}
+
+fn served_versions(registry: &crate::api::resource::Registry, served: &Served) -> Vec<String> {
+    registry
+        .groups
+        .iter()
+        .find(|g| g.name == served.def.group)
+        .map(|g| g.versions.iter().map(|v| slipway_manifest::object::join_api_version(&g.name, v)).collect())
+        .unwrap_or_default()
+}
