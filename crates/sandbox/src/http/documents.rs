@@ -1,35 +1,39 @@
-//! Answers that are about no resource: discovery, health, version, metrics, OpenAPI.
+//! Answers about no resource: discovery, health, version, metrics, OpenAPI.
 
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{Method, Response, StatusCode};
 use serde_json::json;
 
-use super::service::{Answer, Exchange, HEALTH, header};
+use super::service::{HEALTH, RequestAnswer, RequestExchange, header_text};
 use crate::api::discovery::AGGREGATED;
 use crate::core::Core;
 use crate::http::negotiate;
-use crate::http::respond::{Body, Printing, Reply};
-use crate::http::route::Target;
+use crate::http::respond::{PrintOptions, Reply, ResponseBody};
+use crate::http::route::RequestTarget;
 use crate::status::{Result, Status};
 
 /// The checks a healthy server reports.
 const CHECKS: [&str; 4] = ["ping", "log", "etcd", "poststarthook/start-apiextensions-controllers"];
 
-impl Exchange {
-    pub(super) fn document(self, target: Target, printing: &mut Printing) -> Result<Answer> {
+impl RequestExchange {
+    pub(super) fn answer_document(
+        self,
+        target: RequestTarget,
+        printing: &mut PrintOptions,
+    ) -> Result<RequestAnswer> {
         let registry = self.core.registry();
         let reply = match target {
-            Target::Versions | Target::Groups => {
-                let core_group = target == Target::Versions;
-                let accept = header(&self.headers, &ACCEPT);
-                let aggregated = negotiate::clauses(accept)
+            RequestTarget::Versions | RequestTarget::Groups => {
+                let core_group = target == RequestTarget::Versions;
+                let accept = header_text(&self.headers, &ACCEPT);
+                let aggregated = negotiate::accept_clauses(accept)
                     .next()
                     .is_some_and(|c| c.param("as") == "APIGroupDiscoveryList")
-                    && negotiate::clauses(accept)
+                    && negotiate::accept_clauses(accept)
                         .any(|c| c.param("as") == "APIGroupDiscoveryList" && c.param("v") == "v2");
                 if aggregated {
-                    let document = registry.aggregated(core_group);
-                    return Ok(Answer::Raw(Box::new(self.tagged(&document, AGGREGATED))));
+                    let document = registry.aggregated_discovery(core_group);
+                    return Ok(RequestAnswer::Raw(Box::new(self.tagged_response(&document, AGGREGATED))));
                 }
                 if core_group {
                     Reply::value(
@@ -46,40 +50,40 @@ impl Exchange {
                     Reply::json(200, registry.group_list().body)
                 }
             }
-            Target::Group(name) => match registry.group(&name) {
+            RequestTarget::Group(name) => match registry.group_value(&name) {
                 Some(group) => Reply::value(200, group),
-                None => not_a_path(),
+                None => unknown_path(),
             },
-            Target::Resources { group, version } => match registry.resource_list(&group, &version) {
+            RequestTarget::Resources { group, version } => match registry.resource_list(&group, &version) {
                 // There is nothing to tabulate, and most clients leave another way out.
                 Some(_)
-                    if !header(&self.headers, &ACCEPT).trim().is_empty()
-                        && negotiate::clauses(header(&self.headers, &ACCEPT))
+                    if !header_text(&self.headers, &ACCEPT).trim().is_empty()
+                        && negotiate::accept_clauses(header_text(&self.headers, &ACCEPT))
                             .all(|clause| !matches!(clause.param("as"), "" | "APIGroupDiscoveryList")) =>
                 {
-                    return Err(negotiate::other_view());
+                    return Err(negotiate::unsupported_view());
                 }
                 Some(list) => Reply::json(200, list.body),
                 None if registry.groups.iter().any(|g| g.name == group && !g.custom) => {
                     return Err(Status::no_such_resource());
                 }
-                None => not_a_path(),
+                None => unknown_path(),
             },
-            Target::Resource(_) => return Err(Status::no_such_resource()),
-            Target::Other => return self.other(printing),
+            RequestTarget::Resource(_) => return Err(Status::no_such_resource()),
+            RequestTarget::Other => return self.answer_other(printing),
         };
-        Ok(Answer::Reply(reply))
+        Ok(RequestAnswer::Reply(reply))
     }
 
     /// A document with an entity tag, or 304.
-    pub(super) fn tagged(
+    pub(super) fn tagged_response(
         &self,
-        document: &crate::api::discovery::Document,
+        document: &crate::api::discovery::TaggedDocument,
         content_type: &'static str,
-    ) -> Response<Body> {
+    ) -> Response<ResponseBody> {
         let tag = format!("\"{}\"", document.tag);
-        let known = header(&self.headers, &IF_NONE_MATCH) == tag;
-        let body = if known { Body::empty() } else { Body::whole(document.body.clone()) };
+        let known = header_text(&self.headers, &IF_NONE_MATCH) == tag;
+        let body = if known { ResponseBody::empty() } else { ResponseBody::whole(document.body.clone()) };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -96,17 +100,17 @@ impl Exchange {
     }
 
     /// Says whether the server is alive or ready: a server whose disk refuses writes is alive, not ready.
-    pub(super) fn health(&self, refused: Option<crate::store::DurableError>) -> Result<Answer> {
+    pub(super) fn answer_health(&self, refused: Option<crate::store::DurableError>) -> Result<RequestAnswer> {
         let path = self.path.trim_end_matches('/');
         let Some((kind, check)) = HEALTH.iter().find_map(|kind| Some((*kind, path.strip_prefix(kind)?)))
         else {
-            return Ok(Answer::Reply(not_a_path()));
+            return Ok(RequestAnswer::Reply(unknown_path()));
         };
         let check = check.strip_prefix('/').unwrap_or(check);
         if !check.is_empty() && !CHECKS.contains(&check) {
-            return Ok(Answer::Reply(not_a_path()));
+            return Ok(RequestAnswer::Reply(unknown_path()));
         }
-        let excluded: Vec<&str> = self.query.all("exclude").collect();
+        let excluded: Vec<&str> = self.query.all_values("exclude").collect();
         let mut text = String::new();
         let mut failed = Vec::new();
         for name in CHECKS.iter().filter(|name| check.is_empty() || **name == check) {
@@ -119,24 +123,24 @@ impl Exchange {
                 text.push_str(&format!("[+]{name} ok\n"));
             }
         }
-        let verbose = self.query.all("verbose").next().is_some();
+        let verbose = self.query.all_values("verbose").next().is_some();
         let kind = kind.trim_start_matches('/');
         let (code, text) = match (failed.is_empty(), verbose) {
             (true, true) => (200, format!("{text}{kind} check passed\n")),
             (true, false) => (200, "ok".to_owned()),
             (false, _) => (500, format!("{text}{kind} check failed\n")),
         };
-        let content = crate::http::respond::Content::Text(text);
-        Ok(Answer::Reply(Reply { code, content, warnings: vec![], wrote: None }))
+        let content = crate::http::respond::ReplyContent::Text(text);
+        Ok(RequestAnswer::Reply(Reply { code, content, warnings: vec![], wrote: None }))
     }
 
-    pub(super) fn other(self, _: &mut Printing) -> Result<Answer> {
+    pub(super) fn answer_other(self, _: &mut PrintOptions) -> Result<RequestAnswer> {
         let path = self.path.trim_end_matches('/');
         if path == "/version" && self.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
-        Ok(Answer::Reply(match path {
-            "/version" => Reply::value(200, version(&self.core.options.version)),
+        Ok(RequestAnswer::Reply(match path {
+            "/version" => Reply::value(200, version_info(&self.core.options.version)),
             "" => {
                 let registry = self.core.registry();
                 let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
@@ -152,7 +156,7 @@ impl Exchange {
                 paths.sort();
                 Reply::value(200, json!({"paths": paths}))
             }
-            "/metrics" => metrics(&self.core),
+            "/metrics" => metrics_reply(&self.core),
             "/.well-known/openid-configuration" => Reply::value(
                 200,
                 json!({
@@ -164,25 +168,29 @@ impl Exchange {
                 }),
             ),
             _ if path.starts_with("/openapi/") => {
-                let missing = || if path.starts_with("/openapi/v3/") { no_document() } else { not_a_path() };
-                return crate::api::openapi::answer(&self.core, path, &self.query, &self.headers)
-                    .map(|r| r.map_or_else(|| Answer::Reply(missing()), |r| Answer::Raw(Box::new(r))));
+                let missing =
+                    || if path.starts_with("/openapi/v3/") { empty_not_found() } else { unknown_path() };
+                return crate::api::openapi::answer_path(&self.core, path, &self.query, &self.headers).map(
+                    |r| {
+                        r.map_or_else(|| RequestAnswer::Reply(missing()), |r| RequestAnswer::Raw(Box::new(r)))
+                    },
+                );
             }
-            _ => not_a_path(),
+            _ => unknown_path(),
         }))
     }
 }
 
-/// What there is to measure, as Prometheus reads it.
-fn metrics(core: &Core) -> Reply {
+/// Returns the metrics in Prometheus' format.
+fn metrics_reply(core: &Core) -> Reply {
     let mut text = String::from(
         "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n\
          # TYPE apiserver_storage_objects gauge\n",
     );
-    for table in core.store.tables() {
+    for table in core.store.table_names() {
         text.push_str(&format!(
             "apiserver_storage_objects{{resource=\"{table}\"}} {}\n",
-            core.store.count(&table)
+            core.store.count_objects(&table)
         ));
     }
     text.push_str(&format!(
@@ -191,30 +199,35 @@ fn metrics(core: &Core) -> Reply {
          kubernetes_build_info{{git_version=\"v{}\"}} 1\n",
         core.options.version
     ));
-    Reply { code: 200, content: crate::http::respond::Content::Text(text), warnings: vec![], wrote: None }
-}
-
-/// What the path of a document that does not exist answers: nothing at all.
-fn no_document() -> Reply {
     Reply {
-        code: 404,
-        content: crate::http::respond::Content::Stream { content_type: "", body: Body::empty() },
+        code: 200,
+        content: crate::http::respond::ReplyContent::Text(text),
         warnings: vec![],
         wrote: None,
     }
 }
 
-/// What an unknown path answers.
-pub(crate) fn not_a_path() -> Reply {
+/// The answer of an OpenAPI path that does not exist: an empty body.
+fn empty_not_found() -> Reply {
     Reply {
         code: 404,
-        content: crate::http::respond::Content::Text("404 page not found\n".into()),
+        content: crate::http::respond::ReplyContent::Stream { content_type: "", body: ResponseBody::empty() },
         warnings: vec![],
         wrote: None,
     }
 }
 
-fn version(version: &str) -> serde_json::Value {
+/// The answer of an unknown path.
+pub(crate) fn unknown_path() -> Reply {
+    Reply {
+        code: 404,
+        content: crate::http::respond::ReplyContent::Text("404 page not found\n".into()),
+        warnings: vec![],
+        wrote: None,
+    }
+}
+
+fn version_info(version: &str) -> serde_json::Value {
     let mut parts = version.split('.');
     let major = parts.next().unwrap_or("1");
     let minor = parts.next().unwrap_or("0");

@@ -15,31 +15,31 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use crate::api::{Verb, handlers};
 use crate::auth::{self, User, rbac};
 use crate::core::Core;
-use crate::http::documents::not_a_path;
-use crate::http::negotiate::{self, Accept};
+use crate::http::documents::unknown_path;
+use crate::http::negotiate::{self, NegotiatedForm};
 use crate::http::net::ConnectionProof;
-use crate::http::query::Query;
-use crate::http::respond::{Body, BoxError, Printing, Reply, refuse, render};
-use crate::http::route::{self, Target};
+use crate::http::query::QueryParameters;
+use crate::http::respond::{BoxError, PrintOptions, Reply, ResponseBody, render_failure, render_reply};
+use crate::http::route::{self, RequestTarget};
 use crate::status::{Result, Status};
 
 /// Bodies longer than this are refused.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
-/// A body that has not arrived by then never will.
+/// Time limit for the arrival of a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Who a service speaks for.
+/// The identity a service serves requests for.
 #[derive(Clone)]
-pub(crate) enum Caller {
-    /// Everybody who comes through this service is this user: in-process clients.
+pub(crate) enum CallerIdentity {
+    /// Every caller of this service is this user: in-process clients.
     Fixed(Arc<User>),
     /// Callers show credentials: a certificate on the connection, or a token with each request.
     Network {
         certificate: Option<Arc<User>>,
-        /// Told when somebody has shown who they are.
+        /// Told when somebody has authenticated.
         proof: ConnectionProof,
     },
 }
@@ -48,11 +48,11 @@ pub(crate) enum Caller {
 #[derive(Clone)]
 pub struct ApiService {
     core: Arc<Core>,
-    caller: Caller,
+    caller: CallerIdentity,
 }
 
 impl ApiService {
-    pub(crate) fn new(core: Arc<Core>, caller: Caller) -> ApiService {
+    pub(crate) fn new(core: Arc<Core>, caller: CallerIdentity) -> ApiService {
         ApiService { core, caller }
     }
 }
@@ -62,9 +62,10 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = std::result::Result<Response<Body>, Infallible>> + Send>>;
+    type Future =
+        Pin<Box<dyn Future<Output = std::result::Result<Response<ResponseBody>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -72,25 +73,29 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (core, caller) = (self.core.clone(), self.caller.clone());
-        Box::pin(async move { Ok(serve(core, caller, request).await) })
+        Box::pin(async move { Ok(serve_request(core, caller, request).await) })
     }
 }
 
-async fn serve<B>(core: Arc<Core>, caller: Caller, request: Request<B>) -> Response<Body>
+async fn serve_request<B>(
+    core: Arc<Core>,
+    caller: CallerIdentity,
+    request: Request<B>,
+) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
-    let query = Query::parse(parts.uri.query());
-    let mut printing = Printing {
-        accept: Accept::JSON,
-        pretty: query.flag("pretty") == Some(true),
-        gzip: header(&headers, &ACCEPT_ENCODING).contains("gzip"),
+    let query = QueryParameters::parse(parts.uri.query());
+    let mut printing = PrintOptions {
+        accept: NegotiatedForm::JSON,
+        pretty: query.bool_value("pretty") == Some(true),
+        gzip: header_text(&headers, &ACCEPT_ENCODING).contains("gzip"),
     };
-    let audit = core.ids.uid();
-    let exchange = Exchange {
+    let audit = core.ids.new_uid();
+    let exchange = RequestExchange {
         core: core.clone(),
         method: parts.method,
         path: parts.uri.path().to_owned(),
@@ -98,15 +103,15 @@ where
         headers,
         body: Bytes::new(),
     };
-    // Whatever goes wrong in here is one request's trouble.
+    // A failure in here concerns this request alone.
     let mut response = match answer(exchange, &caller, body, &mut printing).await {
-        Ok(Answer::Slow(reply, wait)) => {
+        Ok(RequestAnswer::Slow(reply, wait)) => {
             tokio::time::sleep(wait).await;
             print_durable(&core, reply, printing).await
         }
-        Ok(Answer::Reply(reply)) => print_durable(&core, reply, printing).await,
-        Ok(Answer::Raw(response)) => *response,
-        Err(status) => refuse(&status, printing),
+        Ok(RequestAnswer::Reply(reply)) => print_durable(&core, reply, printing).await,
+        Ok(RequestAnswer::Raw(response)) => *response,
+        Err(status) => render_failure(&status, printing),
     };
     if let Ok(value) = HeaderValue::from_str(&audit) {
         response.headers_mut().insert("audit-id", value);
@@ -114,24 +119,24 @@ where
     response
 }
 
-/// Lets the caller in, and only then reads the body: whoever may not ask cannot make the server wait for
-/// the rest of the request.
+/// Authorizes the caller, and only then reads the body: a caller without permission cannot make the server wait
+/// for the rest of the request.
 async fn answer<B>(
-    mut exchange: Exchange,
-    caller: &Caller,
+    mut exchange: RequestExchange,
+    caller: &CallerIdentity,
     body: B,
-    printing: &mut Printing,
-) -> Result<Answer>
+    printing: &mut PrintOptions,
+) -> Result<RequestAnswer>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let admitted = exchange.admit(caller)?;
+    let admitted = exchange.admit_caller(caller)?;
     let body = Limited::new(body, LARGEST_BODY).collect();
     let collected = match caller {
-        // What comes from this process is there already.
-        Caller::Fixed(_) => Ok(body.await),
-        Caller::Network { .. } => tokio::time::timeout(BODY_PATIENCE, body).await,
+        // The body of an in-process request has arrived already.
+        CallerIdentity::Fixed(_) => Ok(body.await),
+        CallerIdentity::Network { .. } => tokio::time::timeout(BODY_PATIENCE, body).await,
     };
     exchange.body = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
@@ -142,15 +147,15 @@ where
     let ready = exchange.path.trim_end_matches('/');
     let asks_ready = HEALTH.iter().any(|path| ready.starts_with(path));
     if exchange.method != Method::GET || asks_ready {
-        // A full disk is asked once more; while it is full, nothing is changed.
-        let writable = exchange.core.store.writable().await;
+        // The disk is probed once more; while it is full, nothing is changed.
+        let writable = exchange.core.store.check_writable().await;
         if let Err(e) = writable.as_ref()
             && !asks_ready
         {
             return Err(Status::internal(e));
         }
         if asks_ready {
-            return exchange.health(writable.err());
+            return exchange.answer_health(writable.err());
         }
     }
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| exchange.answer(admitted, printing)))
@@ -158,53 +163,53 @@ where
 }
 
 /// Prints a reply when everything it shows is on disk.
-async fn print_durable(core: &Core, reply: Reply, printing: Printing) -> Response<Body> {
-    let seen = reply.wrote.unwrap_or_else(|| core.store.rev());
-    match core.store.durable(seen).await {
-        Ok(()) => render(reply, printing),
-        Err(e) => refuse(&Status::internal(e), printing),
+async fn print_durable(core: &Core, reply: Reply, printing: PrintOptions) -> Response<ResponseBody> {
+    let seen = reply.wrote.unwrap_or_else(|| core.store.current_revision());
+    match core.store.wait_durable(seen).await {
+        Ok(()) => render_reply(reply, printing),
+        Err(e) => render_failure(&Status::internal(e), printing),
     }
 }
 
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> &'h str {
+pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> &'h str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
 }
 
-pub(super) enum Answer {
+pub(super) enum RequestAnswer {
     Reply(Reply),
     /// The object wants its requests to take this long.
     Slow(Reply, Duration),
-    Raw(Box<Response<Body>>),
+    Raw(Box<Response<ResponseBody>>),
 }
 
 /// A request that may be answered.
-enum Admitted {
+enum AdmittedRequest {
     Request {
-        target: Target,
+        target: RequestTarget,
         user: Arc<User>,
     },
-    /// The path is not well escaped; everybody is told.
+    /// The path is not well escaped; every caller gets the same answer.
     BadEscape,
 }
 
-pub(super) struct Exchange {
+pub(super) struct RequestExchange {
     pub(super) core: Arc<Core>,
     pub(super) method: Method,
     pub(super) path: String,
-    pub(super) query: Query,
+    pub(super) query: QueryParameters,
     pub(super) headers: HeaderMap,
     body: Bytes,
 }
 
-impl Exchange {
-    /// Finds out who asks for what, and whether that is allowed.
-    fn admit(&self, caller: &Caller) -> Result<Admitted> {
+impl RequestExchange {
+    /// Authenticates the caller, parses the target and authorizes the request.
+    fn admit_caller(&self, caller: &CallerIdentity) -> Result<AdmittedRequest> {
         let user = match caller {
-            Caller::Fixed(user) => user.clone(),
-            Caller::Network { certificate, proof } => {
+            CallerIdentity::Fixed(user) => user.clone(),
+            CallerIdentity::Network { certificate, proof } => {
                 let user = auth::authenticate(&self.core, &self.headers, certificate.as_ref())?;
                 if !user.is_anonymous() {
-                    proof.give();
+                    proof.mark_given();
                 }
                 user
             }
@@ -214,30 +219,32 @@ impl Exchange {
             return Err(Status::method_not_allowed());
         }
         if !well_escaped(&self.path) {
-            return Ok(Admitted::BadEscape);
+            return Ok(AdmittedRequest::BadEscape);
         }
-        let Some(target) = route::parse(&self.path) else {
+        let Some(target) = route::parse_path(&self.path) else {
             return Err(bad_path(&self.path));
         };
         match &target {
-            Target::Resource(path) => self.authorize_resource(path, &user)?,
+            RequestTarget::Resource(path) => self.authorize_resource(path, &user)?,
             _ => self.authorize_path(&user)?,
         }
-        Ok(Admitted::Request { target, user })
+        Ok(AdmittedRequest::Request { target, user })
     }
 
-    fn answer(self, admitted: Admitted, printing: &mut Printing) -> Result<Answer> {
+    fn answer(self, admitted: AdmittedRequest, printing: &mut PrintOptions) -> Result<RequestAnswer> {
         match admitted {
-            Admitted::BadEscape => {
-                let content = crate::http::respond::Content::Text("400 Bad Request".into());
-                Ok(Answer::Reply(Reply { code: 400, content, warnings: vec![], wrote: None }))
+            AdmittedRequest::BadEscape => {
+                let content = crate::http::respond::ReplyContent::Text("400 Bad Request".into());
+                Ok(RequestAnswer::Reply(Reply { code: 400, content, warnings: vec![], wrote: None }))
             }
-            Admitted::Request { target: Target::Resource(path), user } => self.resource(path, user, printing),
-            Admitted::Request { target, .. } => {
-                if self.method != Method::GET && target != Target::Other {
+            AdmittedRequest::Request { target: RequestTarget::Resource(path), user } => {
+                self.answer_resource(path, user, printing)
+            }
+            AdmittedRequest::Request { target, .. } => {
+                if self.method != Method::GET && target != RequestTarget::Other {
                     return Err(Status::method_not_allowed());
                 }
-                self.document(target, printing)
+                self.answer_document(target, printing)
             }
         }
     }
@@ -250,7 +257,7 @@ impl Exchange {
             Method::PATCH => "patch",
             _ => "delete",
         };
-        let request = rbac::Attributes {
+        let request = rbac::RequestAttributes {
             verb,
             group: "",
             resource: "",
@@ -262,11 +269,11 @@ impl Exchange {
         rbac::authorize(&self.core, user, &request)
     }
 
-    fn authorize_resource(&self, path: &route::Path, user: &User) -> Result<()> {
+    fn authorize_resource(&self, path: &route::ResourcePath, user: &User) -> Result<()> {
         let verb = Verb::of_request(&self.method, path, &self.query);
-        let named = self.query.some("fieldSelector").and_then(|s| s.strip_prefix("metadata.name="));
+        let named = self.query.non_empty("fieldSelector").and_then(|s| s.strip_prefix("metadata.name="));
         let name = if path.name.is_empty() { named.unwrap_or("") } else { &path.name };
-        let request = rbac::Attributes {
+        let request = rbac::RequestAttributes {
             verb: verb.map_or("", Verb::as_str),
             group: &path.group,
             resource: &path.resource,
@@ -282,29 +289,38 @@ impl Exchange {
         rbac::authorize(&self.core, user, &request)
     }
 
-    fn resource(self, path: route::Path, user: Arc<User>, printing: &mut Printing) -> Result<Answer> {
+    fn answer_resource(
+        self,
+        path: route::ResourcePath,
+        user: Arc<User>,
+        printing: &mut PrintOptions,
+    ) -> Result<RequestAnswer> {
         let registry = self.core.registry();
         let verb = Verb::of_request(&self.method, &path, &self.query);
         if registry.of_version(&path.group, &path.version).is_none() {
             return if path.group.is_empty() {
                 Err(Status::no_such_resource())
             } else {
-                Ok(Answer::Reply(not_a_path()))
+                Ok(RequestAnswer::Reply(unknown_path()))
             };
         }
-        let Some(served) = registry.find(&path.group, &path.version, &path.resource) else {
+        let Some(served) = registry.find_resource(&path.group, &path.version, &path.resource) else {
             // A custom group knows no other resources; its handler answers as for any unknown path.
             let custom = registry.groups.iter().any(|g| g.name == path.group && g.custom);
-            return if custom { Ok(Answer::Reply(not_a_path())) } else { Err(Status::no_such_resource()) };
+            return if custom {
+                Ok(RequestAnswer::Reply(unknown_path()))
+            } else {
+                Err(Status::no_such_resource())
+            };
         };
-        let accept_header = header(&self.headers, &ACCEPT);
-        printing.accept = negotiate::accept(accept_header, served.origin())?;
-        let agent = header(&self.headers, &USER_AGENT).split('/').next().unwrap_or("").to_owned();
-        let request = handlers::Request {
+        let accept_header = header_text(&self.headers, &ACCEPT);
+        printing.accept = negotiate::negotiate_response(accept_header, served.type_origin())?;
+        let agent = header_text(&self.headers, &USER_AGENT).split('/').next().unwrap_or("").to_owned();
+        let request = handlers::ResourceRequest {
             served: served.clone(),
             path,
             accept: printing.accept,
-            content_type: header(&self.headers, &CONTENT_TYPE).to_owned(),
+            content_type: header_text(&self.headers, &CONTENT_TYPE).to_owned(),
             query: self.query,
             body: self.body,
             user,
@@ -312,25 +328,25 @@ impl Exchange {
             core: self.core,
         };
         let verb = verb.ok_or_else(Status::method_not_allowed)?;
-        let wait = request.latency(verb);
-        let reply = handlers::handle(&request, verb)?;
+        let wait = request.simulated_latency(verb);
+        let reply = handlers::handle_request(&request, verb)?;
         Ok(match wait {
-            Some(wait) => Answer::Slow(reply, wait),
-            None => Answer::Reply(reply),
+            Some(wait) => RequestAnswer::Slow(reply, wait),
+            None => RequestAnswer::Reply(reply),
         })
     }
 }
 
-/// Why a path is refused: a name that would climb, or simply no such path.
+/// The refusal of a path: a segment of dots, or no such path.
 fn bad_path(path: &str) -> Box<Status> {
-    let dotted = path.split('/').filter_map(route::decode).find(|part| part == "." || part == "..");
+    let dotted = path.split('/').filter_map(route::decode_segment).find(|part| part == "." || part == "..");
     match dotted {
         Some(part) => Status::bad_request(format!("Name parameter invalid: {part:?}: may not be '{part}'")),
         None => Status::no_such_resource(),
     }
 }
 
-/// Whether every `%` starts an escape.
+/// Returns true if every `%` starts an escape.
 fn well_escaped(path: &str) -> bool {
     path.split('%').skip(1).all(|rest| {
         let mut digits = rest.bytes();

@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 use super::typed;
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::status::{Result, Status};
 
 /// Puts a built-in object into the form a real server prints.
-pub(super) fn normalize(served: &Served, object: Value) -> Result<Value> {
-    typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
+pub(super) fn normalize(served: &ServedResource, object: Value) -> Result<Value> {
+    typed::decode_typed(object, served.type_ref(), &[]).map(|d| d.value).map_err(Status::internal)
 }
 
-/// Times of events and pod conditions that are not set are printed all the same.
-pub(super) fn restore_omitted_members(served: &Served, value: &mut Value) {
-    // Once stored, nothing tells an empty list from none.
+/// Adds members a real server prints although they are not set, such as the times of events and conditions.
+pub(super) fn restore_omitted_members(served: &ServedResource, value: &mut Value) {
+    // Once stored, an empty list and none are the same.
     let lists: &[&str] = match &*served.table {
         "roles.rbac.authorization.k8s.io" | "clusterroles.rbac.authorization.k8s.io" => &["/rules"],
         "limitranges" => &["/spec/limits"],

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 use slipway_manifest::apply;
 use slipway_manifest::fields::{Path, Set};
 
-use super::Author;
-use crate::api::resource::Served;
+use super::WriteAuthor;
+use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::status::{Result, Status};
-use crate::write::admit::prepare::Part;
+use crate::write::admit::prepare::ObjectPart;
 use crate::write::admit::rules;
 
 impl Core {
-    /// Calls with who writes what, as ownership is recorded.
-    fn as_author<T>(
+    /// Calls `call` with the manager, version and subresource that ownership is recorded for.
+    fn with_apply_request<T>(
         &self,
-        served: &Served,
-        author: &Author,
-        part: Part,
+        served: &ServedResource,
+        author: &WriteAuthor,
+        part: ObjectPart,
         call: impl FnOnce(&apply::Request<'_>) -> T,
     ) -> T {
         let reset = reset_fields(served, part);
@@ -36,30 +36,32 @@ impl Core {
     }
 
     /// Records the author's ownership of what changed.
-    pub(super) fn own(
+    pub(super) fn record_ownership(
         &self,
-        served: &Served,
+        served: &ServedResource,
         live: Option<&Value>,
         new: Value,
-        author: &Author,
-        part: Part,
+        author: &WriteAuthor,
+        part: ObjectPart,
     ) -> Result<Value> {
-        self.as_author(served, author, part, |request| apply::update(live, new, served.shape(), request))
-            .map_err(|e| Status::plain_500(e.to_string()))
+        self.with_apply_request(served, author, part, |request| {
+            apply::update(live, new, served.type_ref(), request)
+        })
+        .map_err(|e| Status::plain_500(e.to_string()))
     }
 
     /// Applies a configuration to the live object, or to nothing.
     pub(crate) fn apply_config(
         &self,
-        served: &Served,
+        served: &ServedResource,
         live: Option<&Value>,
         config: &Value,
-        author: &Author,
-        part: Part,
+        author: &WriteAuthor,
+        part: ObjectPart,
         force: bool,
     ) -> Result<apply::Applied> {
-        let applied = self.as_author(served, author, part, |request| {
-            apply::apply(live, config, served.shape(), request, force)
+        let applied = self.with_apply_request(served, author, part, |request| {
+            apply::apply(live, config, served.type_ref(), request, force)
         });
         applied.map_err(|e| match e {
             apply::ApplyError::Conflicts(conflicts) => {
@@ -80,28 +82,28 @@ impl Core {
     }
 }
 
-pub(super) fn subresource_of(part: Part) -> &'static str {
+pub(super) fn subresource_of(part: ObjectPart) -> &'static str {
     match part {
-        Part::Main => "",
-        Part::Status => "status",
-        Part::Finalize => "finalize",
-        Part::Approval => "approval",
-        Part::EphemeralContainers => "ephemeralcontainers",
-        Part::Resize => "resize",
+        ObjectPart::Main => "",
+        ObjectPart::Status => "status",
+        ObjectPart::Finalize => "finalize",
+        ObjectPart::Approval => "approval",
+        ObjectPart::EphemeralContainers => "ephemeralcontainers",
+        ObjectPart::Resize => "resize",
     }
 }
 
 /// The fields an endpoint does not write.
-fn reset_fields(served: &Served, part: Part) -> Option<Set> {
+fn reset_fields(served: &ServedResource, part: ObjectPart) -> Option<Set> {
     let paths = match part {
-        // What was asked for stays as it was.
-        Part::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
+        // The spec of a request stays as it was.
+        ObjectPart::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
             vec![Path::of_fields(["spec"]), Path::of_fields(["status"])]
         }
-        Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
+        ObjectPart::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
             vec![Path::of_fields(["status"])]
         }
-        Part::Status => {
+        ObjectPart::Status => {
             let mut paths = vec![Path::of_fields(["spec"])];
             if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
                 paths.push(Path::of_fields(["metadata", "labels"]));
@@ -118,7 +120,10 @@ fn reset_fields(served: &Served, part: Part) -> Option<Set> {
     Some(paths.iter().collect())
 }
 
-fn served_versions(registry: &crate::api::resource::Registry, served: &Served) -> Vec<String> {
+fn served_versions(
+    registry: &crate::api::resource::ResourceRegistry,
+    served: &ServedResource,
+) -> Vec<String> {
     registry
         .groups
         .iter()

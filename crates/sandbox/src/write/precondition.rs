@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::status::{Result, Status};
-use crate::store::{Key, Object};
+use crate::store::{ObjectKey, StoredObject};
 
 /// Reads a `resourceVersion`.
 pub(crate) fn parse_revision(text: &str) -> Result<u64> {
@@ -13,17 +13,28 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64> {
 }
 
 /// The refusal of a write meant for an object with another uid.
-pub(crate) fn other_uid(served: &Served, live: &Object, uid: &str, dry_run: bool) -> Box<Status> {
+pub(crate) fn other_uid(
+    served: &ServedResource,
+    live: &StoredObject,
+    uid: &str,
+    dry_run: bool,
+) -> Box<Status> {
     uid_conflict(served, &live.key, uid, &live.uid, dry_run)
 }
 
 /// The same where there may be no object at all.
-pub(crate) fn uid_conflict(served: &Served, key: &Key, uid: &str, found: &str, dry_run: bool) -> Box<Status> {
-    // A dry run never gets as far as the storage that adds the prefix.
+pub(crate) fn uid_conflict(
+    served: &ServedResource,
+    key: &ObjectKey,
+    uid: &str,
+    found: &str,
+    dry_run: bool,
+) -> Box<Status> {
+    // A dry run does not reach the storage layer, which adds the prefix.
     let path = registry_path(served, key);
     let path = if dry_run { path.trim_start_matches("/registry") } else { &*path };
     Status::conflict(
-        served.named(),
+        served.resource_name(),
         &key.name,
         &format!(
             "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
@@ -31,8 +42,8 @@ pub(crate) fn uid_conflict(served: &Served, key: &Key, uid: &str, found: &str, d
     )
 }
 
-/// Where etcd would keep the object; some messages name it.
-pub(crate) fn registry_path(served: &Served, key: &Key) -> String {
+/// Returns the path of an object in etcd, which some messages name.
+pub(crate) fn registry_path(served: &ServedResource, key: &ObjectKey) -> String {
     let place = match (served.def.group.as_str(), &*served.table) {
         (_, "services") => "services/specs".to_owned(),
         (_, "endpoints") => "services/endpoints".to_owned(),

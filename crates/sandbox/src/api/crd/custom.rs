@@ -5,32 +5,32 @@ use slipway_manifest::crd::CustomResource;
 use slipway_manifest::field_error::{FieldError, FieldErrorKind};
 use slipway_manifest::schema::{Schema, TypeRef};
 
-use super::rules::Rules;
-use super::scale::{Scale, pointer};
-use crate::api::resource::Served;
-use crate::status::Cause;
-use crate::write::admit::prepare::Part;
-use crate::write::typed::Decoded;
+use super::rules::SchemaRules;
+use super::scale::{ScalePaths, json_pointer};
+use crate::api::resource::ServedResource;
+use crate::status::StatusCause;
+use crate::write::admit::prepare::ObjectPart;
+use crate::write::typed::DecodedObject;
 
 /// One served version of a custom resource.
 #[derive(Debug)]
-pub(crate) struct Custom {
+pub(crate) struct CustomVersion {
     pub storage_version: String,
     pub columns: Vec<Value>,
     pub has_status: bool,
     /// `specReplicasPath`, `statusReplicasPath`, `labelSelectorPath` as pointers.
-    pub scale: Option<Scale>,
+    pub scale: Option<ScalePaths>,
     deprecated: Option<String>,
     selectable: Vec<String>,
     schema: Value,
     has_defaults: bool,
     resource: CustomResource,
-    /// What is kept of an object, if another version's schema decides that.
+    /// The schema that decides which fields are stored, if it is another version's.
     stored: Option<CustomResource>,
-    rules: Rules,
+    rules: SchemaRules,
 }
 
-/// Whether a schema sets a default anywhere.
+/// Returns true if a schema sets a default anywhere.
 fn has_defaults(schema: &Value) -> bool {
     let mut todo = vec![schema];
     while let Some(value) = todo.pop() {
@@ -44,8 +44,8 @@ fn has_defaults(schema: &Value) -> bool {
     false
 }
 
-impl Custom {
-    pub(super) fn new(definition: &Value, version: &Value) -> Custom {
+impl CustomVersion {
+    pub(super) fn new(definition: &Value, version: &Value) -> CustomVersion {
         let storage = definition["spec"]["versions"]
             .as_array()
             .into_iter()
@@ -94,15 +94,15 @@ impl Custom {
                 )
                 .ok()
             });
-        Custom {
+        CustomVersion {
             stored,
             storage_version: storage.to_owned(),
             columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
             has_status: version["subresources"]["status"].is_object(),
-            scale: scale["specReplicasPath"].as_str().map(|spec| Scale {
-                spec_path: pointer(spec),
-                status_path: pointer(scale["statusReplicasPath"].as_str().unwrap_or("")),
-                selector_path: scale["labelSelectorPath"].as_str().map(pointer),
+            scale: scale["specReplicasPath"].as_str().map(|spec| ScalePaths {
+                spec_path: json_pointer(spec),
+                status_path: json_pointer(scale["statusReplicasPath"].as_str().unwrap_or("")),
+                selector_path: scale["labelSelectorPath"].as_str().map(json_pointer),
             }),
             deprecated,
             selectable: version["selectableFields"]
@@ -114,24 +114,24 @@ impl Custom {
             schema: version["schema"]["openAPIV3Schema"].clone(),
             has_defaults: has_defaults(&version["schema"]["openAPIV3Schema"]),
             rules: if resource.has_rules() {
-                Rules::of(&version["schema"]["openAPIV3Schema"])
+                SchemaRules::compile_schema(&version["schema"]["openAPIV3Schema"])
             } else {
-                Rules::default()
+                SchemaRules::default()
             },
             resource,
         }
     }
 
-    /// Whether reading an object may add something to it.
+    /// Returns true if reading an object may add defaults to it.
     pub(crate) fn has_defaults(&self) -> bool {
         self.has_defaults
     }
 
-    pub(crate) fn schema(&self) -> &Value {
+    pub(crate) fn schema_value(&self) -> &Value {
         &self.schema
     }
 
-    pub(crate) fn shape(&self) -> TypeRef<'_> {
+    pub(crate) fn type_ref(&self) -> TypeRef<'_> {
         self.resource.kind()
     }
 
@@ -140,16 +140,16 @@ impl Custom {
         &self.selectable
     }
 
-    pub(crate) fn selectable(&self, key: &str) -> Option<String> {
-        self.selectable.iter().find(|path| path.trim_start_matches('.') == key).map(|path| pointer(path))
+    pub(crate) fn selectable_path(&self, key: &str) -> Option<String> {
+        self.selectable.iter().find(|path| path.trim_start_matches('.') == key).map(|path| json_pointer(path))
     }
 
-    pub(crate) fn deprecation(&self, _: &Served) -> Option<String> {
+    pub(crate) fn deprecation_warning(&self, _: &ServedResource) -> Option<String> {
         self.deprecated.clone()
     }
 
     /// Prunes unknown fields and sorts members, as unstructured objects are printed.
-    pub(crate) fn decode(&self, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
+    pub(crate) fn decode_object(&self, value: Value, duplicates: &[String]) -> Result<DecodedObject, String> {
         let mut value = value;
         let mut unknown = Vec::new();
         // Metadata is typed, whatever the schema says of the rest.
@@ -158,7 +158,7 @@ impl Custom {
                 Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
             if let Some(meta) = meta {
                 let taken = metadata.take();
-                let decoded = crate::write::typed::decode(taken, meta, &[])?;
+                let decoded = crate::write::typed::decode_typed(taken, meta, &[])?;
                 *metadata = decoded.value;
                 unknown = decoded.strict;
             }
@@ -166,7 +166,7 @@ impl Custom {
         let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
         strict.extend(unknown.iter().map(|text| text.replacen('"', "\"metadata.", 1)));
         strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
-        Ok(Decoded { value: sorted(value), strict })
+        Ok(DecodedObject { value: sort_members(value), strict })
     }
 
     pub(crate) fn prepare_create(&self, object: &mut Value, applied: bool) {
@@ -175,73 +175,79 @@ impl Custom {
         {
             members.shift_remove("status");
         }
-        self.default(object, applied);
+        self.apply_defaults(object, applied);
     }
 
-    /// Drops what the stored version has no place for.
-    pub(crate) fn store(&self, object: &mut Value) {
+    /// Drops fields the stored version does not have.
+    pub(crate) fn prune_for_storage(&self, object: &mut Value) {
         if let Some(stored) = &self.stored {
             // Objects too deep were refused when they were decoded.
             let _ = stored.prune(object);
         }
     }
 
-    /// Sets defaults; nulls that may not be go when an object is read, not when it was applied.
-    pub(crate) fn default(&self, object: &mut Value, applied: bool) {
+    /// Sets defaults. Drops nulls that are not allowed, unless the object was applied.
+    pub(crate) fn apply_defaults(&self, object: &mut Value, applied: bool) {
         if !applied {
             drop_nulls(object, &self.schema);
         }
         // Objects too deep were refused when they were decoded.
         if self.resource.default(object).is_ok() {
-            *object = sorted(object.take());
+            *object = sort_members(object.take());
         }
     }
 
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, part: Part, out: &mut Vec<Cause>) {
+    pub(crate) fn validate_object(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        part: ObjectPart,
+        out: &mut Vec<StatusCause>,
+    ) {
         let Ok([mut values, mut items]) = self.resource.validate_in_steps(object) else { return };
-        // What was wrong before and has not been touched is let be.
+        // Errors of the old object that were not touched are let through.
         if let Some(old) = old {
-            values.retain(|error| !untouched(error, object, old));
-            items.retain(|error| !untouched(error, object, old));
+            values.retain(|error| !is_unchanged(error, object, old));
+            items.retain(|error| !is_unchanged(error, object, old));
         }
         for error in &values {
-            let mut cause = cause(error);
-            if part == Part::Status {
-                // A status is checked on its own, and named so.
+            let mut cause = field_cause(error);
+            if part == ObjectPart::Status {
+                // A status is checked on its own; its errors name the field from there.
                 let path = error.field.strip_prefix("status").unwrap_or(&error.field);
                 let path = path.strip_prefix('.').unwrap_or(path);
                 let (whole, own) = (format!(": {} in body", error.field), format!(": {path} in body"));
                 cause.message = cause.message.replace(&whole, &own);
             }
-            if placeless(error) {
+            if is_without_path(error) {
                 cause.field = "<nil>".into();
             }
             out.push(cause);
         }
         if let Some(scale) = &self.scale {
-            scale.check(object, part, out);
+            scale.check_values(object, part, out);
         }
-        out.extend(items.iter().map(cause));
+        out.extend(items.iter().map(field_cause));
         values.append(&mut items);
         if self.resource.has_rules()
             && let Ok(broken) = self.resource.check_rules(object, old, &values, &self.rules)
         {
-            out.extend(broken.iter().map(cause));
+            out.extend(broken.iter().map(field_cause));
         }
     }
 }
 
-/// Whether a real server finds a mistake with a check that does not know where it is.
-fn placeless(error: &FieldError) -> bool {
+/// Returns true if a real server reports this error without a field path.
+fn is_without_path(error: &FieldError) -> bool {
     let text = error.to_string();
     let ranged = ["Checked", "MultipleOf", "Minimum boundary", "Maximum boundary"];
     ranged.iter().any(|what| text.contains(&format!(": {what} value must be of type ")))
         || text.contains(&format!(": {:?} must ", error.field))
 }
 
-/// Whether an error is about a value that is as it was.
-fn untouched(error: &FieldError, new: &Value, old: &Value) -> bool {
-    // What is missing is a mistake of the object it is missing from.
+/// Returns true if an error is about a value that did not change.
+fn is_unchanged(error: &FieldError, new: &Value, old: &Value) -> bool {
+    // A missing field is an error of its parent.
     let path = match error.kind {
         FieldErrorKind::Required => error.field.rsplit_once('.').map_or("", |(parent, _)| parent),
         _ => error.field.as_str(),
@@ -263,7 +269,7 @@ fn untouched(error: &FieldError, new: &Value, old: &Value) -> bool {
     !path.is_empty() && matches!((at(new), at(old)), (Some(new), Some(old)) if new == old)
 }
 
-/// Takes out nulls that stand where neither null nor a default may.
+/// Drops nulls where the schema allows neither null nor a default.
 fn drop_nulls(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(members) => {
@@ -292,23 +298,23 @@ fn drop_nulls(value: &mut Value, schema: &Value) {
     }
 }
 
-fn sorted(value: Value) -> Value {
+fn sort_members(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let mut members: Vec<_> = members.into_iter().collect();
             members.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(members.into_iter().map(|(k, v)| (k, sorted(v))).collect())
+            Value::Object(members.into_iter().map(|(k, v)| (k, sort_members(v))).collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_members).collect()),
         other => other,
     }
 }
 
 /// A field's problem as a status lists it.
-pub(super) fn cause(error: &FieldError) -> Cause {
+pub(super) fn field_cause(error: &FieldError) -> StatusCause {
     let reason = error.reason();
     let field = if error.field.is_empty() { "<nil>".to_owned() } else { error.field.clone() };
     let text = error.to_string();
     let message = text.strip_prefix(&format!("{field}: ")).unwrap_or(&text).to_owned();
-    Cause { reason, field, message }
+    StatusCause { reason, field, message }
 }

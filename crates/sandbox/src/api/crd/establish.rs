@@ -6,15 +6,15 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Value, json};
 use slipway_manifest::schema::{Resource, Subresource};
 
-use super::custom::Custom;
-use crate::api::resource::Served;
+use super::custom::CustomVersion;
+use crate::api::resource::ServedResource;
 use crate::core::Core;
-use crate::store::{Draft, Expect, Key, Object};
+use crate::store::{ExpectedState, ObjectDraft, ObjectKey, StoredObject};
 
 const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// What a definition looks like once somebody deleted it.
-pub(crate) fn terminating(core: &Core, definition: &mut Value) {
+/// Sets the condition of a definition that is being deleted.
+pub(crate) fn mark_terminating(core: &Core, definition: &mut Value) {
     set_condition(
         definition,
         "Terminating",
@@ -46,19 +46,19 @@ fn set_condition(definition: &mut Value, kind: &str, status: &str, reason: &str,
     }
 }
 
-/// Follows a definition's change: accepts its names, establishes it and serves it.
+/// Follows a change of a definition: accepts its names, establishes it and serves it.
 ///
-/// A real server does this in two steps that watchers see; all are done before the write's answer.
-pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
+/// A real server does this in two steps that watchers see; both are done before the write is answered.
+pub(crate) fn establish_definition(core: &Core, created: bool, object: &Arc<StoredObject>) {
     let value = object.value();
     let established = value["status"]["conditions"]
         .as_array()
         .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
     let names = &value["spec"]["names"];
     if created || !established || value["status"]["acceptedNames"] != *names {
-        let conflict = conflict(core, object, &value);
+        let conflict = find_name_conflict(core, object, &value);
         let now = core.now();
-        let accepted = step(core, &object.key, |v| match &conflict {
+        let accepted = update_definition(core, &object.key, |v| match &conflict {
             Some((reason, message)) => {
                 set_condition(v, "NamesAccepted", "False", reason, message, &now);
                 set_condition(v, "Established", "False", "NotAccepted", "not all names are accepted", &now);
@@ -79,7 +79,7 @@ pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
             }
         });
         if conflict.is_none() && accepted {
-            step(core, &object.key, |v| {
+            update_definition(core, &object.key, |v| {
                 set_condition(
                     v,
                     "Established",
@@ -91,8 +91,8 @@ pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
             });
         }
     }
-    // Versions once stored stay on record.
-    step(core, &object.key, |v| {
+    // Versions once stored stay listed.
+    update_definition(core, &object.key, |v| {
         let storage: Vec<Value> = v["spec"]["versions"]
             .as_array()
             .into_iter()
@@ -111,11 +111,11 @@ pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
             }
         }
     });
-    refresh(core);
+    refresh_registry(core);
 }
 
 /// Another definition of the group that has a name this one wants.
-fn conflict(core: &Core, object: &Object, value: &Value) -> Option<(String, String)> {
+fn find_name_conflict(core: &Core, object: &StoredObject, value: &Value) -> Option<(String, String)> {
     // Each conflict is written over the one before, so the last one stands.
     let mut found = None;
     for other in core.store.list(TABLE, None) {
@@ -141,20 +141,27 @@ fn conflict(core: &Core, object: &Object, value: &Value) -> Option<(String, Stri
     found
 }
 
-fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {
+fn update_definition(core: &Core, key: &ObjectKey, mut change: impl FnMut(&mut Value)) -> bool {
     let Some(served) = core.of_table(TABLE) else { return false };
     for _ in 0..16 {
         let Some(object) = core.store.get(TABLE, key) else { return false };
-        let before = core.whole(&served, &object);
+        let before = core.whole_object(&served, &object);
         let mut value = before.clone();
         change(&mut value);
-        let Ok(decoded) = crate::write::typed::decode(value, served.shape(), &[]) else { return false };
+        let Ok(decoded) = crate::write::typed::decode_typed(value, served.type_ref(), &[]) else {
+            return false;
+        };
         if decoded.value == before {
             return true;
         }
-        let draft = Draft::new(&decoded.value);
-        let stored =
-            core.store.put::<crate::store::Raced>(TABLE, key, Expect::Rev(object.rev), &draft, |_| Ok(()));
+        let draft = ObjectDraft::new(&decoded.value);
+        let stored = core.store.put::<crate::store::WriteRaced>(
+            TABLE,
+            key,
+            ExpectedState::Rev(object.rev),
+            &draft,
+            |_| Ok(()),
+        );
         if stored.is_ok() {
             return true;
         }
@@ -163,8 +170,8 @@ fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {
 }
 
 /// Serves exactly what the established definitions declare.
-pub(crate) fn refresh(core: &Core) {
-    // Whoever reads the definitions later must also be the later to say what is served.
+pub(crate) fn refresh_registry(core: &Core) {
+    // The last reader of the definitions must also be the last to set the registry.
     let _one_at_a_time = core.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut customs = Vec::new();
     let mut seen: HashMap<String, ()> = HashMap::new();
@@ -176,12 +183,12 @@ pub(crate) fn refresh(core: &Core) {
         if !established || seen.insert(object.name().to_owned(), ()).is_some() {
             continue;
         }
-        customs.extend(resources(&definition));
+        customs.extend(served_resources(&definition));
     }
     core.set_custom_resources(customs);
 }
 
-fn resources(definition: &Value) -> Vec<Arc<Served>> {
+fn served_resources(definition: &Value) -> Vec<Arc<ServedResource>> {
     let spec = &definition["spec"];
     let names = &spec["names"];
     let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
@@ -190,7 +197,7 @@ fn resources(definition: &Value) -> Vec<Arc<Served>> {
     };
     let mut out = Vec::new();
     for version in spec["versions"].as_array().into_iter().flatten().filter(|v| v["served"] == true) {
-        let custom = Arc::new(Custom::new(definition, version));
+        let custom = Arc::new(CustomVersion::new(definition, version));
         let mut subresources = Vec::new();
         let verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
         if custom.has_status {
@@ -227,7 +234,7 @@ fn resources(definition: &Value) -> Vec<Arc<Served>> {
             storage_version_hash: String::new(),
         };
         let list_kind = text(&names["listKind"]);
-        out.push(Arc::new(Served::of_custom(def, list_kind, custom)));
+        out.push(Arc::new(ServedResource::of_custom(def, list_kind, custom)));
     }
     out
 }

@@ -6,9 +6,9 @@ mod establish;
 pub(crate) mod rules;
 mod scale;
 
-pub(crate) use custom::Custom;
+pub(crate) use custom::CustomVersion;
 pub(crate) use definition::validate_definition;
-pub(crate) use establish::{changed, refresh, terminating};
+pub(crate) use establish::{establish_definition, mark_terminating, refresh_registry};
 
 /// Holds a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

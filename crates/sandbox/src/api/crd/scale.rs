@@ -2,44 +2,48 @@
 
 use serde_json::{Value, json};
 
-use crate::status::Cause;
-use crate::write::admit::prepare::Part;
+use crate::status::StatusCause;
+use crate::write::admit::prepare::ObjectPart;
 
-/// Where a custom resource keeps what `/scale` shows.
+/// The paths of the values `/scale` shows, in a custom resource.
 #[derive(Debug, Clone)]
-pub(crate) struct Scale {
+pub(crate) struct ScalePaths {
     pub spec_path: String,
     pub status_path: String,
     pub selector_path: Option<String>,
 }
 
-impl Scale {
-    /// Whether what `/scale` shows can be shown.
-    pub(super) fn check(&self, object: &Value, part: Part, out: &mut Vec<Cause>) {
-        let spec = (part != Part::Status).then_some(&self.spec_path);
+impl ScalePaths {
+    /// Checks that the values `/scale` shows have the right types.
+    pub(super) fn check_values(&self, object: &Value, part: ObjectPart, out: &mut Vec<StatusCause>) {
+        let spec = (part != ObjectPart::Status).then_some(&self.spec_path);
         for path in spec.into_iter().chain([&self.status_path]) {
             let name = path.replace('/', ".");
-            match nested(object, path, "int64", Value::is_i64) {
-                Err(why) => out.push(Cause::invalid(name, &json!(0), &why)),
+            match nested_value(object, path, "int64", Value::is_i64) {
+                Err(why) => out.push(StatusCause::invalid(name, &json!(0), &why)),
                 Ok(Some(number)) if number.as_i64().is_some_and(|n| n < 0) => {
-                    out.push(Cause::invalid(name, number, "should be a non-negative integer"));
+                    out.push(StatusCause::invalid(name, number, "should be a non-negative integer"));
                 }
                 Ok(Some(number)) if number.as_i64().is_some_and(|n| n > i64::from(i32::MAX)) => {
-                    out.push(Cause::invalid(name, number, "should be less than or equal to 2147483647"));
+                    out.push(StatusCause::invalid(
+                        name,
+                        number,
+                        "should be less than or equal to 2147483647",
+                    ));
                 }
                 Ok(_) => {}
             }
         }
         if let Some(path) = &self.selector_path
-            && let Err(why) = nested(object, path, "string", Value::is_string)
+            && let Err(why) = nested_value(object, path, "string", Value::is_string)
         {
-            out.push(Cause::invalid(path.replace('/', "."), &json!(""), &why));
+            out.push(StatusCause::invalid(path.replace('/', "."), &json!(""), &why));
         }
     }
 }
 
 /// The value at a path, which is to be of a type if it is there.
-fn nested<'a>(
+fn nested_value<'a>(
     object: &'a Value,
     path: &str,
     wanted: &str,
@@ -91,7 +95,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-pub(super) fn pointer(path: &str) -> String {
+pub(super) fn json_pointer(path: &str) -> String {
     path.trim_start_matches('.').split('.').fold(String::new(), |mut out, part| {
         out.push('/');
         out.push_str(part);

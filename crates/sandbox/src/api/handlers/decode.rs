@@ -4,41 +4,41 @@ use serde_json::Value;
 use slipway_manifest::decode::ProtobufError;
 use slipway_manifest::schema::Schema;
 
-use super::Request;
-use crate::api::resource::Served;
-use crate::http::body::Parsed;
-use crate::http::negotiate::{BodyForm, Origin};
+use super::ResourceRequest;
+use crate::api::resource::ServedResource;
+use crate::http::body::ParsedBody;
+use crate::http::negotiate::{BodyForm, TypeOrigin};
 use crate::http::query::FieldValidation;
 use crate::status::{Result, Status};
 
-impl Request {
+impl ResourceRequest {
     /// Reads the body in whatever form it came.
-    pub(crate) fn parse_body(&self) -> Result<Parsed> {
-        let form = crate::http::negotiate::body_form(&self.content_type, self.served.origin())?;
+    pub(crate) fn parse_body(&self) -> Result<ParsedBody> {
+        let form = crate::http::negotiate::body_form(&self.content_type, self.served.type_origin())?;
         self.parse_as(form)
     }
 
     /// Reads the options of a deletion, whose type every resource has in every form.
-    pub(crate) fn parse_options(&self) -> Result<Parsed> {
-        self.parse_as(crate::http::negotiate::body_form(&self.content_type, Origin::BuiltIn)?)
+    pub(crate) fn parse_options(&self) -> Result<ParsedBody> {
+        self.parse_as(crate::http::negotiate::body_form(&self.content_type, TypeOrigin::BuiltIn)?)
     }
 
-    fn parse_as(&self, form: BodyForm) -> Result<Parsed> {
+    fn parse_as(&self, form: BodyForm) -> Result<ParsedBody> {
         let kind = &self.served.def.kind;
         match form {
             BodyForm::Json => {
-                crate::http::body::json(&self.body).map_err(|e| unrecognised(kind, &self.body, &e))
+                crate::http::body::parse_json(&self.body).map_err(|e| unrecognized_body(kind, &self.body, &e))
             }
-            BodyForm::Yaml => crate::http::body::yaml(&self.body).map_err(|e| {
+            BodyForm::Yaml => crate::http::body::parse_yaml(&self.body).map_err(|e| {
                 Status::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): {} ({})",
                     e.trim_start_matches("error converting YAML to JSON: "),
-                    summary(&self.body)
+                    body_summary(&self.body)
                 ))
             }),
             BodyForm::Protobuf => {
                 slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
-                    .map(|decoded| Parsed { value: decoded.object, ..Parsed::default() })
+                    .map(|decoded| ParsedBody { value: decoded.object, ..ParsedBody::default() })
                     .map_err(|e| match e {
                         ProtobufError::Decode(e) => {
                             Status::bad_request(e.cannot_be_handled(kind, &self.served.def.version))
@@ -69,7 +69,7 @@ impl Request {
 
     pub(crate) fn decode_value(
         &self,
-        parsed: Parsed,
+        parsed: ParsedBody,
         validation: FieldValidation,
         warnings: &mut Vec<String>,
     ) -> Result<Value> {
@@ -88,19 +88,23 @@ impl Request {
         }
         let (mut value, mut strict) = match &served.custom {
             Some(custom) => {
-                let pruned = custom.decode(value, &parsed.duplicates).map_err(|e| cannot(&e))?;
+                let pruned = custom.decode_object(value, &parsed.duplicates).map_err(|e| cannot(&e))?;
                 (pruned.value, pruned.strict)
             }
             None => {
-                let decode =
-                    if parsed.merged { crate::write::typed::convert } else { crate::write::typed::decode };
-                let decoded = decode(value, served.shape(), &parsed.duplicates).map_err(|e| cannot(&e))?;
+                let decode = if parsed.merged {
+                    crate::write::typed::convert_merged
+                } else {
+                    crate::write::typed::decode_typed
+                };
+                let decoded = decode(value, served.type_ref(), &parsed.duplicates).map_err(|e| cannot(&e))?;
                 (decoded.value, decoded.strict)
             }
         };
         if forget {
             // An empty list says to forget all owners; decoding would lose it.
-            crate::write::admit::meta::of(&mut value).insert("managedFields".into(), serde_json::json!([{}]));
+            crate::write::admit::meta::metadata_mut(&mut value)
+                .insert("managedFields".into(), serde_json::json!([{}]));
         }
         if served.custom.is_some() || self.content_type.contains("patch") {
             // What went through a Go map comes out sorted.
@@ -113,7 +117,7 @@ impl Request {
                 warnings.extend(strict);
             }
             FieldValidation::Strict if !parsed.repeated.is_empty() => {
-                strict.insert(0, repeated(&parsed.repeated));
+                strict.insert(0, repeated_keys_message(&parsed.repeated));
                 return Err(cannot(&format!("strict decoding error: {}", strict.join(", "))));
             }
             FieldValidation::Strict if strict.is_empty() => {}
@@ -126,12 +130,12 @@ impl Request {
 }
 
 /// Keys given twice, as Go's YAML library reports them together.
-pub(super) fn repeated(lines: &[String]) -> String {
+pub(super) fn repeated_keys_message(lines: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))
 }
 
 /// The beginning of a body for a message: as text when it looks like JSON, else in hexadecimal.
-fn summary(body: &[u8]) -> String {
+fn body_summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let head = body.get(..SHOWN).unwrap_or(body);
     let mut text = if body.first() == Some(&b'{') {
@@ -146,15 +150,15 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// 400 about a body that is no object.
-fn unrecognised(kind: &str, body: &[u8], why: &str) -> Box<Status> {
-    let shown = if body.is_empty() { "<empty>".to_owned() } else { summary(body) };
+fn unrecognized_body(kind: &str, body: &[u8], why: &str) -> Box<Status> {
+    let shown = if body.is_empty() { "<empty>".to_owned() } else { body_summary(body) };
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
     ))
 }
 
 /// Refuses bodies of another type than the endpoint's.
-fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
+fn check_kind(served: &ServedResource, value: &Value, body: &[u8]) -> Result<()> {
     let wanted = &served.def.kind;
     if !value.is_object() {
         let word = match value {
@@ -164,7 +168,7 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
             Value::Number(_) => "number",
             _ => return Err(missing_kind(wanted, body)),
         };
-        return Err(unrecognised(
+        return Err(unrecognized_body(
             wanted,
             body,
             &format!(
@@ -180,7 +184,7 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        return Err(unrecognised(
+        return Err(unrecognized_body(
             wanted,
             body,
             &format!("json: cannot unmarshal {word} into Go struct field .{field} of type string"),
@@ -202,9 +206,9 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
         if kind != wanted {
             let group = slipway_manifest::object::split_api_version(version).0;
             return Err(Status::invalid(
-                crate::status::Named { group, what: kind },
-                crate::write::admit::meta::text(value, "name"),
-                vec![crate::status::Cause::invalid("kind", &kind.into(), &format!("must be {wanted}"))],
+                crate::status::NamedResource { group, what: kind },
+                crate::write::admit::meta::metadata_text(value, "name"),
+                vec![crate::status::StatusCause::invalid("kind", &kind.into(), &format!("must be {wanted}"))],
             ));
         }
         if version != ours {
@@ -244,11 +248,11 @@ fn missing_kind(wanted: &str, body: &[u8]) -> Box<Status> {
 }
 
 /// Checks the name and namespace of a body against the path, and fills them in.
-pub(crate) fn check_identity(request: &Request, value: &mut Value, naming: Naming) -> Result<()> {
+pub(crate) fn check_identity(request: &ResourceRequest, value: &mut Value, naming: NameSource) -> Result<()> {
     let path = &request.path;
-    let name = crate::write::admit::meta::text(value, "name").to_owned();
-    if naming != Naming::Free {
-        if name.is_empty() && naming == Naming::Required {
+    let name = crate::write::admit::meta::metadata_text(value, "name").to_owned();
+    if naming != NameSource::Free {
+        if name.is_empty() && naming == NameSource::Required {
             return Err(Status::bad_request(format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
                 path.name
@@ -260,24 +264,24 @@ pub(crate) fn check_identity(request: &Request, value: &mut Value, naming: Namin
                 path.name
             )));
         }
-        crate::write::admit::meta::of(value).insert("name".into(), path.name.as_str().into());
+        crate::write::admit::meta::metadata_mut(value).insert("name".into(), path.name.as_str().into());
     }
     if request.served.def.namespaced {
-        let namespace = crate::write::admit::meta::text(value, "namespace");
+        let namespace = crate::write::admit::meta::metadata_text(value, "namespace");
         if !namespace.is_empty() && namespace != path.namespace {
             return Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
     } else {
-        crate::write::admit::meta::of(value).shift_remove("namespace");
+        crate::write::admit::meta::metadata_mut(value).shift_remove("namespace");
     }
     Ok(())
 }
 
-/// Where the name of a body comes from.
+/// The source of a body's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub(crate) enum NameSource {
     Free,
     Required,
     FromPath,

@@ -9,8 +9,8 @@ mod list;
 mod log;
 mod patch;
 mod subresource;
-pub(crate) use decode::{Naming, check_identity};
-pub(crate) use subresource::registered;
+pub(crate) use decode::{NameSource, check_identity};
+pub(crate) use subresource::check_registered_kind;
 mod update;
 mod watch;
 
@@ -20,35 +20,35 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::api::Verb;
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::auth::User;
 use crate::core::Core;
-use crate::http::negotiate::{Accept, View};
-use crate::http::query::Query;
+use crate::http::negotiate::{NegotiatedForm, ResponseView};
+use crate::http::query::QueryParameters;
 use crate::http::respond::Reply;
-use crate::http::route::Path;
+use crate::http::route::ResourcePath;
 use crate::status::{Result, Status};
-use crate::store::{Key, Object};
+use crate::store::{ObjectKey, StoredObject};
 use crate::write::convert;
-use crate::write::{Author, Outcome, Written};
+use crate::write::{WriteAuthor, WriteResult, WrittenObject};
 
 /// A request for a resource, ready to be served.
-pub(crate) struct Request {
+pub(crate) struct ResourceRequest {
     pub core: Arc<Core>,
-    pub served: Arc<Served>,
-    pub path: Path,
-    pub query: Query,
-    pub accept: Accept,
+    pub served: Arc<ServedResource>,
+    pub path: ResourcePath,
+    pub query: QueryParameters,
+    pub accept: NegotiatedForm,
     pub content_type: String,
     pub body: Bytes,
     pub user: Arc<User>,
-    /// Who writes when the query names nobody: the client program.
+    /// The field manager when the query names none: the client program.
     pub agent: String,
 }
 
-/// Serves a request. Deprecated versions say so whatever the answer.
-pub(crate) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
-    let reply = dispatch(request, verb).map(|mut reply| {
+/// Serves a request, with the warnings of deprecated versions.
+pub(crate) fn handle_request(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
+    let reply = dispatch_verb(request, verb).map(|mut reply| {
         for warning in list::read_warnings(request) {
             if !reply.warnings.contains(&warning) {
                 reply.warnings.insert(0, warning);
@@ -67,10 +67,10 @@ pub(crate) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
     })
 }
 
-fn dispatch(request: &Request, verb: Verb) -> Result<Reply> {
+fn dispatch_verb(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
     let (served, path) = (&request.served, &request.path);
     if !path.subresource.is_empty() {
-        return subresource::handle(request, verb);
+        return subresource::handle_subresource(request, verb);
     }
     // A name is given when it is created and is in the path of what changes one object.
     let misplaced = match verb {
@@ -82,7 +82,7 @@ fn dispatch(request: &Request, verb: Verb) -> Result<Reply> {
         // Reviews are answered where they are created and have no names.
         return Err(Status::no_such_resource());
     }
-    if request.accept.view == View::Metadata
+    if request.accept.view == ResponseView::Metadata
         && request.accept.listed != (verb == Verb::List)
         && verb != Verb::Watch
     {
@@ -98,8 +98,9 @@ fn dispatch(request: &Request, verb: Verb) -> Result<Reply> {
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{group}.{kind})"
             )
         };
-        // What is not there cannot be shown in any form.
-        let found = verb != Verb::Get || request.core.store.get(&served.table, &request.key()).is_some();
+        // An object that does not exist cannot be shown in any form.
+        let found =
+            verb != Verb::Get || request.core.store.get(&served.table, &request.object_key()).is_some();
         if found && matches!(verb, Verb::Get | Verb::List) {
             return Err(Status::new(406, "NotAcceptable", message));
         }
@@ -116,16 +117,16 @@ fn dispatch(request: &Request, verb: Verb) -> Result<Reply> {
     }
     if !served.def.namespaced && !path.namespace.is_empty() {
         if served.custom.is_some() {
-            return Ok(crate::http::documents::not_a_path());
+            return Ok(crate::http::documents::unknown_path());
         }
         return Err(Status::no_such_resource());
     }
-    if request.accept.view == View::Table && !served.has_verb(Verb::Get) {
-        // A review is answered, not kept: there is nothing to tabulate.
-        return Err(crate::http::negotiate::other_view());
+    if request.accept.view == ResponseView::Table && !served.has_verb(Verb::Get) {
+        // A review is answered, not stored: there is nothing to tabulate.
+        return Err(crate::http::negotiate::unsupported_view());
     }
     match verb {
-        _ if request.accept.view == View::Table
+        _ if request.accept.view == ResponseView::Table
             && !matches!(
                 request.query.get("includeObject").unwrap_or(""),
                 "" | "None" | "Metadata" | "Object"
@@ -137,39 +138,39 @@ fn dispatch(request: &Request, verb: Verb) -> Result<Reply> {
                 serde_json::json!(asked)
             )))
         }
-        Verb::Create => create::handle(request),
-        Verb::Get => get::handle(request),
-        Verb::List => list::handle(request),
-        Verb::Watch => watch::handle(request),
-        Verb::Update => update::handle(request),
-        Verb::Patch => patch::handle(request),
-        Verb::Delete => delete::handle(request),
-        Verb::DeleteCollection => collection::handle(request),
+        Verb::Create => create::create_object(request),
+        Verb::Get => get::get_object(request),
+        Verb::List => list::list_objects(request),
+        Verb::Watch => watch::watch_objects(request),
+        Verb::Update => update::update_object(request),
+        Verb::Patch => patch::patch_object(request),
+        Verb::Delete => delete::delete_object(request),
+        Verb::DeleteCollection => collection::delete_collection(request),
     }
 }
 
-impl Request {
-    pub(crate) fn key(&self) -> Key {
-        Key::new(&self.path.namespace, &self.path.name)
+impl ResourceRequest {
+    pub(crate) fn object_key(&self) -> ObjectKey {
+        ObjectKey::new(&self.path.namespace, &self.path.name)
     }
 
-    pub(crate) fn author(&self, options: &str) -> Result<Author> {
+    pub(crate) fn write_author(&self, options: &str) -> Result<WriteAuthor> {
         let manager = self.query.field_manager(options)?.map_or_else(|| self.agent.clone(), str::to_owned);
         let dry_run = self.query.dry_run(options)?;
-        Ok(Author { manager, dry_run, scale: false, user: Some(self.user.clone()) })
+        Ok(WriteAuthor { manager, dry_run, scale: false, user: Some(self.user.clone()) })
     }
 
-    /// Asks the policies whether an object may go.
+    /// Checks with the policies that an object may be deleted.
     pub(crate) fn check_deletion(
         &self,
-        served: &Served,
-        object: &Object,
+        served: &ServedResource,
+        object: &StoredObject,
         dry_run: bool,
     ) -> Result<Vec<String>> {
-        let live = self.core.whole(served, object);
+        let live = self.core.whole_object(served, object);
         let author =
-            Author { manager: self.agent.clone(), dry_run, scale: false, user: Some(self.user.clone()) };
-        let attempt = crate::write::admit::policy::Attempt {
+            WriteAuthor { manager: self.agent.clone(), dry_run, scale: false, user: Some(self.user.clone()) };
+        let attempt = crate::write::admit::policy::WriteAttempt {
             served,
             subresource: "",
             operation: "DELETE",
@@ -178,25 +179,25 @@ impl Request {
             author: &author,
         };
         let mut warnings = Vec::new();
-        crate::write::admit::policy::check(&self.core, &attempt, &mut warnings)?;
+        crate::write::admit::policy::check_policies(&self.core, &attempt, &mut warnings)?;
         Ok(warnings)
     }
 
-    /// How long the request must take because its object says so.
-    pub(crate) fn latency(&self, verb: Verb) -> Option<std::time::Duration> {
-        use crate::write::admit::gate::latency;
+    /// Returns the latency the object's annotation asks for.
+    pub(crate) fn simulated_latency(&self, verb: Verb) -> Option<std::time::Duration> {
+        use crate::write::admit::gate::simulated_latency;
         match verb {
             Verb::List | Verb::Watch | Verb::DeleteCollection => None,
-            Verb::Create if self.path.name.is_empty() => latency(&self.body),
+            Verb::Create if self.path.name.is_empty() => simulated_latency(&self.body),
             _ => {
-                let object = self.core.store.get(&self.served.table, &self.key())?;
-                latency(&object.tail)
+                let object = self.core.store.get(&self.served.table, &self.object_key())?;
+                simulated_latency(&object.tail)
             }
         }
     }
 
     /// The resource as it is stored, for kinds served in a version they are not stored in.
-    pub(crate) fn storage(&self) -> Arc<Served> {
+    pub(crate) fn storage_resource(&self) -> Arc<ServedResource> {
         if self.served.custom.is_some() {
             return self.served.clone();
         }
@@ -204,20 +205,20 @@ impl Request {
     }
 
     /// Prints the object a write led to.
-    pub(crate) fn reply(&self, written: Written) -> Reply {
+    pub(crate) fn write_reply(&self, written: WriteResult) -> Reply {
         let code = if written.created { 201 } else { 200 };
         let rev = written.rev();
         let warnings = written.warnings;
         let reply = match written.outcome {
-            Outcome::Stored(object) => self.object_reply(code, &object),
-            Outcome::Shown(value) => self.value_reply(code, value),
+            WrittenObject::Stored(object) => self.object_reply(code, &object),
+            WrittenObject::Shown(value) => self.value_reply(code, value),
         };
-        reply.with_warnings(self.all_warnings(warnings)).wrote(rev)
+        reply.with_warnings(self.all_warnings(warnings)).with_revision(rev)
     }
 
     pub(crate) fn all_warnings(&self, mut warnings: Vec<String>) -> Vec<String> {
         if let Some(custom) = &self.served.custom
-            && let Some(warning) = custom.deprecation(&self.served)
+            && let Some(warning) = custom.deprecation_warning(&self.served)
         {
             warnings.insert(0, warning);
         }
@@ -225,9 +226,9 @@ impl Request {
     }
 
     /// A stored object in the view the client asked for.
-    pub(crate) fn object_reply(&self, code: u16, object: &Object) -> Reply {
+    pub(crate) fn object_reply(&self, code: u16, object: &StoredObject) -> Reply {
         match self.accept.view {
-            View::Object if convert::is_stored_form(&self.served) => {
+            ResponseView::Object if convert::is_stored_form(&self.served) => {
                 let prefix = self.served.object_prefix().as_bytes();
                 let mut text = Vec::with_capacity(prefix.len() + object.tail.len() + 1);
                 text.extend_from_slice(prefix);
@@ -235,7 +236,7 @@ impl Request {
                 text.push(b'\n');
                 Reply::json(code, text)
             }
-            _ => self.value_reply(code, self.core.whole(&self.storage(), object)),
+            _ => self.value_reply(code, self.core.whole_object(&self.storage_resource(), object)),
         }
     }
 
@@ -244,11 +245,11 @@ impl Request {
         Reply::value(
             200,
             match self.accept.view {
-                View::Object => scale,
-                View::Metadata => crate::api::table::partial(scale, self.accept.beta),
-                View::Table => {
+                ResponseView::Object => scale,
+                ResponseView::Metadata => crate::api::table::partial_metadata(scale, self.accept.beta),
+                ResponseView::Table => {
                     let include = self.query.get("includeObject").unwrap_or("");
-                    crate::api::table::scale(&self.core, scale, include, self.accept.beta)
+                    crate::api::table::scale_table(&self.core, scale, include, self.accept.beta)
                 }
             },
         )
@@ -258,12 +259,12 @@ impl Request {
     pub(crate) fn value_reply(&self, code: u16, value: Value) -> Reply {
         let value = convert::from_storage(&self.served, value);
         let value = match self.accept.view {
-            View::Object => value,
-            View::Metadata => crate::api::table::partial(value, self.accept.beta),
-            View::Table => {
+            ResponseView::Object => value,
+            ResponseView::Metadata => crate::api::table::partial_metadata(value, self.accept.beta),
+            ResponseView::Table => {
                 let include = self.query.get("includeObject").unwrap_or("");
                 let version = value["metadata"]["resourceVersion"].clone();
-                crate::api::table::table(
+                crate::api::table::object_table(
                     &self.core,
                     &self.served,
                     vec![value],

@@ -16,40 +16,41 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use self::paths::add_paths;
-use self::schemas::Schemas;
-use crate::api::discovery::Document;
-use crate::api::resource::Registry;
+use self::schemas::SchemaCollector;
+use crate::api::discovery::TaggedDocument;
+use crate::api::resource::ResourceRegistry;
 use crate::core::Core;
-use crate::http::query::Query;
-use crate::http::respond::Body;
+use crate::http::query::QueryParameters;
+use crate::http::respond::ResponseBody;
 use crate::status::Result;
 
 const GNOSTIC: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// Answers a path below `/openapi/`; `None` when there is nothing there.
-pub(crate) fn answer(
+pub(crate) fn answer_path(
     core: &Core,
     path: &str,
-    _query: &Query,
+    _query: &QueryParameters,
     headers: &HeaderMap,
-) -> Result<Option<Response<Body>>> {
+) -> Result<Option<Response<ResponseBody>>> {
     let registry = core.registry();
     let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     match path.trim_start_matches("/openapi/") {
         "v2" => {
             // Clients that ask for protobuf cannot read JSON.
             if accept.contains("proto-openapi") {
-                let document =
-                    registry.documents.get_bytes("openapi/v2.pb", || gnostic::encode(&v2(&registry)));
-                let mut response = print(&document, headers, false);
+                let document = registry
+                    .documents
+                    .get_bytes("openapi/v2.pb", || gnostic::encode_document(&v2_document(&registry)));
+                let mut response = document_response(&document, headers, false);
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(GNOSTIC));
                 return Ok(Some(response));
             }
-            let document = registry.documents.get("openapi/v2", || v2(&registry));
-            Ok(Some(print(&document, headers, false)))
+            let document = registry.documents.get_json("openapi/v2", || v2_document(&registry));
+            Ok(Some(document_response(&document, headers, false)))
         }
         "v3" => {
-            let document = registry.documents.get("openapi/v3", || index(&registry));
-            let mut response = print(&document, headers, false);
+            let document = registry.documents.get_json("openapi/v3", || document_index(&registry));
+            let mut response = document_response(&document, headers, false);
             response
                 .headers_mut()
                 .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -57,15 +58,20 @@ pub(crate) fn answer(
         }
         rest => {
             let Some(name) = rest.strip_prefix("v3/") else { return Ok(None) };
-            Ok(document(&registry, name).map(|d| print(&d, headers, true)))
+            Ok(group_document(&registry, name).map(|d| document_response(&d, headers, true)))
         }
     }
 }
 
-fn print(document: &Document, headers: &HeaderMap, lasting: bool) -> Response<Body> {
+fn document_response(
+    document: &TaggedDocument,
+    headers: &HeaderMap,
+    lasting: bool,
+) -> Response<ResponseBody> {
     let tag = format!("\"{}\"", document.tag);
     let known = headers.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok()) == Some(tag.as_str());
-    let mut response = Response::new(if known { Body::empty() } else { Body::whole(document.body.clone()) });
+    let mut response =
+        Response::new(if known { ResponseBody::empty() } else { ResponseBody::whole(document.body.clone()) });
     let out = response.headers_mut();
     out.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     out.insert(VARY, HeaderValue::from_static("Accept"));
@@ -82,7 +88,7 @@ fn print(document: &Document, headers: &HeaderMap, lasting: bool) -> Response<Bo
 }
 
 /// The names of documents and what each is about.
-fn names(registry: &Registry) -> Vec<(String, Option<(String, String)>)> {
+fn document_names(registry: &ResourceRegistry) -> Vec<(String, Option<(String, String)>)> {
     let mut out = vec![("api".to_owned(), None), ("apis".to_owned(), None), ("version".to_owned(), None)];
     for group in &registry.groups {
         let base = if group.name.is_empty() { "api".to_owned() } else { format!("apis/{}", group.name) };
@@ -96,17 +102,18 @@ fn names(registry: &Registry) -> Vec<(String, Option<(String, String)>)> {
     out
 }
 
-fn document(registry: &Registry, name: &str) -> Option<Document> {
-    let (_, about) = names(registry).into_iter().find(|(n, _)| n == name)?;
-    Some(registry.documents.get(&format!("openapi/v3/{name}"), || {
+fn group_document(registry: &ResourceRegistry, name: &str) -> Option<TaggedDocument> {
+    let (_, about) = document_names(registry).into_iter().find(|(n, _)| n == name)?;
+    Some(registry.documents.get_json(&format!("openapi/v3/{name}"), || {
         let mut out =
             json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "1.37"}, "paths": {}});
         if let Some((group, version)) = about {
             let served = registry.of_version(&group, &version).unwrap_or_default();
-            let mut schemas = Schemas { prefix: "#/components/schemas/", v3: true, found: BTreeMap::new() };
+            let mut schemas =
+                SchemaCollector { prefix: "#/components/schemas/", v3: true, found: BTreeMap::new() };
             let mut paths = Map::new();
             for resource in served {
-                schemas.resource(resource);
+                schemas.add_resource(resource);
                 add_paths(resource, &mut paths, &mut schemas);
             }
             out["paths"] = Value::Object(paths);
@@ -116,25 +123,25 @@ fn document(registry: &Registry, name: &str) -> Option<Document> {
     }))
 }
 
-fn index(registry: &Registry) -> Value {
+fn document_index(registry: &ResourceRegistry) -> Value {
     let mut paths = Map::new();
-    for (name, about) in names(registry) {
+    for (name, about) in document_names(registry) {
         // The hash changes when what is served does, which is all a cache needs to know.
         let custom =
             about.as_ref().is_some_and(|(g, _)| registry.groups.iter().any(|r| r.name == *g && r.custom));
         let seed = if custom { format!("{name}#{}", registry.generation) } else { format!("{name}#v1.37.0") };
-        let hash = crate::api::discovery::tag(seed.as_bytes());
+        let hash = crate::api::discovery::entity_tag(seed.as_bytes());
         paths.insert(name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={hash}")}));
     }
     json!({"paths": paths})
 }
 
-fn v2(registry: &Registry) -> Value {
-    let mut schemas = Schemas { prefix: "#/definitions/", v3: false, found: BTreeMap::new() };
+fn v2_document(registry: &ResourceRegistry) -> Value {
+    let mut schemas = SchemaCollector { prefix: "#/definitions/", v3: false, found: BTreeMap::new() };
     for group in &registry.groups {
         for version in &group.versions {
             for resource in registry.of_version(&group.name, version).unwrap_or_default() {
-                schemas.resource(resource);
+                schemas.add_resource(resource);
             }
         }
     }

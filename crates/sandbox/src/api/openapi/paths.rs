@@ -3,10 +3,14 @@
 use serde_json::{Map, Value, json};
 use slipway_manifest::object::join_api_version;
 
-use super::schemas::{Schemas, custom_name};
-use crate::api::resource::Served;
+use super::schemas::{SchemaCollector, custom_name};
+use crate::api::resource::ServedResource;
 
-pub(super) fn add_paths(served: &Served, paths: &mut Map<String, Value>, schemas: &mut Schemas) {
+pub(super) fn add_paths(
+    served: &ServedResource,
+    paths: &mut Map<String, Value>,
+    schemas: &mut SchemaCollector,
+) {
     let def = &served.def;
     let base = if def.group.is_empty() {
         format!("/api/{}", def.version)
@@ -18,7 +22,7 @@ pub(super) fn add_paths(served: &Served, paths: &mut Map<String, Value>, schemas
         |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let reference = match &served.custom {
         Some(_) => json!({"$ref": format!("{}{}", schemas.prefix, custom_name(served, &def.kind))}),
-        None => schemas.named(served.shape(), None),
+        None => schemas.named_reference(served.type_ref(), None),
     };
     let operation = |action: &str, parameters: Vec<Value>, body: Option<&[&str]>| {
         let ok = json!({"description": "OK", "content": {"application/json": {"schema": reference}}});

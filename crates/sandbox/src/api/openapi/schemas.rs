@@ -6,36 +6,36 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 use slipway_manifest::schema::{AnyForm, Field, ListKind, Omit, Scalar, Schema, Shape, ShapeId, TypeRef};
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-pub(super) struct Schemas {
+pub(super) struct SchemaCollector {
     pub(super) prefix: &'static str,
     pub(super) v3: bool,
     pub(super) found: BTreeMap<String, Value>,
 }
 
-impl Schemas {
-    pub(super) fn resource(&mut self, served: &Served) {
+impl SchemaCollector {
+    pub(super) fn add_resource(&mut self, served: &ServedResource) {
         if let Some(custom) = &served.custom {
-            self.custom(served, custom);
+            self.add_custom(served, custom);
             return;
         }
-        let kind = served.shape();
-        self.named(kind, Some((&served.def.group, &served.def.version, &served.def.kind)));
+        let kind = served.type_ref();
+        self.named_reference(kind, Some((&served.def.group, &served.def.version, &served.def.kind)));
         if let Some(list) = Schema::built_in().types().kind(served.api_version(), &served.list_kind) {
-            self.named(list, Some((&served.def.group, &served.def.version, &served.list_kind)));
+            self.named_reference(list, Some((&served.def.group, &served.def.version, &served.list_kind)));
         }
     }
 
     /// A reference to a named type, which is added with all it refers to.
-    pub(super) fn named(&mut self, kind: TypeRef<'_>, gvk: Option<(&str, &str, &str)>) -> Value {
+    pub(super) fn named_reference(&mut self, kind: TypeRef<'_>, gvk: Option<(&str, &str, &str)>) -> Value {
         let name = type_names().get(&kind.id()).cloned().unwrap_or_else(|| "io.k8s.unknown".to_owned());
         let reference = json!({"$ref": format!("{}{name}", self.prefix)});
         if !self.found.contains_key(&name) {
             self.found.insert(name.clone(), Value::Null);
-            let body = self.structure(kind);
+            let body = self.structure_schema(kind);
             self.found.insert(name.clone(), body);
         }
         if let (Some((group, version, kind)), Some(body)) = (gvk, self.found.get_mut(&name)) {
@@ -45,13 +45,13 @@ impl Schemas {
         reference
     }
 
-    fn structure(&mut self, kind: TypeRef<'_>) -> Value {
+    fn structure_schema(&mut self, kind: TypeRef<'_>) -> Value {
         let Some(map) = kind.as_map() else { return json!({"type": "object"}) };
         let mut properties = Map::new();
         let mut required = Vec::new();
         for field in &map.fields {
-            let mut property = self.field(kind, field);
-            if let Some(text) = description(&map.name, &field.name) {
+            let mut property = self.field_schema(kind, field);
+            if let Some(text) = field_description(&map.name, &field.name) {
                 property["description"] = text.into();
             }
             properties.insert(field.name.clone(), property);
@@ -61,7 +61,7 @@ impl Schemas {
         }
         required.sort();
         let mut out = json!({"type": "object"});
-        if let Some(text) = description(&map.name, "") {
+        if let Some(text) = field_description(&map.name, "") {
             out["description"] = text.into();
         }
         if !properties.is_empty() {
@@ -76,9 +76,9 @@ impl Schemas {
         out
     }
 
-    fn field(&mut self, parent: TypeRef<'_>, field: &Field) -> Value {
+    fn field_schema(&mut self, parent: TypeRef<'_>, field: &Field) -> Value {
         let kind = parent.at(field.shape);
-        let mut out = self.value(kind);
+        let mut out = self.value_schema(kind);
         if self.v3 {
             // Nothing may stand beside a reference.
             if out.get("$ref").is_some() {
@@ -132,21 +132,21 @@ impl Schemas {
         out
     }
 
-    fn value(&mut self, kind: TypeRef<'_>) -> Value {
+    fn value_schema(&mut self, kind: TypeRef<'_>) -> Value {
         match kind.shape() {
-            Shape::Scalar(scalar) => self.scalar(*scalar),
-            Shape::List(list) => json!({"type": "array", "items": self.value(kind.at(list.item))}),
+            Shape::Scalar(scalar) => self.scalar_schema(*scalar),
+            Shape::List(list) => json!({"type": "array", "items": self.value_schema(kind.at(list.item))}),
             Shape::Map(map) if map.name.is_empty() => {
-                let rest = map.rest.map_or_else(|| json!({}), |id| self.value(kind.at(id)));
+                let rest = map.rest.map_or_else(|| json!({}), |id| self.value_schema(kind.at(id)));
                 json!({"type": "object", "additionalProperties": rest})
             }
-            Shape::Map(_) => self.named(kind, None),
+            Shape::Map(_) => self.named_reference(kind, None),
             Shape::Any(AnyForm::Raw) => json!({"type": "object"}),
             Shape::Any(AnyForm::SchemaOr(..)) => json!({}),
         }
     }
 
-    fn scalar(&mut self, scalar: Scalar) -> Value {
+    fn scalar_schema(&mut self, scalar: Scalar) -> Value {
         let form = match scalar {
             Scalar::String => json!({"type": "string"}),
             Scalar::Bool => json!({"type": "boolean"}),
@@ -196,7 +196,7 @@ fn zero_value(kind: TypeRef<'_>, field: &Field) -> Option<Value> {
 }
 
 /// The description of a type of metadata or of one of its fields, and of the members every object has.
-pub(super) fn description(of: &str, field: &str) -> Option<&'static str> {
+pub(super) fn field_description(of: &str, field: &str) -> Option<&'static str> {
     type Texts = HashMap<String, HashMap<String, String>>;
     static TEXTS: OnceLock<Texts> = OnceLock::new();
     let texts = TEXTS.get_or_init(|| {
@@ -215,7 +215,7 @@ pub(super) const API_VERSION: &str = "APIVersion defines the versioned schema of
 pub(super) const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
 /// Groups are written backwards in type names.
-pub(super) fn custom_name(served: &Served, kind: &str) -> String {
+pub(super) fn custom_name(served: &ServedResource, kind: &str) -> String {
     let mut parts: Vec<&str> = served.def.group.split('.').collect();
     parts.reverse();
     format!("{}.{}.{}", parts.join("."), served.def.version, kind)

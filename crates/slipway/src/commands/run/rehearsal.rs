@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use slipway_problem::{Problem, Problems};
 use slipway_runbook::state::StepStatus;
 use slipway_runbook::{Action, Delete, Document, RunOptions};
-use slipway_sandbox::clone::Reference;
+use slipway_sandbox::clone::ObjectReference;
 use tokio_util::sync::CancellationToken;
 
 use super::apply;
@@ -67,6 +67,6 @@ fn scope(document: &Document) -> Scope {
             Action::Job(job) => namespaces.insert(job.namespace.clone()),
         };
     }
-    let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
+    let objects = namespaces.iter().map(|name| ObjectReference::new("v1", "Namespace", "", name)).collect();
     Scope { objects, namespaces: namespaces.into_iter().collect() }
 }
