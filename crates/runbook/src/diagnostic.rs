@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use serde::Serialize;
-use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::Node;
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
+use slipway_yaml::YamlNode;
 
 use crate::text::Substituted;
 
@@ -46,11 +46,11 @@ impl Diagnostics {
     }
 
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.0.iter().filter(|found| found.problem.severity == Severity::Error)
+        self.0.iter().filter(|found| found.problem.severity == ProblemSeverity::Error)
     }
 
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.0.iter().filter(|found| found.problem.severity == Severity::Warning)
+        self.0.iter().filter(|found| found.problem.severity == ProblemSeverity::Warning)
     }
 
     pub fn has_errors(&self) -> bool {
@@ -118,7 +118,7 @@ impl<'t> Findings<'t> {
     }
 
     /// Adds a finding about a node, unless the node's text is not known.
-    pub(crate) fn add(&self, node: &Node, at: &At<'_>, code: &str, problem: Problem) {
+    pub(crate) fn add(&self, node: &YamlNode, at: &At<'_>, code: &str, problem: Problem) {
         let span = node.span;
         let scalar = node.as_map().is_none() && node.as_seq().is_none();
         // Of a collection only its first character is the finding's place.

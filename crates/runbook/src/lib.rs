@@ -18,12 +18,14 @@ mod diff;
 mod error;
 mod files;
 pub mod hash;
+mod inputs;
 mod junit;
 mod lint;
 mod load;
 mod manifests;
 mod model;
 pub mod plan;
+mod references;
 mod run;
 mod schema;
 pub mod state;
@@ -31,7 +33,7 @@ mod steps;
 mod text;
 mod variables;
 
-pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext};
+pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext, RunTarget};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
@@ -45,5 +47,6 @@ pub use run::{
     Command, RESUMED, RunError, RunOptions, RunReport, StateReport, StepReport, apply, destroy, graph,
 };
 pub use schema::schema;
+pub use steps::http::HttpCheck;
 pub use text::{Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};

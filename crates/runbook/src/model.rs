@@ -1,10 +1,13 @@
 //! A runbook after every rule was checked.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
 use slipway_source::{ChartReference, RepositoryLogin, SourceReference};
+
+pub use crate::steps::Action;
 
 /// A whole document.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +17,20 @@ pub struct Document {
     pub steps: Vec<Step>,
     /// The document as JSON, for its hash.
     pub json: Value,
+}
+
+impl Document {
+    /// Names every namespace a step works in, or the record is kept in.
+    pub fn namespaces(&self) -> BTreeSet<&str> {
+        let record = self.state.iter().map(|state| state.namespace.as_str());
+        let steps = self.steps.iter().filter_map(|step| step.action.as_step().namespace());
+        record.chain(steps).collect()
+    }
+
+    /// Tells that a step works on a release of Helm.
+    pub fn uses_releases(&self) -> bool {
+        self.steps.iter().any(|step| step.action.as_step().uses_releases())
+    }
 }
 
 /// Where the record of what was done is kept.
@@ -54,33 +71,6 @@ pub enum OnError {
     #[default]
     Fail,
     Continue,
-}
-
-/// What a step does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    Helm(Helm),
-    Apply(Apply),
-    Delete(Delete),
-    Patch(Patch),
-    Wait(Wait),
-    Rollout(Rollout),
-    Job(Job),
-}
-
-impl Action {
-    /// The key of the block.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Helm(_) => "helm",
-            Self::Apply(_) => "apply",
-            Self::Delete(_) => "delete",
-            Self::Patch(_) => "patch",
-            Self::Wait(_) => "wait",
-            Self::Rollout(_) => "rollout",
-            Self::Job(_) => "job",
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

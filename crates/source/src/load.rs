@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use slipway_chart::explain::{self, Explanation, Query};
+use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::secret::SecretFiles;
 use slipway_chart::{
-    Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, SchemaSource, Source, UserValues,
+    Chart, ChartInput, ChartProgram, LoadOptions, Notices, RenderOptions, RenderedChart, SchemaSource,
+    UserValues,
 };
 use slipway_event::Redactor;
-use slipway_gotmpl::{Host, Limits};
+use slipway_gotmpl::{RenderLimits, TemplateHost};
 use slipway_journal::digest;
 use slipway_package::Package;
 use slipway_problem::Problem;
+use slipway_secrets::NodeContext;
 
 use crate::decrypt::{Decryption, decrypt, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
@@ -24,7 +26,7 @@ use crate::fetch::{Fetcher, Offline};
 use crate::host::SourceHost;
 use crate::origin::Origin;
 use crate::render::PostRenderer;
-use crate::values::{SecretResolver, SourceValues};
+use crate::values::{SecretContext, SecretResolver, SourceValues};
 
 /// What every source of a command is loaded with.
 #[derive(Clone)]
@@ -75,6 +77,8 @@ pub struct SourceRequest {
     pub app_version: Option<String>,
     /// The digest a chart archive must have, `sha256:…`.
     pub digest: Option<String>,
+    /// The release the values are for: policies on secrets are compared with it, audit lines name it.
+    pub node: NodeContext,
     pub settings: RenderSettings,
 }
 
@@ -82,11 +86,11 @@ pub struct SourceRequest {
 #[derive(Clone, Default)]
 pub struct RenderSettings {
     /// Answers what templates ask of this machine: time, names, randomness.
-    pub host: Option<Arc<dyn Host + Send + Sync>>,
+    pub host: Option<Arc<dyn TemplateHost + Send + Sync>>,
     /// Rewrites manifests; hooks do not pass through it.
     pub post_renderer: Option<Arc<dyn PostRenderer>>,
     /// Bounds what rendering a chart may consume.
-    pub limits: Limits,
+    pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address.
     pub schemas: Option<Arc<dyn SchemaSource>>,
 }
@@ -119,7 +123,7 @@ pub enum SourceContent {
 
 /// A chart with its decrypted files.
 pub struct LoadedChart {
-    program: Program,
+    program: ChartProgram,
     secret_files: Option<SecretFiles>,
 }
 
@@ -138,8 +142,9 @@ impl LoadedSource {
         notices: &mut Notices,
     ) -> Result<Self, LoadError> {
         let before = notices.len();
-        let SourceRequest { values, secret_values, default_values, app_version, digest, settings } = request;
-        let resolver = context.resolver.as_deref();
+        let SourceRequest { values, secret_values, default_values, app_version, digest, node, settings } =
+            request;
+        let secrets = SecretContext { resolver: context.resolver.as_deref(), node: &node };
         let (content, values) = match path {
             SourcePath::Chart(path) => {
                 let mut chart = load_chart(path, digest, notices)?;
@@ -151,13 +156,13 @@ impl LoadedSource {
                 }
                 let LoadContext { decryption, redactor, .. } = context;
                 let decrypted = decrypt(&chart, &values, &secret_values, decryption, redactor, notices)?;
-                let values = SourceValues::of_chart(values, decrypted.values, resolver)?;
-                let loaded = LoadedChart { program: Program::new(chart), secret_files: decrypted.files };
+                let values = SourceValues::of_chart(values, decrypted.values, &secrets)?;
+                let loaded = LoadedChart { program: ChartProgram::new(chart), secret_files: decrypted.files };
                 (SourceContent::Chart(Box::new(loaded)), values)
             }
             SourcePath::Package(path) => {
                 let package = Package::load(path, &slipway_package::LoadOptions::default())?;
-                (SourceContent::Package(Box::new(package)), SourceValues::of_package(values, resolver)?)
+                (SourceContent::Package(Box::new(package)), SourceValues::of_package(values, &secrets)?)
             }
             SourcePath::Kustomization(path) => {
                 let build = slipway_kustomize::build(path, &slipway_kustomize::BuildOptions::default())?;
@@ -186,21 +191,21 @@ impl LoadedSource {
     pub fn render_chart(
         &self,
         options: &RenderOptions,
-        host: &dyn Host,
+        host: &dyn TemplateHost,
         notices: &mut Notices,
-    ) -> Option<Result<Rendered, slipway_chart::Error>> {
+    ) -> Option<Result<RenderedChart, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(self.rendered(chart, options, &host, notices))
+        Some(self.rendered(chart, self.values.used(), options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.
     pub fn explain_chart(
         &self,
         options: &RenderOptions,
-        host: &dyn Host,
-        query: &Query,
-    ) -> Option<Result<Vec<Explanation>, slipway_chart::Error>> {
+        host: &dyn TemplateHost,
+        query: &FieldQuery,
+    ) -> Option<Result<Vec<FieldExplanation>, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(explain::explain(&chart.program, self.values.inputs(), options, &host, query))
@@ -210,11 +215,12 @@ impl LoadedSource {
     pub(crate) fn rendered(
         &self,
         chart: &LoadedChart,
+        values: &Map<String, Value>,
         options: &RenderOptions,
         host: &SourceHost<'_>,
         notices: &mut Notices,
-    ) -> Result<Rendered, slipway_chart::Error> {
-        let mut rendered = chart.program.render_with(self.values.used(), options, host, notices)?;
+    ) -> Result<RenderedChart, slipway_chart::ChartError> {
+        let mut rendered = chart.program.render_with(values, options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
             rendered.post_render(options, |text| {
                 post_renderer.rewrite(text).map_err(|error| error.to_string())
@@ -231,7 +237,7 @@ impl LoadedChart {
     }
 
     /// Checks values against the schemas of the chart and its subcharts. Schemas by address are not fetched.
-    pub fn check_values(&self, values: &Map<String, Value>) -> Result<(), slipway_chart::Error> {
+    pub fn check_values(&self, values: &Map<String, Value>) -> Result<(), slipway_chart::ChartError> {
         self.program.check_values(values, None)
     }
 
@@ -252,7 +258,7 @@ fn load_chart(path: &Path, digest: Option<String>, notices: &mut Notices) -> Res
     let Some(digest) = digest else { return Ok(Chart::load_with(path, &options, notices)?) };
     match slipway_problem::read_file(path) {
         Ok(bytes) if digest::bytes(&bytes) == digest => {
-            Ok(Chart::load_with(Source::Archive(&bytes), &options, notices)?)
+            Ok(Chart::load_with(ChartInput::Archive(&bytes), &options, notices)?)
         }
         _ => Err(LoadError::Digest { path: path.display().to_string(), digest }),
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use slipway_journal::RecordError;
+use slipway_journal::{LockHolder, RecordError};
 use slipway_problem::{Problem, Problems};
 
 use crate::resume::Drift;
@@ -21,8 +21,8 @@ pub enum Error {
     #[error("{0}")]
     Drift(Box<Drift>),
     /// Somebody else runs this stack.
-    #[error("stack \"{stack}\" (profile {profile}) is in use by {owner} since {since} (run {run})")]
-    Locked { stack: String, profile: String, owner: String, since: String, run: String },
+    #[error("stack \"{stack}\" (profile {}) is in use by {}", profile.as_deref().unwrap_or("-"), in_use(holder.as_deref()))]
+    Locked { stack: String, profile: Option<String>, holder: Option<Box<LockHolder>> },
     /// A person has to agree and did not.
     #[error("{0}")]
     Unconfirmed(String),
@@ -69,6 +69,13 @@ impl Error {
             Self::Unconfirmed(_) => 14,
             Self::Unwritable(_) | Self::Io { .. } => 1,
         }
+    }
+}
+
+fn in_use(holder: Option<&LockHolder>) -> String {
+    match holder {
+        Some(holder) => format!("{} since {} (run {})", holder.owner, holder.acquired_at, holder.run_id),
+        None => "another process since - (run -)".to_owned(),
     }
 }
 

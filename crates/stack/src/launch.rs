@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use slipway_event::Events;
+use slipway_event::{Event, Events};
 use tokio_util::sync::CancellationToken;
 
 use crate::compile::{self, Compiled, Request};
@@ -15,7 +15,7 @@ use crate::inherit::Profile;
 use crate::model::StackFile;
 use crate::pin;
 use crate::plan::{Command, FailMode, Plan};
-use crate::record::{Holder, Meta, NodeStatus, Store, Stored, Takeover};
+use crate::record::{Meta, NodeStatus, Store, Stored, Takeover};
 use crate::resume::{self, Resume};
 use crate::run::{self, Finished, From, OnEvent, RunOptions, Session};
 use crate::select::Selector;
@@ -74,8 +74,6 @@ pub type Ask<'a> = Box<dyn FnMut(&str) -> Option<String> + 'a>;
 pub struct Listener<'a> {
     /// Shown before anything starts.
     pub on_plan: OnPlan<'a>,
-    /// Told whom the lock was taken from.
-    pub on_takeover: Box<dyn FnMut(&Holder) + 'a>,
     /// Asks a person; none when nobody is there to answer.
     pub ask: Ask<'a>,
     /// Told of every event once it is written.
@@ -100,7 +98,8 @@ pub async fn launch<D: Deploy>(
         false => {
             let lock = store.lock(&stack, profile.as_deref(), &launch.owner, launch.takeover)?;
             if let Some(holder) = &lock.taken_from {
-                (listener.on_takeover)(holder);
+                let holder = Some(holder.owner.clone());
+                events.send(Event::LockTakenOver { lock: stack.clone(), holder });
             }
             Some(lock)
         }

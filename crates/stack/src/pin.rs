@@ -70,7 +70,7 @@ pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<
 /// Keeps an archive by its digest; gives the chart's version and the digest.
 fn keep(root: &Path, path: &Path) -> Result<(String, String), Error> {
     let bytes = slipway_problem::read_file(path).map_err(Error::io("read", path))?;
-    let chart = Chart::load(slipway_chart::Source::Archive(&bytes), &LoadOptions::default())
+    let chart = Chart::load(slipway_chart::ChartInput::Archive(&bytes), &LoadOptions::default())
         .map_err(|error| Error::invalid("ST014", error.to_string()))?;
     let digest = digest::bytes(&bytes);
     let kept = place(root, &digest);

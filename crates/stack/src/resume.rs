@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use slipway_journal::{failed_nodes, is_proven};
 use slipway_problem::Problem;
 use slipway_source::SourceDigests;
 
@@ -83,8 +84,7 @@ pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
         if changed.is_empty() {
             continue;
         }
-        let state = stored.summary.nodes.get(&node.id).map(|node| node.status).unwrap_or_default();
-        if state == NodeStatus::Succeeded {
+        if stored.summary.status_of(&node.id) == NodeStatus::Succeeded {
             drift.done.push(node.id.clone());
         } else {
             drift.nodes.push((node.id.clone(), changed));
@@ -197,17 +197,12 @@ pub fn prepare(
     if !resume.rerun_failed {
         return Ok((stored, Some(From::Resume { drift })));
     }
-    // Left running without an end is failed as well: nobody knows how far it got.
-    let again =
-        |state: NodeStatus| matches!(state, NodeStatus::Failed | NodeStatus::Running | NodeStatus::Retrying);
-    let state = |id: &str| stored.summary.nodes.get(id).map(|node| node.status).unwrap_or_default();
-    let mut only: BTreeSet<String> =
-        stored.plan.nodes.iter().map(|node| node.id.clone()).filter(|id| again(state(id))).collect();
+    let mut only: BTreeSet<String> = failed_nodes(&stored.summary).map(str::to_owned).collect();
     if resume.include_dependents {
         let graph = stored.plan.graph()?;
         let waiting = graph.descendants(&only);
         let waiting: Vec<String> = waiting.iter().map(|node| node.id().to_string()).collect();
-        only.extend(waiting.into_iter().filter(|id| state(id) != NodeStatus::Succeeded));
+        only.extend(waiting.into_iter().filter(|id| stored.summary.status_of(id) != NodeStatus::Succeeded));
     }
     let from = (!only.is_empty()).then_some(From::Failed { only, drift });
     Ok((stored, from))
@@ -230,12 +225,8 @@ pub fn carry_over(plan: &mut Plan, old: &Stored) {
         .nodes
         .iter()
         .filter(|node| {
-            let done = old.summary.nodes.get(&node.id).is_some_and(|old| old.status == NodeStatus::Succeeded);
-            let same = old
-                .plan
-                .node(&node.id)
-                .is_some_and(|old| old.effective_input_hash == node.effective_input_hash);
-            done && same
+            let recorded = old.plan.node(&node.id).map(|old| old.effective_input_hash.as_str());
+            is_proven(old.summary.status_of(&node.id), recorded, Some(&node.effective_input_hash))
         })
         .map(|node| node.id.clone())
         .collect();

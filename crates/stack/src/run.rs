@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use slipway_cluster::Deadline;
-use slipway_event::{Events, Scope};
+use slipway_event::{Events, NodeKind, NodeName, Scope};
 use slipway_graph::{
     Backoff, Context, Done, Edges, Fingerprint, Journal, JournalError, NodePolicy, NodeRef, OnFailure,
     Outcome, Policy, Record, Retry, Run, RunEvent as KernelEvent, Running, StopReason, Worker,
@@ -19,7 +19,7 @@ use crate::deploy::{At, Attempt, Class, Deploy, Live, NodeError};
 use crate::duration;
 use crate::error::Error;
 use crate::plan::{Command, ExternalNeed, FailMode, NeedsPolicy, Node};
-use crate::record::{EventType, Lock, Log, NodeStatus, RunEvent, RunStatus, Store, Stored, Summary};
+use crate::record::{EventType, Log, NodeStatus, RunEvent, RunLock, RunStatus, Store, Stored, Summary};
 use crate::resume::Drift;
 
 /// How often the lock is told that its holder lives.
@@ -93,7 +93,7 @@ pub type OnEvent<'a> = Box<dyn Fn(&RunEvent) + Send + Sync + 'a>;
 pub struct Session<'a> {
     pub store: &'a Store,
     pub stored: Stored,
-    pub lock: Lock,
+    pub lock: RunLock,
     pub log: Log,
     pub from: From,
     pub options: RunOptions,
@@ -218,7 +218,7 @@ pub async fn run<D: Deploy>(
     let title = format!("{} {} ({})", plan.command, plan.stack_name, plan.run_id);
     let observer = |event: KernelEvent<'_, NodeError>| {
         recorder.observe(&event);
-        events.observe(&title, &event);
+        events.observe(&title, |id| NodeName::new(NodeKind::Release, id), &event);
     };
     let stop = cancel.child_token();
     let mut work = pin!(

@@ -8,7 +8,7 @@ use slipway_graph::Graph;
 use slipway_problem::{Problem, Problems};
 
 use crate::discover::Tree;
-use crate::git::{Changes, Git};
+use crate::git::{self, Changes, Git};
 use crate::inherit::Release;
 use crate::paths;
 use crate::schema;
@@ -116,7 +116,7 @@ pub(crate) fn select(
         sets.push(by_path(universe, &all, &selector.from_paths, problems));
     }
     if let Some(range) = &selector.git_range {
-        let changes = problems.take(git.changes(&universe.tree.root, range)).unwrap_or_default();
+        let changes = problems.take(git::changes(git, &universe.tree.root, range)).unwrap_or_default();
         let mut found = by_change(universe, &changes, &mut selection);
         found.retain(|position, _| inside(position));
         sets.push(found);

@@ -238,7 +238,7 @@ pub fn parts(source: &Source) -> Vec<PathBuf> {
             continue;
         };
         for key in ["resources", "components", "bases"] {
-            for entry in root.get(key).and_then(slipway_yaml::Node::as_seq).into_iter().flatten() {
+            for entry in root.get(key).and_then(slipway_yaml::YamlNode::as_seq).into_iter().flatten() {
                 let Some(entry) = entry.as_str().filter(|entry| !entry.contains("://")) else { continue };
                 let part = paths::normal(&dir.join(entry));
                 if parts.len() < MOST_BASES && part.exists() && parts.insert(part.clone()) && part.is_dir() {

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 use slipway_cluster::{
-    Apply, At, Cluster, Delete, Deleted, ErrorClass, ListOptions, Patch, Propagation, Retry, Verb,
-    WriteOptions,
+    Apply, Cluster, Delete, Deleted, ErrorClass, ListOptions, Patch, Propagation, Retry, Verb, WriteOptions,
 };
-use slipway_manifest::Gvk;
-use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox, User};
+use slipway_manifest::{Gvk, ObjectRef};
+use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
 use std::time::Duration;
 
 use crate::world::{at, bare, config_map, helm, troubled};
@@ -31,7 +30,7 @@ async fn objects_come_and_go() {
     assert_eq!(stale.class, ErrorClass::Conflict);
     let again = cluster.create(&place, &config_map("a", "1"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(again.class, ErrorClass::AlreadyExists);
-    assert_eq!(again.action, "create ConfigMap/a (namespace=default)");
+    assert_eq!(again.action, "create ConfigMap default/a");
     let wrong = Delete { uid: Some("other".into()), ..Delete::default() };
     assert_eq!(cluster.delete(&place, &wrong).await.unwrap(), Deleted::Gone);
     assert!(cluster.get(&place).await.unwrap().is_some(), "another object is left alone");
@@ -82,7 +81,7 @@ async fn refusals_are_sorted() {
     assert_eq!(error.class, ErrorClass::NoKind);
     assert!(error.is_absent());
     assert_eq!(cluster.delete(&nothing, &Delete::default()).await.unwrap(), Deleted::Gone);
-    let elsewhere = At::new(Gvk::new("", "v1", "ConfigMap"), Some("nowhere"), "a");
+    let elsewhere = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("nowhere"), "a");
     assert_eq!(class(cluster.apply(&elsewhere, &config_map("a", "1"), &helm()).await), ErrorClass::NotFound);
 }
 
@@ -117,7 +116,7 @@ async fn many_objects_are_read_with_few_calls() {
     for name in ["a", "b", "c", "d"] {
         cluster.apply(&at("v1", "ConfigMap", name), &config_map(name, name), &helm()).await.unwrap();
     }
-    let places: Vec<At> = ["d", "x", "a", "b"].map(|name| at("v1", "ConfigMap", name)).to_vec();
+    let places: Vec<ObjectRef> = ["d", "x", "a", "b"].map(|name| at("v1", "ConfigMap", name)).to_vec();
     let mut all = places.clone();
     all.push(at("v1", "Secret", "none"));
     all.push(at("example.com/v1", "Thing", "a"));
@@ -168,7 +167,7 @@ async fn passing_trouble_is_borne() {
         Fault::Reset,
         Fault::LoseAnswer,
     ] {
-        faults.add(FaultRule::new(fault).probability(0.1));
+        faults.add(Rule::new(fault).probability(0.1));
     }
     let cluster = troubled(&sandbox, &faults);
     for index in 0..60 {
@@ -191,7 +190,7 @@ async fn passing_trouble_is_borne() {
 async fn patience_has_an_end() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(3);
-    faults.add(FaultRule::new(Fault::ServerError(503)));
+    faults.add(Rule::new(Fault::ServerError(503)));
     let cluster = troubled(&sandbox, &faults);
     let started = tokio::time::Instant::now();
     let error = cluster.get(&at("v1", "ConfigMap", "a")).await.unwrap_err();
@@ -207,7 +206,7 @@ async fn patience_has_an_end() {
 async fn a_server_that_asks_for_time_gets_it() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(3);
-    faults.add(FaultRule::new(Fault::TooManyRequests { retry_after: 7 }).times(1));
+    faults.add(Rule::new(Fault::TooManyRequests { retry_after: 7 }).times(1));
     let cluster = troubled(&sandbox, &faults);
     let started = tokio::time::Instant::now();
     assert!(cluster.get(&at("v1", "ConfigMap", "a")).await.unwrap().is_none());
@@ -220,7 +219,7 @@ async fn a_json_patch_is_not_sent_twice() {
     let place = at("v1", "ConfigMap", "a");
     cluster.apply(&place, &config_map("a", "1"), &helm()).await.unwrap();
     let faults = FaultLayer::new(3);
-    faults.add(FaultRule::new(Fault::LoseAnswer).method("PATCH"));
+    faults.add(Rule::new(Fault::LoseAnswer).method("PATCH"));
     let cluster = troubled(&sandbox, &faults);
     let patch = Patch::Json(json!([{"op": "add", "path": "/data/b", "value": "2"}]));
     let error = cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap_err();
@@ -233,7 +232,7 @@ async fn an_object_of_others_is_not_taken_for_ours() {
     let place = at("v1", "ConfigMap", "a");
     cluster.apply(&place, &config_map("a", "theirs"), &helm()).await.unwrap();
     let faults = FaultLayer::new(3);
-    faults.add(FaultRule::new(Fault::Reset).method("POST").times(1));
+    faults.add(Rule::new(Fault::Reset).method("POST").times(1));
     let cluster = troubled(&sandbox, &faults);
     let error = cluster.create(&place, &config_map("a", "ours"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::AlreadyExists);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde_json::Value as Json;
-use slipway_manifest::schema::{Scalar, Shape};
+use slipway_manifest::schema::{ScalarType, Shape};
 use slipway_manifest::{Schema, TypeRef};
 
 use super::well_known;
@@ -31,7 +31,7 @@ static SCOPES: LazyLock<Scopes> = LazyLock::new(|| {
 });
 
 static OBJECT_META: LazyLock<Option<TypeRef<'static>>> =
-    LazyLock::new(|| Schema::built_in().types().kind("v1", "ConfigMap")?.child("metadata"));
+    LazyLock::new(|| Schema::built_in().types().type_of_kind("v1", "ConfigMap")?.child("metadata"));
 
 /// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Kinds {
     pub(crate) fn of(&self, api_version: &str, kind: &str) -> FieldType<'_> {
         let source = match self.crds.get(&format!("{api_version}/{kind}")) {
             Some(schema) => Source::CrdRoot(schema),
-            None => match Schema::built_in().types().kind(api_version, kind) {
+            None => match Schema::built_in().types().type_of_kind(api_version, kind) {
                 Some(shape) => Source::Built(shape),
                 None => well_known::schema(api_version, kind).map_or(Source::UnknownRoot, Source::CrdRoot),
             },
@@ -209,11 +209,11 @@ impl<'k> FieldType<'k> {
         match self.source {
             Source::Built(shape) => match shape.shape() {
                 Shape::Scalar(scalar) => Form::Scalar(match scalar {
-                    Scalar::Bool => ScalarType::Bool,
-                    Scalar::Int32 | Scalar::Int64 => ScalarType::Integer,
-                    Scalar::Float => ScalarType::Number,
-                    Scalar::Quantity => ScalarType::Quantity,
-                    Scalar::IntOrString => ScalarType::IntOrString,
+                    ScalarType::Bool => ScalarType::Bool,
+                    ScalarType::Int32 | ScalarType::Int64 => ScalarType::Integer,
+                    ScalarType::Float => ScalarType::Number,
+                    ScalarType::Quantity => ScalarType::Quantity,
+                    ScalarType::IntOrString => ScalarType::IntOrString,
                     _ => ScalarType::String,
                 }),
                 Shape::Map(_) => Form::Map,

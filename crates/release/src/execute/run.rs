@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use slipway_cluster::Deadline;
-use slipway_event::Events;
+use slipway_event::{Events, NodeKind, NodeName};
 use slipway_graph::{
-    Failure as NodeFailure, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason,
+    Failure as NodeFailure, Graph, Id, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running,
+    StopReason,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +57,7 @@ pub(super) async fn run_graph(
     let run = Run::new(&plan.graph, &executor)
         .policy(policy)
         .cancel(stop.clone())
-        .observe(|event| observe(events, &title, &event))
+        .observe(|event| observe(events, &title, &plan.graph, &event))
         .run();
     let ended = {
         tokio::pin!(run);
@@ -169,11 +170,18 @@ fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
     }
 }
 
-fn observe<E: std::fmt::Display>(events: &Events, title: &str, event: &RunEvent<'_, E>) {
+fn observe<E: std::fmt::Display>(
+    events: &Events,
+    title: &str,
+    graph: &Graph<Operation>,
+    event: &RunEvent<'_, E>,
+) {
+    let kind = |id: &Id| graph.get(id).map(|operation| operation.kind.node_kind()).unwrap_or_default();
     match event {
         // The ends of stages are nothing anybody waits for.
-        RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. } if id.starts_with("stage/") => {}
-        _ => events.observe(title, event),
+        RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. }
+            if kind(id) == NodeKind::Boundary => {}
+        _ => events.observe(title, |id| NodeName::new(kind(id), id), event),
     }
 }
 
@@ -223,7 +231,7 @@ async fn after_failure(
     let title = format!("clean up after {}", plan.name);
     let run = Run::new(&graph, executor)
         .policy(policy)
-        .observe(|event| observe(events, &title, &event))
+        .observe(|event| observe(events, &title, &graph, &event))
         .run()
         .await;
     let ended = run.map_err(|error| error.to_string())?;

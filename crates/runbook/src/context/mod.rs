@@ -44,6 +44,16 @@ pub struct RunContext<'a> {
     pub events: &'a Events,
     /// The longest pause between two looks at something awaited.
     pub poll: Duration,
+    pub target: RunTarget,
+}
+
+/// The sort of cluster a run works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunTarget {
+    #[default]
+    Cluster,
+    /// A copy for a rehearsal: what runs there is reached by nobody.
+    Copy,
 }
 
 /// A run's place and what its steps know of each other.
@@ -146,7 +156,7 @@ impl<'a> StepContext<'a> {
 
     /// Says how far it is.
     pub(crate) fn note(&self, message: impl Into<String>) {
-        let node = Some(self.step.name.clone());
+        let node = Some(self.step.name.as_str().into());
         let event = Event::Progress { node, message: message.into(), done: None, total: None };
         self.world.place.events.send(event);
     }

@@ -8,7 +8,7 @@ use slipway_manifest::{Gvk, object};
 
 use crate::files;
 use crate::manifests;
-use crate::model::{Action, Document, ManifestSource};
+use crate::model::{Document, ManifestSource};
 use crate::run;
 
 /// What steps bring that others may need: kinds and namespaces.
@@ -23,31 +23,21 @@ impl Earlier {
     pub(crate) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
         for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
-            match &step.action {
-                Action::Helm(helm) => {
-                    earlier.charts = true;
-                    earlier.namespaces.extend(helm.create_namespace.then(|| helm.namespace.clone()));
-                }
-                Action::Apply(apply) => {
-                    if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
-                        earlier.namespaces.insert(namespace.clone());
-                    }
-                    for object in local_objects(&apply.manifests, base) {
-                        let gvk = object::gvk(&object);
-                        if gvk.kind == "CustomResourceDefinition" {
-                            earlier.kinds.extend(slipway_cluster::crd::served_kinds(&object));
-                        } else if gvk.kind == "Namespace" {
-                            earlier.namespaces.extend(object::name(&object).map(str::to_owned));
-                        }
-                    }
-                }
-                Action::Job(job) if job.create_namespace => {
-                    earlier.namespaces.insert(job.namespace.clone());
-                }
-                _ => {}
-            }
+            step.action.as_step().provide(base, &mut earlier);
         }
         earlier
+    }
+
+    /// Adds the kinds and namespaces that manifests define.
+    pub(crate) fn add_manifests(&mut self, sources: &[ManifestSource], base: &Path) {
+        for object in local_objects(sources, base) {
+            let gvk = object::gvk(&object);
+            if gvk.kind == "CustomResourceDefinition" {
+                self.kinds.extend(slipway_cluster::crd::served_kinds(&object));
+            } else if gvk.kind == "Namespace" {
+                self.namespaces.extend(object::name(&object).map(str::to_owned));
+            }
+        }
     }
 }
 

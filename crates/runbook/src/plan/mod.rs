@@ -22,7 +22,7 @@ use crate::context::{RunContext, SharedContext};
 use crate::diff::Difference;
 use crate::model::{Document, Step};
 use crate::run::{self, RESUMED, RunError, graph};
-use crate::state::Store;
+use crate::state::{self, RunSnapshot};
 
 /// How many steps are looked at at once.
 const AT_ONCE: usize = 8;
@@ -291,7 +291,7 @@ pub async fn plan(
     plan.offline = false;
     plan.cluster = Some(ClusterSeen { version: version.to_string(), context: context.map(str::to_owned) });
     let record = match &document.state {
-        Some(state) => Store::new(place.cluster, state).load().await?,
+        Some(state) => RunSnapshot::load(&state::open_store(place.cluster, state)).await?,
         None => None,
     };
     let done = if document.state.is_some() {

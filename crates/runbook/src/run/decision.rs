@@ -7,7 +7,7 @@ use slipway_problem::{Problem, Problems};
 use super::RunError;
 use crate::hash;
 use crate::model::{Document, Step};
-use crate::state::{Entry, Record, RunState, StepStatus};
+use crate::state::{NodeSnapshot, NodeStatus, RunSnapshot, RunStatus};
 
 /// The kinds of reasons why a step does not run; results name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,11 @@ pub(crate) fn hashes(document: &Document, base: &std::path::Path) -> HashMap<Str
 /// Which steps the record proves.
 pub(crate) fn resumable(
     document: &Document,
-    record: Option<&Record>,
+    record: Option<&RunSnapshot>,
     hashes: &HashMap<String, Option<String>>,
 ) -> BTreeSet<String> {
     let Some(record) = record else { return BTreeSet::new() };
-    let known: HashMap<&str, &Entry> =
+    let known: HashMap<&str, &NodeSnapshot> =
         record.steps.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let proven = document.steps.iter().filter(|step| {
         let hash = hashes.get(&step.name).and_then(Option::as_deref);
@@ -111,8 +111,8 @@ pub(super) fn selected(document: &Document, only: &[String], done: &BTreeSet<Str
 }
 
 /// Steps a killed run may have left half done, and since when.
-pub(super) fn interrupted(before: Option<&Record>) -> HashMap<String, jiff::Timestamp> {
-    let Some(before) = before.filter(|before| before.run_status == RunState::Running) else {
+pub(super) fn interrupted(before: Option<&RunSnapshot>) -> HashMap<String, jiff::Timestamp> {
+    let Some(before) = before.filter(|before| before.run_status == RunStatus::Running) else {
         return HashMap::new();
     };
     let Ok(since) = before.started_at.parse::<jiff::Timestamp>() else { return HashMap::new() };
@@ -123,11 +123,11 @@ pub(super) fn interrupted(before: Option<&Record>) -> HashMap<String, jiff::Time
 /// The entry a step starts a run with.
 pub(super) fn seed(
     step: &Step,
-    before: Option<&Record>,
+    before: Option<&RunSnapshot>,
     skipped: Option<&SkippedStep>,
     hashes: &HashMap<String, Option<String>>,
     now: &str,
-) -> Entry {
+) -> NodeSnapshot {
     let known = before.and_then(|before| before.step(&step.name));
     match (skipped, known) {
         (Some(SkippedStep { code: SkipCode::Resumed | SkipCode::NotSelected, .. }), Some(known)) => {
@@ -135,16 +135,16 @@ pub(super) fn seed(
         }
         (Some(SkippedStep { code: SkipCode::When, reason }), known) => {
             let same = known.filter(|known| known.skip_reason.as_ref() == Some(reason));
-            same.cloned().unwrap_or_else(|| Entry {
-                status: Some(StepStatus::Skipped),
+            same.cloned().unwrap_or_else(|| NodeSnapshot {
+                status: Some(NodeStatus::Skipped),
                 skip_reason: Some(reason.clone()),
                 finished_at: Some(now.to_owned()),
-                ..Entry::seeded(&step.name, step.action.kind(), None)
+                ..NodeSnapshot::new(&step.name, step.action.kind(), None)
             })
         }
         _ => {
             let hash = hashes.get(&step.name).cloned().flatten();
-            Entry::seeded(&step.name, step.action.kind(), hash)
+            NodeSnapshot::new(&step.name, step.action.kind(), hash)
         }
     }
 }

@@ -11,8 +11,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
-use slipway_event::{Event, NodeStatus};
-use slipway_graph::{Graph, Outcome, Policy, Run, RunEvent, Running, Schedule, StopReason};
+use slipway_cluster::SecretStore;
+use slipway_event::{Event, NodeKind, NodeName, NodeStatus as EventStatus};
+use slipway_graph::{Graph, Id, Outcome, Policy, Run, RunEvent, Running, Schedule, StopReason};
+use slipway_journal::{RecordStore, StoreError};
 use slipway_problem::{Problem, Problems};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +29,7 @@ use crate::context::{RunContext, SharedContext};
 use crate::error::StepError;
 use crate::hash;
 use crate::model::{Document, Step};
-use crate::state::{Record, RunState, StateError, StepStatus, Store};
+use crate::state::{self, NodeStatus, RunSnapshot, RunStatus};
 
 /// Why a step that is proven done is left out; part of the format.
 pub const RESUMED: &str = "unchanged since it succeeded in a previous run (state record)";
@@ -60,7 +62,7 @@ pub enum RunError {
     #[error("{0}")]
     Usage(Problems),
     #[error(transparent)]
-    State(#[from] StateError),
+    State(#[from] StoreError),
     #[error("{0}")]
     Internal(String),
 }
@@ -100,9 +102,9 @@ pub async fn apply(
 ) -> Result<RunReport, RunError> {
     known_steps(document, &options.rerun, "--rerun")?;
     known_steps(document, &options.only, "--only")?;
-    let store = document.state.as_ref().map(|state| Store::new(place.cluster, state));
+    let store = document.state.as_ref().map(|state| state::open_store(place.cluster, state));
     let before = match &store {
-        Some(store) => store.load().await?,
+        Some(store) => RunSnapshot::load(store).await?,
         None => None,
     };
     if let Some(before) = &before {
@@ -137,7 +139,8 @@ pub async fn apply(
             .steps
             .iter()
             .map(|step| seed(step, before.as_ref(), skipped.get(&step.name), &hashes, &now));
-        Record::new(&document.name, hash::document(document), &now, entries.collect())
+        let version = env!("CARGO_PKG_VERSION");
+        RunSnapshot::new(&document.name, hash::document(document), version, &now, entries.collect())
     });
     let interrupted = interrupted(before.as_ref());
     let job = Work { document, place, options, command: Command::Apply, skipped, interrupted };
@@ -151,9 +154,9 @@ pub async fn destroy(
     options: &RunOptions,
     cancel: CancellationToken,
 ) -> Result<RunReport, RunError> {
-    let store = document.state.as_ref().map(|state| Store::new(place.cluster, state));
+    let store = document.state.as_ref().map(|state| state::open_store(place.cluster, state));
     let before = match &store {
-        Some(store) => store.load().await?,
+        Some(store) => RunSnapshot::load(store).await?,
         None => None,
     };
     let mut skipped: HashMap<String, SkippedStep> = HashMap::new();
@@ -170,16 +173,20 @@ pub async fn destroy(
     run(job, graph(document)?.reversed(), store, record, before, cancel).await
 }
 
-fn warn_if_running(before: &Record, place: &RunContext<'_>) {
+fn warn_if_running(before: &RunSnapshot, place: &RunContext<'_>) {
     let now = place.events.clock().now();
     let age = before.updated_at.parse::<jiff::Timestamp>().map(|updated| now.duration_since(updated));
     let lately = age.is_ok_and(|age| age.unsigned_abs() < LATELY);
-    if before.run_status == RunState::Running && lately {
+    if before.run_status == RunStatus::Running && lately {
         let message = format!("the record says that a run is under way since {}", before.started_at);
         let problem =
             Problem::warning(message).hint("if none is, it was killed and this run goes on from there");
         place.events.send(Event::Warning { problem });
     }
+}
+
+fn step_name(id: &Id) -> NodeName {
+    NodeName::new(NodeKind::Step, id)
 }
 
 fn now(place: &RunContext<'_>) -> String {
@@ -200,9 +207,9 @@ struct Work<'a> {
 async fn run(
     work: Work<'_>,
     graph: Graph<&Step>,
-    store: Option<Store>,
-    record: Option<Record>,
-    before: Option<Record>,
+    store: Option<SecretStore>,
+    record: Option<RunSnapshot>,
+    before: Option<RunSnapshot>,
     cancel: CancellationToken,
 ) -> Result<RunReport, RunError> {
     let place = work.place;
@@ -210,7 +217,7 @@ async fn run(
     let idle = work.document.steps.iter().all(|step| work.skipped.contains_key(&step.name));
     let world = SharedContext::new(place, &work.document.name);
     let ledger = RunRecord {
-        store: store.as_ref(),
+        store: store.as_ref().map(|store| store as &dyn RecordStore),
         record: Mutex::new(record),
         destroys: work.command == Command::Destroy,
         failed: Mutex::default(),
@@ -243,10 +250,13 @@ async fn run(
             // Said with its own reason.
             RunEvent::NodeFinished { id, outcome: Outcome::Resumed, .. } => {
                 if let Some(why) = work.skipped.get(id.as_str()) {
-                    let status =
-                        if why.code == SkipCode::Resumed { NodeStatus::Resumed } else { NodeStatus::Skipped };
+                    let status = if why.code == SkipCode::Resumed {
+                        EventStatus::Resumed
+                    } else {
+                        EventStatus::Skipped
+                    };
                     place.events.send(Event::NodeFinished {
-                        node: id.to_string(),
+                        node: step_name(id),
                         status,
                         reason: Some(why.reason.clone()),
                         duration_ms: 0,
@@ -262,9 +272,9 @@ async fn run(
                 told.skipped = known - told.resumed;
                 let told: RunEvent<'_, StepError> =
                     RunEvent::RunFinished { summary: &told, stopped: *stopped, duration: *duration };
-                place.events.observe(&title, &told);
+                place.events.observe(&title, step_name, &told);
             }
-            _ => place.events.observe(&title, &event),
+            _ => place.events.observe(&title, step_name, &event),
         })
         .journal(journal, Vec::new())
         .run()
@@ -280,7 +290,7 @@ async fn run(
             redactor.redact_in_place(text);
         }
     }
-    let failed = canceled || steps.iter().any(|step| step.status == StepStatus::Failed);
+    let failed = canceled || steps.iter().any(|step| step.status == NodeStatus::Failed);
     let finished_at = now(&place);
     let mut error = None;
     let mut written = false;
@@ -289,7 +299,7 @@ async fn run(
         let ended = tokio::time::timeout(LAST_WORD, async {
             match (work.command, last) {
                 (Command::Destroy, _) if !failed => store.remove().await.map(|()| true),
-                (_, Some(record)) => store.write(&record).await.map(|()| true),
+                (_, Some(record)) => record.save(store).await.map(|()| true),
                 (_, None) => Ok(true),
             }
         })
@@ -311,7 +321,7 @@ async fn run(
     let report = RunReport {
         name: work.document.name.clone(),
         command: work.command,
-        status: if failed { StepStatus::Failed } else { StepStatus::Ok },
+        status: if failed { NodeStatus::Failed } else { NodeStatus::Succeeded },
         canceled,
         started_at,
         finished_at,

@@ -10,7 +10,8 @@ use super::decision::SkipCode;
 use super::{Command, Work};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Step;
-use crate::state::StepStatus;
+use crate::state::NodeStatus;
+use slipway_journal::snapshot::words::serialize_node;
 
 /// How one step ended.
 #[derive(Clone, Debug, Serialize)]
@@ -19,7 +20,8 @@ pub struct StepReport {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
-    pub status: StepStatus,
+    #[serde(serialize_with = "serialize_node")]
+    pub status: NodeStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +57,8 @@ pub struct StateReport {
 pub struct RunReport {
     pub name: String,
     pub command: Command,
-    pub status: StepStatus,
+    #[serde(serialize_with = "serialize_node")]
+    pub status: NodeStatus,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub canceled: bool,
     pub started_at: String,
@@ -71,7 +74,7 @@ pub struct RunReport {
 
 impl RunReport {
     pub fn is_success(&self) -> bool {
-        self.status == StepStatus::Ok
+        self.status == NodeStatus::Succeeded
     }
 
     pub fn step(&self, name: &str) -> Option<&StepReport> {
@@ -93,7 +96,7 @@ impl RunReport {
         self
     }
 
-    pub fn count(&self, status: StepStatus) -> usize {
+    pub fn count(&self, status: NodeStatus) -> usize {
         self.steps.iter().filter(|step| step.status == status).count()
     }
 }
@@ -121,7 +124,7 @@ pub(super) fn reports(
         let mut told = StepReport {
             name: name.to_owned(),
             kind: step.action.kind().to_owned(),
-            status: StepStatus::Skipped,
+            status: NodeStatus::Skipped,
             attempts: None,
             duration_ms: None,
             error: None,
@@ -146,17 +149,17 @@ pub(super) fn reports(
         }
         match &node.outcome {
             Outcome::Succeeded | Outcome::Skipped { .. } | Outcome::Resumed => {
-                told.status = StepStatus::Ok;
+                told.status = NodeStatus::Succeeded;
                 let note = report.output(name).and_then(|output| output["note"].as_str());
                 told.note = note.map(str::to_owned);
             }
             Outcome::Failed(failure) => {
-                told.status = StepStatus::Failed;
+                told.status = NodeStatus::Failed;
                 told.error = Some(failure.to_string());
                 told.error_kind = Some(kind_of(failure));
             }
             Outcome::Cancelled => {
-                told.status = StepStatus::Failed;
+                told.status = NodeStatus::Failed;
                 told.error = Some("canceled".to_owned());
                 told.error_kind = Some(ErrorKind::Canceled);
             }

@@ -1,12 +1,15 @@
-//! What each kind of step does, and how it is undone.
+//! The types of steps: a trait they all implement, and a file each.
 
 pub(crate) mod apply;
 pub(crate) mod delete;
 pub(crate) mod helm;
+pub(crate) mod http;
 pub(crate) mod job;
 pub(crate) mod patch;
 pub(crate) mod rollout;
 pub(crate) mod wait;
+
+use std::path::Path;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -14,9 +17,12 @@ use serde_json::Value;
 use crate::context::StepContext;
 use crate::decode::block::Block;
 use crate::error::StepError;
-use crate::model::Action;
+use crate::inputs::StepInputs;
+use crate::model::{self, Step};
 use crate::plan::Seen;
+use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
+use crate::references;
 
 /// A step that went well, and what is worth saying about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,10 +63,50 @@ pub(crate) trait StepAction: Sync {
         Box::pin(std::future::ready(Ok(StepOutcome::default())))
     }
 
-    /// Whether it ends in its own way when its time is over: a release must not be left pending.
+    /// Tells that it ends in its own way when its time is over: a release must not be left pending.
     fn keeps_time(&self) -> bool {
         false
     }
+
+    /// Names what it reads besides its own text.
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::default()
+    }
+
+    /// Tells that a field of its block says what leaving it out says.
+    fn is_default(&self, _step: &Step, _key: &str, _value: &Value) -> bool {
+        false
+    }
+
+    /// Tells that its `skipIf` leaves out what is done.
+    fn skips_done(&self) -> bool {
+        false
+    }
+
+    /// Adds what it brings that later steps may need; paths start from the directory.
+    fn provide(&self, _base: &Path, _earlier: &mut Earlier) {}
+
+    /// The namespace it works in, if it names one.
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+
+    /// Tells that it works on a release of Helm.
+    fn uses_releases(&self) -> bool {
+        false
+    }
+
+    /// Finds what is allowed and still likely a mistake; `secrets` are the values that must not be shown.
+    fn lint(&self, _step: &Step, _secrets: &[&str]) -> Vec<StepWarning> {
+        Vec::new()
+    }
+}
+
+/// A likely mistake in a step.
+pub(crate) struct StepWarning {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: &'static str,
 }
 
 /// How a type of step is written.
@@ -78,28 +124,50 @@ pub(crate) struct StepType {
     pub(crate) schema: fn() -> Value,
 }
 
-/// Every type of step, in the order messages name them.
-pub(crate) const STEP_TYPES: &[StepType] =
-    &[helm::TYPE, apply::TYPE, delete::TYPE, patch::TYPE, wait::TYPE, rollout::TYPE, job::TYPE];
-
-impl Action {
-    /// The step's type.
-    pub(crate) fn as_step(&self) -> &dyn StepAction {
-        match self {
-            Self::Helm(helm) => helm,
-            Self::Apply(apply) => apply,
-            Self::Delete(delete) => delete,
-            Self::Patch(patch) => patch,
-            Self::Wait(wait) => wait,
-            Self::Rollout(rollout) => rollout,
-            Self::Job(job) => job,
+/// Lists the types of steps, in the order messages name them: the variant, its settings, its file.
+macro_rules! step_types {
+    ($($variant:ident($settings:ty) in $file:ident),* $(,)?) => {
+        /// The action of a step.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Action {
+            $($variant($settings)),*
         }
-    }
+
+        impl Action {
+            /// The key of the block.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $file::TYPE.key),*
+                }
+            }
+
+            /// The step by its type.
+            pub(crate) fn as_step(&self) -> &dyn StepAction {
+                match self {
+                    $(Self::$variant(step) => step),*
+                }
+            }
+        }
+
+        pub(crate) const STEP_TYPES: &[StepType] = &[$($file::TYPE),*];
+    };
+}
+
+step_types! {
+    Helm(model::Helm) in helm,
+    Apply(model::Apply) in apply,
+    Delete(model::Delete) in delete,
+    Patch(model::Patch) in patch,
+    Wait(model::Wait) in wait,
+    Rollout(model::Rollout) in rollout,
+    Job(model::Job) in job,
+    Http(http::HttpCheck) in http,
 }
 
 /// Makes one attempt at a step.
 pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
-    let action = attempt.step.action.as_step();
+    let action = references::resolve_action(&attempt.world.place, attempt.step).await?;
+    let action = action.as_step();
     if action.keeps_time() {
         return action.perform(attempt).await;
     }

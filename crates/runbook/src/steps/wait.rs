@@ -55,7 +55,7 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
             Some("a value that is not shown".to_owned())
         }
         Condition::JsonPath { path, text, .. } => {
-            let found = path.find(object).ok()?;
+            let found = path.find_values(object).ok()?;
             let values: Vec<String> =
                 found.iter().flatten().take(SHOWN).map(|value| shortened(value)).collect();
             Some(if values.is_empty() {
@@ -147,6 +147,10 @@ impl StepAction for Wait {
 
     fn irreversible(&self) -> Option<&'static str> {
         Some("a wait creates nothing")
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.on.namespace.as_deref()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipway_manifest::apply;
-use slipway_manifest::fields::{Path, Set};
+use slipway_manifest::fields::{FieldPath, FieldSet};
 
 use super::WriteAuthor;
 use crate::api::resource::ServedResource;
@@ -18,14 +18,14 @@ impl Core {
         served: &ServedResource,
         author: &WriteAuthor,
         part: ObjectPart,
-        call: impl FnOnce(&apply::Request<'_>) -> T,
+        call: impl FnOnce(&apply::WriteRequest<'_>) -> T,
     ) -> T {
         let reset = reset_fields(served, part);
         let now = self.now();
         let registry = self.registry();
         let versions = served_versions(&registry, served);
         let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-        call(&apply::Request {
+        call(&apply::WriteRequest {
             manager: &author.manager,
             api_version: served.api_version(),
             subresource: if author.scale { "scale" } else { subresource_of(part) },
@@ -59,7 +59,7 @@ impl Core {
         author: &WriteAuthor,
         part: ObjectPart,
         force: bool,
-    ) -> Result<apply::Applied> {
+    ) -> Result<apply::AppliedObject> {
         let applied = self.with_apply_request(served, author, part, |request| {
             apply::apply(live, config, served.type_ref(), request, force)
         });
@@ -69,7 +69,7 @@ impl Core {
                     .0
                     .iter()
                     .map(|c| {
-                        json!({"reason": "FieldManagerConflict", "message": c.cause(), "field": c.path.to_string()})
+                        json!({"reason": "FieldManagerConflict", "message": c.cause_message(), "field": c.path.to_string()})
                     })
                     .collect();
                 let mut status = Status::new(409, "Conflict", conflicts.to_string());
@@ -94,23 +94,23 @@ pub(super) fn subresource_of(part: ObjectPart) -> &'static str {
 }
 
 /// The fields an endpoint does not write.
-fn reset_fields(served: &ServedResource, part: ObjectPart) -> Option<Set> {
+fn reset_fields(served: &ServedResource, part: ObjectPart) -> Option<FieldSet> {
     let paths = match part {
         // The spec of a request stays as it was.
         ObjectPart::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
-            vec![Path::of_fields(["spec"]), Path::of_fields(["status"])]
+            vec![FieldPath::from_names(["spec"]), FieldPath::from_names(["status"])]
         }
         ObjectPart::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
-            vec![Path::of_fields(["status"])]
+            vec![FieldPath::from_names(["status"])]
         }
         ObjectPart::Status => {
-            let mut paths = vec![Path::of_fields(["spec"])];
+            let mut paths = vec![FieldPath::from_names(["spec"])];
             if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
-                paths.push(Path::of_fields(["metadata", "labels"]));
+                paths.push(FieldPath::from_names(["metadata", "labels"]));
             }
             if served.custom.is_some() {
                 for key in ["annotations", "finalizers", "ownerReferences"] {
-                    paths.push(Path::of_fields(["metadata", key]));
+                    paths.push(FieldPath::from_names(["metadata", key]));
                 }
             }
             paths

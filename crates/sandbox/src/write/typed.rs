@@ -31,10 +31,10 @@ pub(crate) fn convert_merged(
 }
 
 fn with_duplicates(
-    decoded: Result<decode::Decoded, DecodeError>,
+    decoded: Result<decode::DecodedObject, DecodeError>,
     duplicates: &[String],
 ) -> Result<DecodedObject, String> {
-    let decode::Decoded { object, mut strict } = decoded.map_err(|e| e.to_string())?;
+    let decode::DecodedObject { object, mut strict } = decoded.map_err(|e| e.to_string())?;
     strict.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
     Ok(DecodedObject { value: object, strict })
 }

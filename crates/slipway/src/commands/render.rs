@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use slipway_chart::explain::{self, Explanation, Query};
-use slipway_chart::{Notices, RenderOptions, Rendered};
-use slipway_gotmpl::Host;
+use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
+use slipway_chart::{Notices, RenderOptions, RenderedChart};
+use slipway_gotmpl::TemplateHost;
 use slipway_problem::Problem;
 use slipway_source::{LoadedSource, Offline, SourceContent, SourcePath, SourceRequest};
 
@@ -20,8 +20,8 @@ use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
-use crate::commands::secrets::flags::ReferenceFlags;
-use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
+use crate::commands::secrets::flags::{ReferenceFlags, RevealFlag};
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -53,6 +53,9 @@ pub struct Args {
 
     #[command(flatten)]
     references: ReferenceFlags,
+
+    #[command(flatten)]
+    reveal: RevealFlag,
 
     #[command(flatten)]
     ignored: IgnoredFlags,
@@ -198,7 +201,11 @@ fn render(
     session: &Session,
 ) -> (anyhow::Result<()>, Notices) {
     let mut notices = Notices::new();
-    let result = load(args, source, session, &mut notices).and_then(|loaded| {
+    let references = match args.reveal.mode() {
+        Ok(mode) => ReferenceResolver::new(&args.references, mode, "render", session),
+        Err(error) => return (Err(error), notices),
+    };
+    let result = load(args, source, &references, session, &mut notices).and_then(|loaded| {
         // Not taken apart at the end: the process is about to give everything back at once.
         let loaded = std::mem::ManuallyDrop::new(loaded);
         match loaded.content() {
@@ -206,7 +213,8 @@ fn render(
             SourceContent::Kustomization(build) => super::kustomize::print(build),
             SourceContent::Package(package) => {
                 let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
-                super::package::print(package, values, [set, set_string, set_json], session)
+                let sets: [&[String]; 3] = [set, set_string, set_json];
+                super::package::print(package, values, sets, &references, args.reveal, session)
             }
             SourceContent::Manifests(_) => {
                 let problem = Problem::error("these are plain manifests, which need no rendering");
@@ -222,6 +230,7 @@ fn render(
 fn load(
     args: &Args,
     source: &SourcePath,
+    references: &ReferenceResolver,
     session: &Session,
     notices: &mut Notices,
 ) -> anyhow::Result<LoadedSource> {
@@ -231,8 +240,7 @@ fn load(
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
     }
-    let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "render", session);
-    let context = charts::load_context_with(Offline, args.secrets.decryption(), references, session);
+    let context = charts::load_context_with(Offline, args.secrets.decryption(), references.clone(), session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 
@@ -272,7 +280,7 @@ fn options(
     args: &Args,
     name: Option<&str>,
     path: &str,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     session: &Session,
 ) -> anyhow::Result<RenderOptions> {
     let mut options = RenderOptions {
@@ -311,7 +319,7 @@ fn print(
     args: &Args,
     loaded: &LoadedSource,
     options: &RenderOptions,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     live: Option<&Live>,
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
@@ -330,7 +338,7 @@ fn print(
 }
 
 /// Writes the documents of each template to a file of its own, as Helm does.
-fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -> anyhow::Result<()> {
+fn write_files(rendered: &RenderedChart, options: &RenderOptions, directory: &Path) -> anyhow::Result<()> {
     let crds =
         rendered.crds.iter().filter(|_| options.include_crds).map(|crd| (&crd.path, &crd.file.data[..]));
     let manifests = rendered.manifests.iter().map(|manifest| (&manifest.path, &manifest.content[..]));
@@ -362,11 +370,11 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
 fn explain_field(
     loaded: &LoadedSource,
     options: &RenderOptions,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     query: &str,
     output: Output,
 ) -> anyhow::Result<()> {
-    let parsed = Query::parse(query)?;
+    let parsed = FieldQuery::parse(query)?;
     let found = loaded.explain_chart(options, host, &parsed).context("the source is no chart")??;
     if found.is_empty() {
         bail!(
@@ -396,9 +404,9 @@ struct LineView {
     guards: Vec<(String, String)>,
 }
 
-impl From<&Explanation> for ExplanationView {
-    fn from(found: &Explanation) -> Self {
-        let origins = |origins: &[explain::Origin]| {
+impl From<&FieldExplanation> for ExplanationView {
+    fn from(found: &FieldExplanation) -> Self {
+        let origins = |origins: &[explain::ValueOrigin]| {
             origins.iter().map(|origin| (origin.path.clone(), origin.source.to_string())).collect()
         };
         let lines = found.lines.iter().map(|line| LineView {
@@ -417,7 +425,7 @@ impl From<&Explanation> for ExplanationView {
     }
 }
 
-fn explanation_text(found: &Explanation) -> String {
+fn explanation_text(found: &FieldExplanation) -> String {
     let mut text = format!("{} {} = {}\n", paint(BOLD, &found.object), found.field, found.value.trim_end());
     for line in &found.lines {
         let what = if line.literal { "the template's own text" } else { "written" };

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_event::{Clock, RunId};
 use slipway_journal::{
-    DirectoryStore, Disk, Log, Replayed, RunEvent, RunStatus, Summary, Totals, files, log,
+    DirectoryStore, Disk, LockError, Log, Replayed, RunEvent, RunLock, RunProcess, RunStatus, Summary,
+    Takeover, Totals, files, log, settled_status,
 };
 use slipway_problem::{Location, Problem, Problems};
 
-use super::lock::{Lock, Takeover};
 use crate::error::Error;
 use crate::git::Head;
 use crate::plan::{Command, Plan, RUN_FORMAT};
@@ -129,11 +129,17 @@ impl Store {
         profile: Option<&str>,
         owner: &str,
         takeover: Takeover,
-    ) -> Result<Lock, Error> {
+    ) -> Result<RunLock, Error> {
         self.runs.prepare()?;
         let path =
             self.runs.directory().join("locks").join(format!("{stack}.{}.lock", profile.unwrap_or("-")));
-        Lock::acquire(&path, (stack, profile), owner, self.clock().now(), takeover)
+        RunLock::acquire(&path, owner, self.clock().now(), takeover).map_err(|error| match error {
+            LockError::Record(error) => error.into(),
+            LockError::Held(holder) => {
+                let (stack, profile) = (stack.to_owned(), profile.map(str::to_owned));
+                Error::Locked { stack, profile, holder: holder.map(Box::new) }
+            }
+        })
     }
 
     /// Starts a run: the plan is named, hashed and on disk when it returns.
@@ -255,8 +261,8 @@ impl Store {
         })
     }
 
-    /// The newest runs first. A run that ended without saying so and is not `alive` was interrupted.
-    pub fn list(&self, limit: usize, alive: impl Fn(&str, u64) -> bool) -> Vec<Listed> {
+    /// The newest runs first. A run that ended without saying so and is not alive was interrupted.
+    pub fn list(&self, limit: usize, is_alive: impl Fn(&RunProcess) -> bool) -> Vec<Listed> {
         let mut listed = Vec::new();
         for name in self.runs.names() {
             if listed.len() == limit {
@@ -268,19 +274,19 @@ impl Store {
                 Ok(replayed) => (plan.summary(&replayed.events), replayed.events, None),
                 Err(error) => (plan.summary(&[]), Vec::new(), Some(error.to_string())),
             };
-            let (pid, host) = starter(&events);
+            let process = RunProcess::of(&events);
             listed.push(Listed {
                 run_id: name,
                 stack_name: plan.stack_name.clone(),
                 profile: plan.profile.clone(),
                 command: plan.command,
-                status: settled(&summary, &events, &alive),
+                status: settled_status(&summary, &events, &is_alive),
                 started_at: summary.started_at.or(plan.created_at),
                 updated_at: summary.updated_at.or(plan.created_at),
                 ended_at: summary.ended_at,
                 totals: summary.totals,
-                pid,
-                host,
+                pid: process.as_ref().map(|process| process.pid),
+                host: process.map(|process| process.host),
                 path: path.to_string_lossy().into_owned(),
                 problem,
             });
@@ -290,10 +296,10 @@ impl Store {
 
     /// Removes old runs, newest first kept; gives the ids of those removed. The last run of a stack and profile
     /// stays, and so does every run without an end: it may be gone on with.
-    pub fn prune(&self, prune: &Prune, alive: impl Fn(&str, u64) -> bool) -> Result<Vec<String>, Error> {
+    pub fn prune(&self, prune: &Prune, is_alive: impl Fn(&RunProcess) -> bool) -> Result<Vec<String>, Error> {
         let mut seen = std::collections::BTreeSet::new();
         let mut removed = Vec::new();
-        for (position, run) in self.list(usize::MAX, alive).into_iter().enumerate() {
+        for (position, run) in self.list(usize::MAX, is_alive).into_iter().enumerate() {
             let last = seen.insert((run.stack_name.clone(), run.profile.clone()));
             let open = matches!(run.status, RunStatus::Running | RunStatus::Interrupted);
             let age = run.updated_at.map(|at| self.clock().now().duration_since(at).as_secs());
@@ -345,32 +351,10 @@ impl Store {
     }
 }
 
-/// Which process started or resumed a run last.
-fn starter(events: &[RunEvent]) -> (Option<u64>, Option<String>) {
-    let last = events.iter().rev().find(|event| event.fields.contains_key("pid"));
-    let field = |key: &str| last.and_then(|event| event.fields.get(key));
-    (field("pid").and_then(Value::as_u64), field("host").and_then(Value::as_str).map(str::to_owned))
-}
-
-/// A run that says it is running but whose process is gone was interrupted.
-pub(crate) fn settled(
-    summary: &Summary,
-    events: &[RunEvent],
-    alive: impl Fn(&str, u64) -> bool,
-) -> RunStatus {
-    if summary.status != RunStatus::Running {
-        return summary.status;
-    }
-    match starter(events) {
-        (Some(pid), Some(host)) if alive(&host, pid) => RunStatus::Running,
-        _ => RunStatus::Interrupted,
-    }
-}
-
 impl Stored {
-    /// Where the run stands, if its process is only running while `alive`.
-    pub fn state(&self, alive: impl Fn(&str, u64) -> bool) -> RunStatus {
-        settled(&self.summary, &self.events, alive)
+    /// Where the run stands, if its process is only running while it is alive.
+    pub fn state(&self, is_alive: impl Fn(&RunProcess) -> bool) -> RunStatus {
+        settled_status(&self.summary, &self.events, is_alive)
     }
 
     /// How many nodes are not done.

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
-use slipway_cluster::{Apply, At, Cluster, ListOptions};
+use slipway_cluster::{Apply, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::Sandbox;
 use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
 use slipway_stack::engine::{Connect, Engine};
@@ -163,13 +163,8 @@ impl World {
             redactor: events.redactor().clone(),
             ..LoadContext::default()
         };
-        let engine = Engine { root, connect, sources, events: events.clone() };
-        let listener = Listener {
-            on_plan: Box::new(|_, _| ()),
-            on_takeover: Box::new(|_| ()),
-            ask: Box::new(|_| None),
-            on_event: None,
-        };
+        let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
+        let listener = Listener { on_plan: Box::new(|_, _| ()), ask: Box::new(|_| None), on_event: None };
         let (store, git) = (self.store(), Git::default());
         launch(options, &store, &git, &engine, listener, &events, CancellationToken::new()).await
     }
@@ -186,7 +181,7 @@ impl World {
 
     pub(crate) fn last(&self) -> Stored {
         let store = self.store();
-        let run = store.list(1, |_, _| false).into_iter().next().expect("a run");
+        let run = store.list(1, |_| false).into_iter().next().expect("a run");
         store.open(&run.run_id).unwrap()
     }
 
@@ -242,7 +237,7 @@ fn thirty() -> Place {
 async fn create_namespace(cluster: &Cluster, name: &str) {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster
-        .apply(&At::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
+        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
         .await
         .expect("a namespace");
 }
@@ -290,7 +285,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
             seed ^= seed << 17;
             // Later lives are longer, so that the run ends.
             let death = Death::at(1 + (seed % (40 + 20 * deaths)) as usize, seed & (1 << 40) == 0);
-            let resume = if world.store().list(1, |_, _| false).is_empty() { None } else { resumed() };
+            let resume = if world.store().list(1, |_| false).is_empty() { None } else { resumed() };
             match world.run_to_death(Launch { resume, ..world.launch() }, &death).await {
                 None => deaths += 1,
                 Some(ended) => {
@@ -312,7 +307,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
                 }
             }
             check(&world.last(), round);
-            assert_eq!(world.store().list(9, |_, _| false).len(), 1, "a new run was started");
+            assert_eq!(world.store().list(9, |_| false).len(), 1, "a new run was started");
         }
         let stored = world.last();
         check(&stored, round);
@@ -482,7 +477,7 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     for id in ["default/default/r1", "default/late/r2"] {
         assert!(text.contains(&format!("release {id}: cannot fetch the chart")), "{text}");
     }
-    assert!(world.store().list(9, |_, _| false).is_empty(), "no run was made");
+    assert!(world.store().list(9, |_| false).is_empty(), "no run was made");
 
     let charts = BTreeMap::from([("repo/far".into(), one), ("oci://host/far".into(), two.clone())]);
     let connect = One { charts, ..One::new(world.cluster()) };
@@ -529,7 +524,8 @@ async fn plans_and_drift_are_told_release_by_release() {
     let world = World::new(place);
     let root = world.place.path().canonicalize().unwrap();
     let sources = LoadContext::default();
-    let engine = Engine { root, connect: One::new(world.cluster()), sources, events: Events::silent() };
+    let connect = One::new(world.cluster());
+    let engine = Engine { root, connect, sources, profile: None, events: Events::silent() };
     let plan = world.place.compile().plan;
     let previews = slipway_stack::survey::previews(&plan, &engine).await;
     let found: Vec<_> = previews
@@ -548,7 +544,7 @@ async fn plans_and_drift_are_told_release_by_release() {
     let clean: Vec<bool> = verdicts.iter().map(|one| one.found.as_ref().unwrap().is_clean()).collect();
     assert_eq!(clean, [true, true, false]);
     assert!(verdicts[2].found.as_ref().unwrap().absent);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
     let changed =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r2"}, "data": {"size": "x"}});
     world
@@ -567,7 +563,7 @@ async fn plans_and_drift_are_told_release_by_release() {
 
 #[tokio::test]
 async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
-    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
     let encrypted = secret::encrypt("size: deep-secret\n", &key).expect("encrypts");
     let place = Place::new(&[
         ("stack.yaml", "name: s\nreleases:\n- {name: r1, chart: ./c}\n"),
@@ -576,8 +572,8 @@ async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
         ("c/secret-values.yaml", &encrypted),
     ]);
     let world = World::new(place);
-    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
-    let with = |key: &Key| One {
+    let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
+    let with = |key: &EncryptionKey| One {
         decryption: Decryption::Decrypt(Arc::new(key.clone())),
         ..One::new(world.cluster())
     };
@@ -588,7 +584,7 @@ async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
     let ended = world.run(world.launch(), with(&key)).await;
     let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
     assert!(finished.success, "{:?}", finished.summary.nodes);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
     let live = world.cluster().get(&at).await.expect("can be read").expect("is there");
     assert_eq!(live["data"]["size"], "deep-secret");
     let history = world.history("default", "r1").await;

@@ -70,7 +70,7 @@ fn store(root: &Path) -> Store {
 fn victim() {
     let Some(root) = std::env::var_os(ROOT).map(PathBuf::from) else { return };
     let store = store(&root);
-    let resume = (!store.list(1, |_, _| false).is_empty()).then(Resume::default);
+    let resume = (!store.list(1, |_| false).is_empty()).then(Resume::default);
     let options = Launch {
         request: Request { root: root.clone(), ..Request::default() },
         resume,
@@ -78,12 +78,7 @@ fn victim() {
         owner: format!("t@here:{}", std::process::id()),
         ..Launch::default()
     };
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|_| None),
-        on_event: None,
-    };
+    let listener = Listener { on_plan: Box::new(|_, _| ()), ask: Box::new(|_| None), on_event: None };
     let deploy = Files(root.join("cluster"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let git = Git::default();
@@ -127,13 +122,13 @@ fn killed_anywhere_a_run_goes_on() {
         let status = child.wait().unwrap();
         kills += u32::from(!status.success());
         check(&place);
-        let listed = store(place.path()).list(9, |_, _| false);
+        let listed = store(place.path()).list(9, |_| false);
         assert!(listed.len() <= 1, "a new run was started");
         if listed.first().is_some_and(|run| run.status == RunStatus::Succeeded) {
             break;
         }
     }
-    let listed = store(place.path()).list(9, |_, _| false);
+    let listed = store(place.path()).list(9, |_| false);
     assert_eq!(listed[0].status, RunStatus::Succeeded);
     assert_eq!(listed[0].totals.succeeded, 30);
     assert!(kills > 0);
@@ -141,7 +136,7 @@ fn killed_anywhere_a_run_goes_on() {
 
 /// What the log says succeeded was applied to its end, and never again after that.
 fn check(place: &Place) {
-    let Some(run) = store(place.path()).list(1, |_, _| false).into_iter().next() else { return };
+    let Some(run) = store(place.path()).list(1, |_| false).into_iter().next() else { return };
     let stored = store(place.path()).open(&run.run_id).unwrap();
     let mut succeeded: BTreeMap<String, usize> = BTreeMap::new();
     let mut started: BTreeMap<String, usize> = BTreeMap::new();

@@ -13,7 +13,6 @@ fn go(place: &Place, options: Launch, fake: &Fake, answer: Option<&str>) -> (Res
     let mut asked = String::new();
     let listener = Listener {
         on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
         ask: Box::new(|question| {
             asked = question.to_owned();
             answer.map(str::to_owned)

@@ -168,7 +168,7 @@ fn s27_a_damaged_middle_is_refused() {
     assert!(error.to_string().starts_with(&format!("{shown}:3: corrupt [ST054]")), "{error}");
     let (read, damage) = store(&place).inspect(&run).unwrap();
     assert_eq!((read.events.len(), damage.unwrap().at.unwrap().line), (2, 3), "what came before still shows");
-    let listed = store(&place).list(9, |_, _| false);
+    let listed = store(&place).list(9, |_| false);
     assert_eq!((listed.len(), listed[0].totals.planned), (1, 2), "the plan still shows");
     assert!(listed[0].problem.is_some());
 }
@@ -419,10 +419,10 @@ fn runs_without_an_end_were_interrupted() {
     let cut: String = text.split_inclusive('\n').take(3).collect();
     fs::write(log(&place, &run), cut).unwrap();
     let store = store(&place);
-    assert_eq!(store.list(1, |_, _| false)[0].status, RunStatus::Interrupted);
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Running);
+    assert_eq!(store.list(1, |_| false)[0].status, RunStatus::Interrupted);
+    assert_eq!(store.list(1, |_| true)[0].status, RunStatus::Running);
     fs::write(log(&place, &run), "").unwrap();
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Interrupted, "a plan and nothing else");
+    assert_eq!(store.list(1, |_| true)[0].status, RunStatus::Interrupted, "a plan and nothing else");
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
 }
 
@@ -431,7 +431,7 @@ fn a_directory_without_a_plan_is_no_run() {
     let place = graph("a");
     let run = failed(&place);
     fs::create_dir_all(place.path().join(".slipway/stack/runs/2026-01-01T00-00-00Z_aaaaaaa")).unwrap();
-    let listed = store(&place).list(9, |_, _| false);
+    let listed = store(&place).list(9, |_| false);
     assert_eq!(listed.iter().map(|listed| listed.run_id.as_str()).collect::<Vec<_>>(), [run.as_str()]);
 }
 
@@ -517,13 +517,13 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
     let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
     let prune = |keep, days: Option<u64>| {
         let older_than = days.map(|days| std::time::Duration::from_secs(days * 86_400));
-        store.prune(&slipway_stack::record::Prune { keep, older_than }, |_, _| false).unwrap()
+        store.prune(&slipway_stack::record::Prune { keep, older_than }, |_| false).unwrap()
     };
     assert!(prune(50, None).is_empty());
     assert_eq!(prune(0, Some(5)), [runs[0].clone()]);
     assert_eq!(prune(3, None), [runs[2].clone()], "the open one stays");
     assert_eq!(prune(0, None), [runs[4].clone(), runs[3].clone()]);
-    let left: Vec<String> = store.list(9, |_, _| false).into_iter().map(|run| run.run_id).collect();
+    let left: Vec<String> = store.list(9, |_| false).into_iter().map(|run| run.run_id).collect();
     assert_eq!(left, [runs[5].clone(), runs[1].clone()]);
 }
 

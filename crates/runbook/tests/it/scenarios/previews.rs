@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use slipway_runbook::plan::{self, Show, Verb};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{DiffStatus, RESUMED, junit};
 
 use crate::world::{World, bad_step, map_step};
@@ -190,7 +190,7 @@ async fn s67_status_tells_what_the_next_run_leaves_out() {
     let status = plan::status(&document, world.place()).await.unwrap().unwrap();
     let known = status.known.unwrap();
     assert_eq!((known.spec_changed, known.resumable_steps.len()), (false, 2));
-    assert_eq!(known.record.step("c").unwrap().status, Some(StepStatus::Failed));
+    assert_eq!(known.record.step("c").unwrap().status, Some(NodeStatus::Failed));
     let changed = world.document(
         "state: {}",
         &steps
@@ -212,7 +212,7 @@ async fn only_and_rerun_choose_steps() {
     let ran: Vec<&str> = report
         .steps
         .iter()
-        .filter(|step| step.status == StepStatus::Ok)
+        .filter(|step| step.status == NodeStatus::Succeeded)
         .map(|step| step.name.as_str())
         .collect();
     assert_eq!(ran, ["a", "b"]);
@@ -223,7 +223,7 @@ async fn only_and_rerun_choose_steps() {
     let ran: Vec<&str> = report
         .steps
         .iter()
-        .filter(|step| step.status == StepStatus::Ok)
+        .filter(|step| step.status == NodeStatus::Succeeded)
         .map(|step| step.name.as_str())
         .collect();
     assert_eq!(ran, ["a", "c"]);
@@ -232,7 +232,7 @@ async fn only_and_rerun_choose_steps() {
     world.options.rerun.clear();
     world.options.no_resume = true;
     let report = world.apply_with("state: {}", &steps).await;
-    assert_eq!(report.count(StepStatus::Ok), 3);
+    assert_eq!(report.count(NodeStatus::Succeeded), 3);
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_runbook::RESUMED;
-use slipway_sandbox::{Fault, FaultRule};
+use slipway_runbook::state::NodeStatus;
+use slipway_sandbox::{Fault, Rule};
 
 use crate::world::{World, bad_step, error, map_step, statuses};
 
@@ -194,7 +195,7 @@ async fn s62_records_that_cannot_be_used() {
     let slipway_runbook::RunError::State(told) = world.try_apply(&document).await.unwrap_err() else {
         panic!()
     };
-    assert!(told.hint().unwrap().contains("delete the Secret"), "{told}");
+    assert!(slipway_runbook::state::store_hint(&told).unwrap().contains("delete the Secret"), "{told}");
     world.remove("v1", "Secret", "default", "khook-state-demo").await;
     world.put(secret(ours, r#"{"apiVersion": "khook.io/state.v99"}"#)).await;
     assert!(world.try_apply(&document).await.unwrap().is_success());
@@ -203,7 +204,7 @@ async fn s62_records_that_cannot_be_used() {
     let slipway_runbook::RunError::State(told) = world.try_apply(&nowhere).await.unwrap_err() else {
         panic!()
     };
-    assert!(told.hint().unwrap().contains("state.namespace"), "{told}");
+    assert!(slipway_runbook::state::store_hint(&told).unwrap().contains("state.namespace"), "{told}");
     assert!(world.config_map("b").await.is_none());
 }
 
@@ -211,7 +212,7 @@ async fn s62_records_that_cannot_be_used() {
 async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
     let world = World::new();
     let faults = &world.faults;
-    faults.add(FaultRule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
+    faults.add(Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
     let steps = [map_step("a", ""), map_step("b", ", needs: [a]")].concat();
     let report = world.apply_with("state: {}", &steps).await;
     assert_eq!(statuses(&report), ["a ok", "b ok"]);
@@ -222,11 +223,7 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
     faults.clear();
     // One write that failed is enough, even if the last one tells everything.
     faults.add(
-        FaultRule::new(Fault::ServerError(403))
-            .method("PUT")
-            .path_contains("khook-state-demo")
-            .skip(1)
-            .times(1),
+        Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo").skip(1).times(1),
     );
     let changed = steps.replace("key: \"1\"", "key: \"2\"");
     let report = world.apply_with("state: {}", &changed).await;
@@ -241,7 +238,7 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
             secret["metadata"]["annotations"] = json!({"turn": turn.to_string()});
             secret["metadata"].as_object_mut().unwrap().remove("managedFields");
             let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-            let at = slipway_cluster::At::live(&secret);
+            let at = slipway_manifest::ObjectRef::of(&secret);
             let _ = cluster.replace(&at, &secret, &slipway_cluster::WriteOptions::default()).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -271,13 +268,16 @@ async fn s64_destroy_takes_the_record_last() {
     let report = world.destroy_with("state: {}", &impatient).await;
     assert!(!report.is_success());
     assert_eq!(report.step("p").unwrap().skip_code, Some("not-reversible"));
-    assert_eq!(report.step("j").unwrap().status.as_str(), "ok");
+    assert_eq!(report.step("j").unwrap().status, NodeStatus::Succeeded);
     let record = world.record().await.unwrap();
     let job = record["steps"].as_array().unwrap().iter().find(|step| step["name"] == "j").unwrap();
     assert!(job.get("status").is_none(), "{job}");
     let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-    let at =
-        slipway_cluster::At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("default"), "a");
+    let at = slipway_manifest::ObjectRef::new(
+        slipway_manifest::Gvk::new("", "v1", "ConfigMap"),
+        Some("default"),
+        "a",
+    );
     let free = slipway_cluster::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     cluster.patch(&at, &free, &slipway_cluster::WriteOptions::default(), None).await.unwrap();
     for _ in 0..2 {
@@ -368,6 +368,6 @@ async fn what_a_release_does_is_told_under_its_step() {
         .collect();
     let step = vec![Scope::step("step")];
     assert!(!objects.is_empty() && objects.iter().all(|scope| **scope == step), "{objects:?}");
-    let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node == "step");
+    let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node.id == "step");
     assert_eq!(heard.iter().filter(|record| ended(record)).count(), 1);
 }

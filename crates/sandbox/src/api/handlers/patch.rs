@@ -174,7 +174,7 @@ fn patched_proposal(
             return Err(Status::invalid(NamedResource { group, what: &kind }, name, vec![cause]));
         }
         // A kind that exists is read as one first.
-        if let Some(other) = Schema::built_in().types().kind(&version, &kind)
+        if let Some(other) = Schema::built_in().types().type_of_kind(&version, &kind)
             && let Err(why) = crate::write::typed::decode_typed(patched.clone(), other, &[])
         {
             return Err(wrong(&why));

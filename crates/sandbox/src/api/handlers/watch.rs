@@ -329,7 +329,7 @@ impl WatchStream {
         let mut zero = if self.served.custom.is_some() {
             json!({})
         } else {
-            slipway_manifest::schema::zero(self.served.type_ref())
+            slipway_manifest::schema::zero_value(self.served.type_ref())
         };
         if let Some(members) = zero.as_object_mut() {
             members.shift_insert(0, "apiVersion".into(), self.served.api_version().into());

@@ -9,12 +9,14 @@ use std::time::Duration;
 use clap::ValueEnum;
 use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Verb};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::{NodeStatus, node_word};
 use slipway_runbook::{RunOptions, RunReport, junit};
+use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
 use super::{document, preview, rehearsal};
 use crate::cli::Output;
+use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::Interrupt;
@@ -139,12 +141,15 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     };
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let mode = ReferenceMode::Fetch(Purpose::Apply);
+        let references = args.run.document.resolver(mode, "run apply", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         if args.rehearse {
             rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
         }
         let token = interrupt.token().clone();
         let report = slipway_runbook::apply(&document, ground.place(), &options, token).await;
+        ground.finish();
         Ok((report.map_err(connection::failed)?, interrupt.exit()))
     })?;
     let (report, interrupted) = report;
@@ -157,7 +162,8 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
     connection::check_driver(&document)?;
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         let asks = !args.yes && std::io::stdin().is_terminal();
         if args.dry_run || asks {
             let planned = plan::plan_destroy(&document, ground.place()).await.map_err(connection::failed)?;
@@ -199,7 +205,7 @@ pub fn table(report: &RunReport) -> String {
         table.row([
             step.name.clone(),
             step.kind.clone(),
-            step.status.as_str().to_owned(),
+            node_word(step.status).to_owned(),
             step.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
             step.duration_ms.map(duration).unwrap_or_default(),
             lines.next().unwrap_or_default().to_owned(),
@@ -210,10 +216,10 @@ pub fn table(report: &RunReport) -> String {
         }
     }
     let mut text = table.render();
-    let count = |status: StepStatus| report.count(status);
+    let count = |status: NodeStatus| report.count(status);
     let mut words = Vec::new();
     for (status, word) in
-        [(StepStatus::Failed, "failed"), (StepStatus::Ok, "ok"), (StepStatus::Skipped, "skipped")]
+        [(NodeStatus::Failed, "failed"), (NodeStatus::Succeeded, "ok"), (NodeStatus::Skipped, "skipped")]
     {
         if count(status) > 0 {
             words.push(format!("{} {word}", count(status)));

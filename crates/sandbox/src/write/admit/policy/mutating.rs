@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipway_cel::Type;
-use slipway_manifest::apply::{self, Duplicates};
+use slipway_manifest::apply::{self, DuplicateItems};
 use slipway_manifest::schema::{ListKind, Shape};
 use slipway_manifest::{TypeRef, patch};
 
@@ -124,7 +124,7 @@ fn apply_mutation(
     for member in ["apiVersion", "kind"] {
         configuration[member] = object[member].clone();
     }
-    apply::validate(&configuration, kind, Duplicates::Refused)
+    apply::validate(&configuration, kind, DuplicateItems::Refused)
         .map_err(|e| format!("error applying patch: failed to convert patch object to typed object: {e}"))?;
     let mut atomics = Vec::new();
     find_atomics(&configuration, kind, "", &mut atomics);
