@@ -33,6 +33,17 @@ impl SecretStore {
         Self { cluster: cluster.clone(), at, manager: manager.to_owned(), version: Mutex::new(None) }
     }
 
+    /// Goes on from a version that was read before: the first write replaces it.
+    #[must_use]
+    pub fn known_version(self, version: Option<String>) -> Self {
+        Self { version: Mutex::new(version), ..self }
+    }
+
+    /// The version that was last read or written; none when there is no Secret.
+    pub async fn version(&self) -> Option<String> {
+        self.version.lock().await.clone()
+    }
+
     fn failed(&self, action: StoreAction) -> impl FnOnce(Error) -> StoreError {
         let place = self.place();
         move |error| {

@@ -294,17 +294,17 @@ mod tests {
     fn what_is_no_quantity() {
         use QuantityError::*;
         for (text, error) in [
-            ("", QuantityFormat),
-            ("x", QuantityFormat),
-            ("1x", QuantityFormat),
+            ("", Format),
+            ("x", Format),
+            ("1x", Format),
             ("1mm", Suffix),
-            ("1 ", QuantityFormat),
-            ("1.2.3", QuantityFormat),
+            ("1 ", Format),
+            ("1.2.3", Format),
             (".", Numeric),
             ("1e", Suffix),
             ("1Ki1", Suffix),
             ("1e99999999999", Suffix),
-            ("é", QuantityFormat),
+            ("é", Format),
         ] {
             assert_eq!(Quantity::parse(text), Err(error), "{text}");
         }

@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::files;
 use crate::manifests;
 use crate::model::{ChartSource, Document, ManifestSource, Step, ValuesSource};
-use crate::run::skipped_by_when;
+use crate::plan::decision::skipped_by_when;
 
 /// Everything wrong with the manifests, charts and values files on this machine that steps would read.
 /// `base` is the directory their paths start from.

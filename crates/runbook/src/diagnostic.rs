@@ -1,4 +1,4 @@
-//! What is wrong with a document: stable codes, places in the source, the step and field concerned.
+//! Findings about a document: stable codes, places in the source, the step and field concerned.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ pub struct Diagnostic {
     /// The step's name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Where the text concerned ends, just behind its last character.
+    /// The end of the text concerned, just behind its last character.
     #[serde(flatten)]
     pub end: Option<End>,
 }
@@ -151,7 +151,7 @@ impl<'t> Findings<'t> {
     }
 }
 
-/// Which field of which step is being looked at.
+/// The field and step being looked at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct At<'s> {
     pub(crate) path: String,

@@ -1,4 +1,4 @@
-//! What a step would change, line by line: dry runs compared with what is there, secrets hidden.
+//! The changes a step would make, line by line: dry runs compared with what is there, secrets hidden.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::context::{MANAGER, StepContext, shown};
 use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
 
-/// Whether something would change.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiffStatus {
@@ -22,7 +22,7 @@ pub enum DiffStatus {
     Unavailable,
 }
 
-/// What would change.
+/// The changes a step would make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub status: DiffStatus,
@@ -99,7 +99,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// What applying objects would change; each with its place and how it is now, as far as known.
+/// Finds what applying objects would change; each with its place and how it is now, as far as known.
 pub(crate) async fn of_objects(
     attempt: &StepContext<'_>,
     apply: &Apply,
@@ -137,7 +137,7 @@ pub(crate) async fn of_objects(
     Difference::of(text, (!reasons.is_empty()).then(|| reasons.join("; ")))
 }
 
-/// What a patch would change.
+/// Finds what a patch would change.
 pub(crate) async fn of_patch(
     attempt: &StepContext<'_>,
     own: &Patch,
@@ -151,7 +151,7 @@ pub(crate) async fn of_patch(
     }
 }
 
-/// What the release engine would change.
+/// Finds what the release engine would change.
 pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &History) -> Difference {
     let content = match helm::load_content(&attempt.world.place, own).await {
         Ok(content) => content,

@@ -1,4 +1,4 @@
-//! What a step's input is, as one digest: the same input, however it is written, gives the same.
+//! The input of a step as one digest: the same input, however it is written, gives the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ const ADDRESSES: &[&str] = &["chart", "repo", "url"];
 /// The most a directory may hold for its digest to be taken; a step with a larger one always runs.
 const LARGEST_DIRECTORY: usize = 256 << 20;
 
-/// Whether the credentials a source is fetched with are part of a step's input.
+/// The part credentials of a source play in a step's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     Counted,

@@ -67,12 +67,7 @@ impl<'a> StepInputs<'a> {
 
     /// The password the chart is fetched with.
     pub(crate) fn password(&self) -> Option<&'a str> {
-        match self.chart? {
-            ChartSource::Repo { auth, .. } | ChartSource::Oci { auth, .. } => {
-                auth.as_ref().map(|auth| auth.password.as_str())
-            }
-            ChartSource::Path(_) => None,
-        }
+        self.chart?.auth().map(|auth| auth.password.as_str())
     }
 
     /// Manifests that stand in the document itself.

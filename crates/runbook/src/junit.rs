@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::run::RunReport;
+use crate::execute::RunReport;
 use crate::state::NodeStatus;
 
 /// The report as XML: one suite, one case for each step.

@@ -1,4 +1,4 @@
-//! What is allowed and still likely a mistake: warnings about a document as a whole.
+//! Likely mistakes that are allowed: warnings about a document as a whole.
 
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{NodeValue, ScalarStyle, YamlNode};
@@ -72,7 +72,7 @@ fn unused(document: &Document, text: &Substituted, variables: &Variables, warn: 
     }
 }
 
-/// Whether a name stands in an expression as a word.
+/// Tells that a name stands in an expression as a word.
 fn mentions(expression: &str, name: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     expression.match_indices(name).any(|(start, found)| {

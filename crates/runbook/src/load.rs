@@ -15,7 +15,7 @@ use crate::variables::Variables;
 /// The longest text that is read.
 const LONGEST: usize = 8 << 20;
 
-/// How a document is read.
+/// Settings of reading a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
     /// `$${` stands for a literal `${`.

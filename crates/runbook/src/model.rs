@@ -33,12 +33,12 @@ impl Document {
     }
 }
 
-/// Where the record of what was done is kept.
+/// The place the record of what was done is kept in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub namespace: String,
     pub name: String,
-    /// Whether other credentials for the same source leave a step's input the same.
+    /// True if other credentials for the same source leave a step's input the same.
     pub ignore_auth: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Helm {
     pub values_from: Vec<ValuesSource>,
 }
 
-/// Where a chart comes from.
+/// The origin of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChartSource {
     Repo { url: String, name: String, version: Option<String>, auth: Option<Auth> },
@@ -107,6 +107,25 @@ impl ChartSource {
             .map(|auth| RepositoryLogin { username: auth.username.clone(), password: auth.password.clone() });
         let version = version.clone();
         SourceReference::Chart(ChartReference { name: name.clone(), repository, version, login })
+    }
+}
+
+impl ChartSource {
+    /// The credentials it is fetched with.
+    pub(crate) fn auth(&self) -> Option<&Auth> {
+        match self {
+            Self::Repo { auth, .. } | Self::Oci { auth, .. } => auth.as_ref(),
+            Self::Path(_) => None,
+        }
+    }
+
+    /// The same with other credentials.
+    pub(crate) fn with_auth(mut self, credentials: Auth) -> Self {
+        match &mut self {
+            Self::Repo { auth, .. } | Self::Oci { auth, .. } => *auth = Some(credentials),
+            Self::Path(_) => {}
+        }
+        self
     }
 }
 

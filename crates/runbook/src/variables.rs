@@ -1,11 +1,11 @@
-//! Where variables get their values from, and which of the sources wins.
+//! The sources of variables, and which of them wins.
 
 use std::collections::BTreeMap;
 
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{NodeValue, YamlNode, YamlReader};
 
-/// What the command line and the environment say about variables.
+/// Variables as the command line and the environment give them.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// `NAME=value`, as given to `--set`.
@@ -30,7 +30,7 @@ impl Default for Inputs {
     }
 }
 
-/// Which source gave a value; later ones win.
+/// The source of a value; later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Given {
     Environment,
@@ -44,7 +44,7 @@ pub enum Given {
 pub struct Variable {
     pub value: String,
     pub given: Given,
-    /// Whether the secret prefix named it, whichever source won.
+    /// True if the secret prefix named it, whichever source won.
     pub secret: bool,
 }
 

@@ -103,6 +103,9 @@ impl Exit {
         if let Some(failure) = cause.downcast_ref::<slipway_release::Failure>() {
             return Self::of_release(failure);
         }
+        if let Some(slipway_runbook::RunError::Stale(_)) = cause.downcast_ref() {
+            return Some(Self::Stale);
+        }
         if let Some(error) = cause.downcast_ref::<slipway_stack::Error>() {
             return Some(Self::of_stack(error));
         }

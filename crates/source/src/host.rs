@@ -66,7 +66,7 @@ impl TemplateHost for SourceHost<'_> {
 /// Answers the same at every rendering of one source: what the first was told of time and chance, the others are told
 /// again, so that renders differ in their values alone.
 pub(crate) struct RepeatingHost<'a> {
-    machine: &'a dyn Host,
+    machine: &'a dyn TemplateHost,
     now: SystemTime,
     drawn: Mutex<Vec<Vec<u8>>>,
     /// The draws the rendering under way has still to repeat.
@@ -74,7 +74,7 @@ pub(crate) struct RepeatingHost<'a> {
 }
 
 impl<'a> RepeatingHost<'a> {
-    pub(crate) fn new(machine: &'a dyn Host) -> Self {
+    pub(crate) fn new(machine: &'a dyn TemplateHost) -> Self {
         Self { machine, now: machine.now(), drawn: Mutex::default(), ahead: Mutex::default() }
     }
 
@@ -85,12 +85,12 @@ impl<'a> RepeatingHost<'a> {
     }
 }
 
-impl Host for RepeatingHost<'_> {
+impl TemplateHost for RepeatingHost<'_> {
     fn resolve(&self, host: &str) -> Option<String> {
         self.machine.resolve(host)
     }
 
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
         self.machine.secret_file(path)
     }
 

@@ -75,7 +75,7 @@ pub enum SecretState {
 impl LoadedSource {
     /// Renders it for a release; reads no file and may be called again.
     pub fn render(&self, context: &RenderContext<'_>) -> Result<RenderedSource, Problems> {
-        let machine: &dyn Host = match &self.settings.host {
+        let machine: &dyn TemplateHost = match &self.settings.host {
             Some(host) => &**host,
             None => &NoHost,
         };
@@ -91,7 +91,7 @@ impl LoadedSource {
         &self,
         values: &ResolvedValues,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         let host = RepeatingHost::new(machine);
         let is_fetched = values.is_fetched();
@@ -129,7 +129,7 @@ impl LoadedSource {
         &self,
         values: &Map<String, Value>,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         match &self.content {
             SourceContent::Chart(chart) => self.chart_objects(chart, values, context, machine),
@@ -161,7 +161,7 @@ impl LoadedSource {
         loaded: &LoadedChart,
         values: &Map<String, Value>,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         let chart = loaded.chart();
         if chart.metadata.is_library() {

@@ -15,8 +15,8 @@ use slipway_source::{
     Document, LoadContext, LoadError, LoadedChart, LoadedSource, SourceContent, SourcePath, SourceRequest,
 };
 
-use crate::compile::Stack;
 use crate::discover;
+use crate::plan::Stack;
 use crate::sources::{Inputs, SourceKind};
 
 /// The part an input plays.

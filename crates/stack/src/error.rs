@@ -1,4 +1,4 @@
-//! Why a command on a stack fails, by what the caller can do about it.
+//! Failures of commands on a stack, by what the caller can do about them.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use slipway_problem::{Problem, Problems};
 
 use crate::resume::Drift;
 
-/// Why a stack cannot be compiled, run or shown.
+/// The reason why a stack cannot be planned, run or shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Files, selectors or a stored run are wrong.
@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// How a process that meets it ends: 10 wrong files or selectors, 11 nothing selected, 12 drift,
+    /// The exit code of a process that meets it: 10 wrong files or selectors, 11 nothing selected, 12 drift,
     /// 13 locked, 14 not confirmed, 1 anything else.
     pub fn exit_code(&self) -> u8 {
         match self {

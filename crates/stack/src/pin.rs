@@ -10,23 +10,23 @@ use slipway_problem::{Location, Problem, Problems};
 
 use crate::deploy::Deploy;
 use crate::error::Error;
-use crate::plan::{Command, Plan};
+use crate::plan::{Command, StackPlan};
 use crate::sources::SourceKind;
 
-/// Where the archive with a digest is kept.
+/// The path of the archive with a digest.
 pub(crate) fn place(root: &Path, digest: &str) -> PathBuf {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     root.join(".slipway/cache/charts/sha256").join(format!("{hex}.tgz"))
 }
 
-/// Whether a file is there and has the digest.
+/// Tells that a file is there and has the digest.
 pub(crate) fn holds(path: &Path, digest: &str) -> bool {
     slipway_problem::read_file(path).is_ok_and(|bytes| digest::bytes(&bytes) == digest)
 }
 
 /// Fetches every remote chart of a plan once, and writes its version and digest into the plan. All that cannot be
 /// had are reported together.
-pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<(), Error> {
+pub async fn pin<D: Deploy>(plan: &mut StackPlan, root: &Path, deploy: &D) -> Result<(), Error> {
     if plan.command == Command::Delete {
         return Ok(());
     }

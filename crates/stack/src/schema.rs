@@ -14,10 +14,10 @@ const DEEPEST: usize = 64;
 const LARGEST: usize = 1 << 20;
 /// Names that would stand beside the run records under the same directory.
 const RESERVED: &[&str] = &["runs", "sealed", "exports", "keys", "locks", "cache"];
-/// What only a release may say.
+/// Keys only a release may have.
 const RELEASE_ONLY: &[&str] = &["name", "chart", "chartVersion", "needs"];
 
-/// Which of the two files it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Stack,
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What a file turned out to be.
+/// The content of a file.
 pub(crate) enum Read {
     Stack(Box<StackFile>),
     Release(Box<Declaration>),
@@ -43,11 +43,11 @@ pub(crate) enum Read {
     Unreadable,
 }
 
-/// Where a file stands.
+/// The place of a file.
 pub(crate) struct Place<'a> {
     pub dir: &'a str,
     pub path: &'a str,
-    /// How messages name it.
+    /// Its name in messages.
     pub shown: &'a str,
 }
 
@@ -445,7 +445,7 @@ fn wrong_label(what: &str, text: &str, longest: usize) -> Option<String> {
     })
 }
 
-/// Whether it can be a tag.
+/// Tells that a text can be a tag.
 pub(crate) fn is_tag(tag: &str) -> bool {
     tag.starts_with(|first: char| first.is_ascii_alphanumeric())
         && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte))
@@ -484,7 +484,7 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     found
 }
 
-/// What editors should know of `stack.yaml`.
+/// The JSON Schema of `stack.yaml`, for editors.
 pub fn stack_schema() -> Value {
     let mut root = object(settings_properties());
     let settings = object(settings_properties());
@@ -509,7 +509,7 @@ pub fn stack_schema() -> Value {
     title(root, "Slipway stack file")
 }
 
-/// What editors should know of `release.yaml`.
+/// The JSON Schema of `release.yaml`, for editors.
 pub fn release_schema() -> Value {
     let mut properties =
         vec![("apiVersion", json!({"const": API_VERSION})), ("kind", json!({"const": "Release"}))];

@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use slipway_event::{
-    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeStatus, ObjectRef,
-    ObjectState, PromptAnswer, Record, Redactor, RunStatus, Scope, SystemClock, Totals,
+    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeStatus, ObjectState,
+    PromptAnswer, Record, Redactor, RunStatus, Scope, SystemClock, Totals,
 };
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
 
 fn object() -> ObjectRef {
-    ObjectRef {
-        api_version: "apps/v1".into(),
-        kind: "Deployment".into(),
-        namespace: "shop".into(),
-        name: "web".into(),
-    }
+    ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), Some("shop"), "web")
 }
 
 fn named(id: &str) -> NodeName {

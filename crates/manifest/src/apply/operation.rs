@@ -177,7 +177,7 @@ pub fn update(
         return Ok(new);
     }
     let zero = live.is_none().then(|| zero_value(kind));
-    let before = live.or(zero_value.as_ref()).unwrap_or(&Value::Null);
+    let before = live.or(zero.as_ref()).unwrap_or(&Value::Null);
     record_update(before, &new, kind, &mut managers, request);
     managers.fold_oldest_updates();
     managers.write_to(&mut new);

@@ -91,7 +91,7 @@ pub fn diff_objects(
     let significance = significance_of(old, new);
     let (old, new) = (prepare(old), prepare(new));
     let changes = fields::compare_fields(old.as_ref(), new.as_ref(), options.kind);
-    Ok(ObjectDiff { old, new, changes, sensitivity, significance_of })
+    Ok(ObjectDiff { old, new, changes, sensitivity, significance })
 }
 
 /// Says whether a difference is worth a look. Hidden values count: they are compared as they are.

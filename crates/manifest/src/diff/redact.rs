@@ -164,7 +164,7 @@ impl ValueRedactor {
 
     /// Hides what is sensitive.
     pub fn redact_object(&self, object: Value, sensitivity: &Sensitivity) -> Value {
-        match sensitivity_of {
+        match sensitivity {
             Sensitivity::None => object,
             Sensitivity::Whole => identity_only(&object, |value| self.placeholder(value)),
             Sensitivity::Paths(paths) => {

@@ -15,7 +15,7 @@ fn compare(old: Option<&Value>, new: Option<&Value>) -> ObjectDiff {
 }
 
 fn shown(diff: &ObjectDiff) -> Vec<String> {
-    diff_objects.changes.iter().map(ToString::to_string).collect()
+    diff.changes.iter().map(ToString::to_string).collect()
 }
 
 #[test]

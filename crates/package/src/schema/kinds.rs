@@ -35,7 +35,7 @@ static OBJECT_META: LazyLock<Option<TypeRef<'static>>> =
 
 /// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScalarType {
+pub(crate) enum FieldScalar {
     String,
     Bool,
     Integer,
@@ -44,7 +44,7 @@ pub(crate) enum ScalarType {
     IntOrString,
 }
 
-impl ScalarType {
+impl FieldScalar {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -60,7 +60,7 @@ impl ScalarType {
 /// The form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    Scalar(ScalarType),
+    Scalar(FieldScalar),
     Map,
     List,
     /// Nobody knows.
@@ -209,12 +209,12 @@ impl<'k> FieldType<'k> {
         match self.source {
             Source::Built(shape) => match shape.shape() {
                 Shape::Scalar(scalar) => Form::Scalar(match scalar {
-                    ScalarType::Bool => ScalarType::Bool,
-                    ScalarType::Int32 | ScalarType::Int64 => ScalarType::Integer,
-                    ScalarType::Float => ScalarType::Number,
-                    ScalarType::Quantity => ScalarType::Quantity,
-                    ScalarType::IntOrString => ScalarType::IntOrString,
-                    _ => ScalarType::String,
+                    ScalarType::Bool => FieldScalar::Bool,
+                    ScalarType::Int32 | ScalarType::Int64 => FieldScalar::Integer,
+                    ScalarType::Float => FieldScalar::Number,
+                    ScalarType::Quantity => FieldScalar::Quantity,
+                    ScalarType::IntOrString => FieldScalar::IntOrString,
+                    _ => FieldScalar::String,
                 }),
                 Shape::Map(_) => Form::Map,
                 Shape::List(_) => Form::List,
@@ -223,13 +223,13 @@ impl<'k> FieldType<'k> {
             Source::CrdRoot(_) | Source::UnknownRoot => Form::Map,
             Source::Crd(schema) => {
                 if schema["x-kubernetes-int-or-string"].as_bool() == Some(true) {
-                    return Form::Scalar(ScalarType::IntOrString);
+                    return Form::Scalar(FieldScalar::IntOrString);
                 }
                 match schema["type"].as_str() {
-                    Some("string") => Form::Scalar(ScalarType::String),
-                    Some("boolean") => Form::Scalar(ScalarType::Bool),
-                    Some("integer") => Form::Scalar(ScalarType::Integer),
-                    Some("number") => Form::Scalar(ScalarType::Number),
+                    Some("string") => Form::Scalar(FieldScalar::String),
+                    Some("boolean") => Form::Scalar(FieldScalar::Bool),
+                    Some("integer") => Form::Scalar(FieldScalar::Integer),
+                    Some("number") => Form::Scalar(FieldScalar::Number),
                     Some("array") => Form::List,
                     Some("object") => Form::Map,
                     _ => Form::Any,

@@ -17,7 +17,7 @@ use super::{CLOSING, is_troubled};
 use crate::failure::{FailedPart, FailureCause};
 use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
 use crate::plan::{Indexed, ReleasePlan, VisitIndex};
-use crate::resource::{DeployType, Stored};
+use crate::resource::Stored;
 
 /// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_millis(500);
@@ -38,12 +38,7 @@ pub(super) async fn run_graph(
     let LockedRun { cluster, options, events, cancel, held, .. } = run;
     let lost = held.lost();
     let stop = CancellationToken::new();
-    let title = match plan.deploy_type {
-        DeployType::Delete => format!("delete {}", plan.name),
-        DeployType::Rollback => format!("rollback {}", plan.name),
-        DeployType::Test => format!("test {}", plan.name),
-        DeployType::Install | DeployType::Upgrade => format!("apply {}", plan.name),
-    };
+    let title = plan.title();
     let executor = OperationExecutor::new(cluster, plan, options, events, held);
     let policy = Policy {
         concurrency: std::num::NonZeroUsize::new(options.parallelism),

@@ -45,7 +45,7 @@ impl<'n, 'f> Block<'n, 'f> {
         self.entries.and_then(|entries| entries.entry(key)).map_or(self.node, |(key, _)| key)
     }
 
-    /// Where a missing field would be: the block's first key, or the block if it has none.
+    /// The place a missing field would have: the block's first key, or the block if it has none.
     fn opening(&self) -> &'n YamlNode {
         self.entries.and_then(|entries| entries.keys().next()).unwrap_or(self.node)
     }

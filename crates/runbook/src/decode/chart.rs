@@ -1,4 +1,4 @@
-//! Where a chart comes from: the form of `chart` says it, the fields around it must agree.
+//! The origin of a chart: the form of `chart` says it, the fields around it must agree.
 
 use slipway_problem::Problem;
 use slipway_yaml::YamlNode;

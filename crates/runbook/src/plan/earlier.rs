@@ -1,4 +1,4 @@
-//! What a run brings before a step, as far as its files say.
+//! The kinds and namespaces a run brings before a step, as far as its files say.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_manifest::{Gvk, object};
 
+use super::decision::skipped_by_when;
 use crate::files;
 use crate::manifests;
 use crate::model::{Document, ManifestSource};
-use crate::run;
 
-/// What steps bring that others may need: kinds and namespaces.
+/// Kinds and namespaces steps bring that others may need.
 pub(crate) struct Earlier {
     pub(crate) kinds: BTreeSet<Gvk>,
     pub(crate) namespaces: BTreeSet<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Earlier {
 impl Earlier {
     pub(crate) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
-        for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
+        for step in document.steps.iter().filter(|step| skipped_by_when(step).is_none()) {
             step.action.as_step().provide(base, &mut earlier);
         }
         earlier

@@ -1,16 +1,17 @@
-//! What the record says about a document.
+//! The record of a document, compared with it.
 
 use serde::Serialize;
 use slipway_event::Redactor;
 use slipway_journal::RecordStore as _;
 
+use super::decision::{hashes, resumable};
 use crate::context::RunContext;
+use crate::execute::RunError;
 use crate::hash;
 use crate::model::{Document, Step};
-use crate::run::{self, RunError};
 use crate::state::{self, RunSnapshot};
 
-/// Whether there is a record, and what it means for the document.
+/// The record, if there is one, and what it means for the document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     pub found: bool,
@@ -56,8 +57,8 @@ pub async fn status(document: &Document, place: RunContext<'_>) -> Result<Option
     let Some(state) = &document.state else { return Ok(None) };
     let store = state::open_store(place.cluster, state);
     let known = RunSnapshot::load(&store).await?.map(|record| {
-        let hashes = run::hashes(document, place.base);
-        let done = run::resumable(document, Some(&record), &hashes);
+        let hashes = hashes(document, place.base);
+        let done = resumable(document, Some(&record), &hashes);
         let in_order = |wanted: &dyn Fn(&Step) -> bool| -> Vec<String> {
             document.steps.iter().filter(|step| wanted(step)).map(|step| step.name.clone()).collect()
         };

@@ -16,16 +16,17 @@ use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::inputs::StepInputs;
 use crate::manifests;
-use crate::model::{Action, Apply};
+use crate::model::{Action, Apply, ManifestSource};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
 use crate::plan::{Fate, Objects, Seen, Show, Verb};
+use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
 use slipway_problem::Problem;
 use slipway_yaml::YamlNode;
 
-/// How long an object may show no status before a condition of it is called hopeless.
+/// Time an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
 async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
@@ -61,7 +62,7 @@ async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, St
     })
 }
 
-/// Where the objects are, if every one of them exists.
+/// Finds the objects, if every one of them exists.
 async fn all_exist(
     attempt: &StepContext<'_>,
     objects: &[Value],
@@ -264,6 +265,20 @@ impl StepAction for Apply {
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let mut resolved = None;
+            for (index, source) in self.manifests.iter().enumerate() {
+                let ManifestSource::Inline { text, at } = source else { continue };
+                if let Some(text) = resolver.manifests(text).await? {
+                    let apply = resolved.get_or_insert_with(|| self.clone());
+                    apply.manifests[index] = ManifestSource::Inline { text, at: at.clone() };
+                }
+            }
+            Ok(resolved.map(Action::Apply))
+        })
+    }
 }
 
 async fn plan(
@@ -313,7 +328,7 @@ async fn plan(
     Ok(seen)
 }
 
-/// Which of the objects are there, last first.
+/// Names those of the objects that are there, last first.
 async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
@@ -328,7 +343,7 @@ async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>
     Ok(found)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "apply",
     needed: "at least one of manifests is required",

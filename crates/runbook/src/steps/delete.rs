@@ -112,7 +112,7 @@ async fn by_selection(
     Ok(StepOutcome::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
 }
 
-/// What a selection is called in messages.
+/// The name of a selection in messages.
 pub(crate) fn named(selection: &Selection) -> String {
     match &selection.name {
         Some(name) => format!("{}/{name}", selection.kind),
@@ -281,7 +281,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
     Ok(seen)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "delete",
     needed: "exactly one of manifests, resource, release is required",

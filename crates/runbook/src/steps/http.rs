@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_http::{Client, ClientOptions, HttpError, Method, NetworkLimits, NetworkOptions, Request};
+use slipway_http::{
+    ClientOptions, HttpClient, HttpError, HttpRequest, Method, NetworkLimits, NetworkOptions,
+};
 use slipway_problem::Problem;
 use slipway_source::shown_address;
 
@@ -17,6 +19,7 @@ use crate::inputs::StepInputs;
 use crate::model::{Action, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::references::{self, StepResolver};
 use crate::schema::{ADDRESS, described, filled, like, object, or_reference};
 
 /// The pause between two requests, unless the step names one.
@@ -49,7 +52,8 @@ enum Answered {
 }
 
 impl HttpCheck {
-    fn client(&self, cx: &StepContext<'_>) -> Result<Client, StepError> {
+    /// Makes the client. Whoever stops the step drops its request, so that the last answer is what is told.
+    fn client(&self, cx: &StepContext<'_>) -> Result<HttpClient, StepError> {
         let fetch = |message: String| StepError::new(ErrorKind::Fetch, message).permanent();
         let read = |path: &String| {
             let bytes = files::read(&cx.world.place.base.join(path));
@@ -61,14 +65,14 @@ impl HttpCheck {
             ca: self.ca_file.as_ref().map(read).transpose()?,
             insecure_skip_tls_verify: self.insecure_skip_tls_verify,
             user_agent: concat!("slipway/", env!("CARGO_PKG_VERSION")).to_owned(),
-            network: NetworkOptions { limits, stop: cx.cancel.clone() },
+            network: NetworkOptions { limits, ..NetworkOptions::default() },
             ..ClientOptions::default()
         };
-        Client::new(&options).map_err(|error| fetch(error.to_string()))
+        HttpClient::new(&options).map_err(|error| fetch(error.to_string()))
     }
 
-    async fn ask(&self, client: &Client) -> Result<Answered, HttpError> {
-        let request = Request::new(Method::GET, slipway_http::parse_url(&self.url)?);
+    async fn ask(&self, client: &HttpClient) -> Result<Answered, HttpError> {
+        let request = HttpRequest::new(Method::GET, slipway_http::parse_url(&self.url)?);
         let answer = client.send(request).await?;
         let status = answer.status();
         let is_expected = match self.status {
@@ -90,7 +94,7 @@ impl HttpCheck {
     }
 
     /// Asks once. Whatever may pass is an answer that is not the expected one.
-    async fn look(&self, client: &Client) -> Result<Answered, StepError> {
+    async fn look(&self, client: &HttpClient) -> Result<Answered, StepError> {
         match self.ask(client).await {
             Ok(answered) => Ok(answered),
             Err(error @ HttpError::Invalid(_)) => {
@@ -150,6 +154,15 @@ impl StepAction for HttpCheck {
 
     fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
         key == "insecureSkipTLSVerify" && value == false
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let tree = json!({"url": self.url, "contains": self.contains});
+            let Some(tree) = resolver.tree(&tree).await? else { return Ok(None) };
+            let contains = self.contains.as_ref().map(|_| references::text(&tree["contains"]));
+            Ok(Some(Action::Http(Self { url: references::text(&tree["url"]), contains, ..self.clone() })))
+        })
     }
 }
 

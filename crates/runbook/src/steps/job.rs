@@ -17,20 +17,21 @@ use crate::model::{Action, Job, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::references::{self, StepResolver};
 use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
 use slipway_problem::Problem;
 use slipway_yaml::YamlNode;
 
-/// How many of the last lines a failure shows.
+/// The number of last lines a failure shows.
 const TAIL: u32 = 20;
-/// How much of the last lines is shown.
+/// The number of bytes of the last lines that are shown.
 const TAIL_BYTES: u32 = 64 * 1024;
 
 pub(crate) fn place(job: &Job, name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
 }
 
-/// Whether somebody else made it.
+/// Tells that somebody else made it.
 pub(crate) fn is_foreign(live: &Value) -> bool {
     object::label(live, OWNER_LABEL) != Some(MANAGER)
 }
@@ -132,7 +133,7 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
     lines
 }
 
-/// What was said about a job's pods that are gone: one that ran out of time takes its pods with it.
+/// Finds what was said about a job's pods that are gone: one that ran out of time takes its pods with it.
 async fn of_the_gone(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let prefix = format!("{name}-");
     let last =
@@ -263,6 +264,23 @@ impl StepAction for Job {
             hint: "apply a Secret in a step before, and let the image read that",
         }]
     }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let env = self.env.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+            let env: Map<String, Value> = env.collect();
+            let tree = json!({"env": env, "command": self.command, "args": self.args});
+            let Some(tree) = resolver.tree(&tree).await? else { return Ok(None) };
+            let texts = |list: &Value| list.as_array().into_iter().flatten().map(references::text).collect();
+            let env = tree["env"].as_object().into_iter().flatten();
+            Ok(Some(Action::Job(Self {
+                command: texts(&tree["command"]),
+                args: texts(&tree["args"]),
+                env: env.map(|(name, value)| (name.clone(), references::text(value))).collect(),
+                ..self.clone()
+            })))
+        })
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -279,7 +297,7 @@ async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Resu
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "job",
     needed: "image is required",

@@ -22,7 +22,7 @@ use crate::model::{self, Step};
 use crate::plan::Seen;
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
-use crate::references;
+use crate::references::{self, StepResolver};
 
 /// A step that went well, and what is worth saying about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) trait StepAction: Sync {
     /// Makes one attempt.
     fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome>;
 
-    /// Why there is nothing to undo, if that is so.
+    /// The reason why there is nothing to undo, if that is so.
     fn irreversible(&self) -> Option<&'static str>;
 
     /// Names what of it is there to be taken away.
@@ -96,6 +96,11 @@ pub(crate) trait StepAction: Sync {
         false
     }
 
+    /// Resolves the references to secrets in its text; none if it has none.
+    fn resolve<'a>(&'a self, _: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Finds what is allowed and still likely a mistake; `secrets` are the values that must not be shown.
     fn lint(&self, _step: &Step, _secrets: &[&str]) -> Vec<StepWarning> {
         Vec::new()
@@ -109,17 +114,17 @@ pub(crate) struct StepWarning {
     pub(crate) hint: &'static str,
 }
 
-/// How a type of step is written.
+/// The way a type of step is written.
 pub(crate) struct StepType {
     /// The key of its block.
     pub(crate) key: &'static str,
-    /// What it cannot do without.
+    /// The fields it cannot do without.
     pub(crate) needed: &'static str,
     /// Reads its block; the name is the step's.
     pub(crate) decode: fn(&Block<'_, '_>, &str) -> Option<Action>,
     /// The name of its definition in the schema.
     pub(crate) definition: &'static str,
-    /// What it does, for editors.
+    /// Its purpose, for editors.
     pub(crate) about: &'static str,
     pub(crate) schema: fn() -> Value,
 }

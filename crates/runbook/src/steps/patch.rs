@@ -14,6 +14,7 @@ use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Show, Verb};
+use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
 use slipway_problem::Problem;
 use slipway_yaml::YamlNode;
@@ -89,6 +90,13 @@ impl StepAction for Patch {
     fn namespace(&self) -> Option<&str> {
         Some(&self.namespace)
     }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let body = resolver.tree(&self.body).await?;
+            Ok(body.map(|body| Action::Patch(Self { body, ..self.clone() })))
+        })
+    }
 }
 
 async fn plan(
@@ -114,7 +122,7 @@ async fn plan(
     Ok(seen)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "patch",
     needed: "target and patch are required",

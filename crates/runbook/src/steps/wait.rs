@@ -40,7 +40,7 @@ async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, Step
     }
 }
 
-/// What is awaited, with the value the condition looks at as the first object has it.
+/// Names what is awaited, with the value the condition looks at as the first object has it.
 pub(super) fn last_seen(what: String, condition: &Condition, unmet: &[Value]) -> String {
     match unmet.first().and_then(|object| Some((object, observed(condition, object)?))) {
         Some((object, seen)) => format!("{what}; last seen on {}: {seen}", describe(object)),
@@ -79,9 +79,9 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
     }
 }
 
-/// How many of the values a path finds are shown.
+/// The number of values of a path that are shown.
 const SHOWN: usize = 3;
-/// How many characters of a value are shown.
+/// The number of characters of a value that are shown.
 const LONGEST: usize = 200;
 
 fn shortened(value: &Value) -> String {
@@ -95,7 +95,7 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// Whether a wait is over.
+/// The outcome of one look at what is awaited.
 pub(crate) enum Verdict {
     Holds(String),
     Waits(String, Vec<Value>),
@@ -163,7 +163,7 @@ async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Re
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "wait",
     needed: "for and on are required",

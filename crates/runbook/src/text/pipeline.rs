@@ -1,4 +1,4 @@
-//! What may follow `|` in a reference: Go template pipelines over functions that always say the same.
+//! Pipelines after `|` in a reference: Go template pipelines over functions that always say the same.
 
 use std::sync::{Arc, LazyLock};
 
@@ -45,7 +45,7 @@ const REFUSED: &[&str] = &[
 /// Stands last in every pipeline and lets only scalars through.
 const SCALAR: &str = "scalarResult";
 
-/// What is wrong with a pipeline.
+/// A mistake in a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PipelineError {
     Syntax(String),
@@ -158,7 +158,7 @@ fn unknown(name: &str) -> PipelineError {
     }
 }
 
-/// What a message of the engine says, without the places in a template nobody sees.
+/// Returns a message of the engine without the places in a template nobody sees.
 fn reason(message: &str) -> &str {
     let message = message.rsplit_once(">: ").map_or(message, |(_, reason)| reason);
     let message = message.strip_prefix("template: ").unwrap_or(message);

@@ -183,11 +183,8 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         }
         Event::Log { node, object, container, line, .. } => {
             let container = container.as_ref().map(|container| format!("/{container}")).unwrap_or_default();
-            let who = object
-                .as_ref()
-                .map(ToString::to_string)
-                .or_else(|| node.as_ref().map(ToString::to_string))
-                .unwrap_or_default();
+            let node = node.as_ref().map(ToString::to_string);
+            let who = object.as_ref().map(ToString::to_string).or(node).unwrap_or_default();
             format!("  {} {line}", paint(DIM, format!("{who}{container} |")))
         }
         Event::Progress { node, message, done, total } => {

@@ -1,4 +1,4 @@
-//! Where runs are kept: `.slipway/stack` under the root of the stack.
+//! The store of a stack's runs: `.slipway/stack` under its root.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use slipway_problem::{Location, Problem, Problems};
 
 use crate::error::Error;
 use crate::git::Head;
-use crate::plan::{Command, Plan, RUN_FORMAT};
+use crate::plan::{Command, RUN_FORMAT, StackPlan};
 
 /// The runs of a stack.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Store {
     runs: DirectoryStore,
 }
 
-/// Who ran it, where, and from which commit.
+/// The user, machine and commit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
@@ -50,7 +50,7 @@ pub struct Meta {
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub path: PathBuf,
-    pub plan: Plan,
+    pub plan: StackPlan,
     pub events: Vec<RunEvent>,
     pub summary: Summary,
 }
@@ -76,15 +76,15 @@ pub struct Listed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     pub path: String,
-    /// Why the run cannot be read, if it cannot.
+    /// The reason why the run cannot be read, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Which runs are old enough to go.
+/// The runs that are old enough to go.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prune {
-    /// How many of the newest stay whatever their age.
+    /// The number of newest runs that stay whatever their age.
     pub keep: usize,
     /// Only those that were not written to for so long.
     pub older_than: Option<std::time::Duration>,
@@ -117,7 +117,7 @@ impl Store {
         self.runs.clock()
     }
 
-    /// Where a run is kept.
+    /// The directory of a run.
     pub fn run_path(&self, run_id: &str) -> PathBuf {
         self.runs.run_path(run_id)
     }
@@ -143,7 +143,7 @@ impl Store {
     }
 
     /// Starts a run: the plan is named, hashed and on disk when it returns.
-    pub fn create(&self, plan: &mut Plan, meta: &Meta) -> Result<Stored, Error> {
+    pub fn create(&self, plan: &mut StackPlan, meta: &Meta) -> Result<Stored, Error> {
         plan.run_id = self.runs.create_run()?.to_string();
         let path = self.run_path(&plan.run_id);
         plan.api_version = RUN_FORMAT.to_owned();
@@ -156,7 +156,7 @@ impl Store {
     }
 
     /// Reads a run's plan and checks it against its hash.
-    pub fn plan(&self, run_id: &str) -> Result<Plan, Error> {
+    pub fn plan(&self, run_id: &str) -> Result<StackPlan, Error> {
         let plan = self.read_plan(run_id)?;
         if plan.hash() != plan.plan_hash || plan.run_id != run_id {
             let at = Location::file(self.runs.plan_path(run_id).to_string_lossy());
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// Reads a run's plan, be it what was written or not.
-    fn read_plan(&self, run_id: &str) -> Result<Plan, Error> {
+    fn read_plan(&self, run_id: &str) -> Result<StackPlan, Error> {
         if run_id.parse::<RunId>().is_err() {
             return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
         }
@@ -234,6 +234,11 @@ impl Store {
         Ok(Stored { path, plan, events, summary })
     }
 
+    /// Reads the events of a run as far as they can be read.
+    pub fn events(&self, run_id: &str) -> Vec<RunEvent> {
+        log::read(&self.runs.log_path(run_id)).map(|replayed| replayed.events).unwrap_or_default()
+    }
+
     /// Opens the log of a run for writing.
     pub fn log(&self, stored: &Stored) -> Result<Log, Error> {
         Ok(self.runs.open_log(&stored.plan.run_id, &stored.events)?)
@@ -253,7 +258,7 @@ impl Store {
         profile: Option<&'s str>,
     ) -> impl Iterator<Item = Result<Stored, Error>> + 's {
         self.runs.names().into_iter().filter(|name| self.runs.is_planned(name)).filter_map(move |name| {
-            let other = |plan: &Plan| plan.stack_name != stack || plan.profile.as_deref() != profile;
+            let other = |plan: &StackPlan| plan.stack_name != stack || plan.profile.as_deref() != profile;
             if self.read_plan(&name).is_ok_and(|plan| other(&plan)) {
                 return None;
             }
@@ -321,7 +326,7 @@ impl Store {
     }
 
     /// Writes `last-run.json` of the stack and profile.
-    pub(crate) fn write_last_run(&self, plan: &Plan, summary: &Summary) -> io::Result<()> {
+    pub(crate) fn write_last_run(&self, plan: &StackPlan, summary: &Summary) -> io::Result<()> {
         let directory =
             self.runs.directory().join(&plan.stack_name).join(plan.profile.as_deref().unwrap_or("-"));
         files::directories(&directory)?;
@@ -352,12 +357,12 @@ impl Store {
 }
 
 impl Stored {
-    /// Where the run stands, if its process is only running while it is alive.
+    /// The status of the run, which is running only while its process is alive.
     pub fn state(&self, is_alive: impl Fn(&RunProcess) -> bool) -> RunStatus {
         settled_status(&self.summary, &self.events, is_alive)
     }
 
-    /// How many nodes are not done.
+    /// The number of nodes that are not done.
     pub fn left(&self) -> usize {
         self.summary.remaining()
     }

@@ -111,16 +111,15 @@ fn s25_a_start_is_on_disk_before_the_work() {
     let stored = store.create(&mut plan, &Meta::default()).unwrap();
     let events = slipway_event::Events::silent();
     let deploy = Reads(Fake::default(), place.path().join(".slipway/stack/runs"));
-    let session = slipway_stack::run::Session {
+    let session = slipway_stack::execute::RunSession {
         store: &store,
         log: store.log(&stored).unwrap(),
         stored,
         lock,
-        from: slipway_stack::run::From::Start,
+        start: slipway_stack::execute::RunStart::Beginning,
         options: How::default().options,
-        on_event: None,
     };
-    let work = slipway_stack::run::run(session, &deploy, &events, CancellationToken::new());
+    let work = slipway_stack::execute::run_session(session, &deploy, &events, CancellationToken::new());
     assert!(crate::support::virtual_time(work).unwrap().success);
 }
 
@@ -353,16 +352,15 @@ fn s39_a_full_disk_stops_the_run_and_loses_nothing() {
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
             let stored = store.create(&mut plan, &Meta::default()).unwrap();
             let (fake, events) = (Fake::default(), slipway_event::Events::silent());
-            let session = slipway_stack::run::Session {
+            let session = slipway_stack::execute::RunSession {
                 store: &store,
                 log: store.log_on(&stored, Box::new(disk)),
                 stored,
                 lock,
-                from: slipway_stack::run::From::Start,
+                start: slipway_stack::execute::RunStart::Beginning,
                 options: How::default().options,
-                on_event: None,
             };
-            let work = slipway_stack::run::run(session, &fake, &events, CancellationToken::new());
+            let work = slipway_stack::execute::run_session(session, &fake, &events, CancellationToken::new());
             let error = crate::support::virtual_time(work).unwrap_err();
             assert!(error.to_string().starts_with("run log unwritable: no space left on device"), "{error}");
             assert!(fake.calls().is_empty());
@@ -497,17 +495,16 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
         let stored = store.create(&mut plan, &Meta::default()).unwrap();
         if day != 1 {
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
-            let session = slipway_stack::run::Session {
+            let session = slipway_stack::execute::RunSession {
                 store: &store,
                 log: store.log(&stored).unwrap(),
                 stored,
                 lock,
-                from: slipway_stack::run::From::Start,
+                start: slipway_stack::execute::RunStart::Beginning,
                 options: How::default().options,
-                on_event: None,
             };
             let (fake, events) = (Fake::default(), slipway_event::Events::silent());
-            let work = slipway_stack::run::run(session, &fake, &events, CancellationToken::new());
+            let work = slipway_stack::execute::run_session(session, &fake, &events, CancellationToken::new());
             assert!(crate::support::virtual_time(work).unwrap().success);
         }
         runs.push(plan.run_id);

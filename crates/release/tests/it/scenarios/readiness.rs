@@ -302,11 +302,8 @@ async fn progress_is_told() {
     let mut states: Vec<(String, ObjectState, Option<String>)> = Vec::new();
     for record in &heard {
         if let Event::Object { object, state, node: about, .. } = &record.event {
-            states.push((
-                format!("{}/{}", object.gvk.kind, object.name),
-                *state,
-                about.as_ref().map(ToString::to_string),
-            ));
+            let about = about.as_ref().map(ToString::to_string);
+            states.push((format!("{}/{}", object.gvk.kind, object.name), *state, about));
         }
     }
     let has = |name: &str, state: ObjectState| {

@@ -8,7 +8,7 @@ mod load;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 
 pub(super) use self::engine::{apply_release, remaining_time, step_error};
@@ -17,10 +17,11 @@ use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning, delete};
 use crate::context::StepContext;
 use crate::error::StepError;
 use crate::inputs::StepInputs;
-use crate::model::{Action, Helm, Step};
+use crate::model::{Action, Auth, Helm, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::{PlanRequest, namespace_note};
 use crate::plan::{Seen, Show, Verb};
+use crate::references::{self, StepResolver};
 
 /// An atomic release that is given less time than this hardly ever gets ready.
 const SHORT: Duration = Duration::from_secs(60);
@@ -134,6 +135,19 @@ impl StepAction for Helm {
             hint: "give it a minute or more",
         });
         warning.into_iter().collect()
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let Some(auth) = self.chart.auth() else { return Ok(None) };
+            let tree = json!({"username": auth.username, "password": auth.password});
+            let Some(tree) = resolver.tree(&tree).await? else { return Ok(None) };
+            let (username, password) =
+                (references::text(&tree["username"]), references::text(&tree["password"]));
+            let mut helm = self.clone();
+            helm.chart = helm.chart.with_auth(Auth { username, password });
+            Ok(Some(Action::Helm(helm)))
+        })
     }
 }
 

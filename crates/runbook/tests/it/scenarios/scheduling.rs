@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_runbook::state::NodeStatus;
-use slipway_sandbox::{Fault, Rule};
+use slipway_sandbox::{Fault, FaultRule};
 
 use crate::world::{World, bad_step, error, inline, map_step, statuses};
 
@@ -111,7 +111,7 @@ async fn s32_retries_count_and_timeouts_name_what_is_missing() {
 #[tokio::test]
 async fn s32_an_attempt_that_fails_twice_and_then_works() {
     let world = World::new();
-    let refusal = Rule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
+    let refusal = FaultRule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
     world.faults.add(refusal.clone().times(2));
     let step = |retries: u32| map_step("a", &format!(", retries: {retries}, retryDelay: 40ms"));
     let began = std::time::Instant::now();
@@ -181,7 +181,7 @@ async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
 #[tokio::test]
 async fn s35_eager_does_not_wait_for_strangers() {
     let mut world = World::new();
-    world.options.eager = true;
+    world.options.schedule = slipway_runbook::StepSchedule::Eager;
     // The slow step waits for what the quick branch makes: level by level it would never come.
     let steps = [
         "  - {name: slow, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"

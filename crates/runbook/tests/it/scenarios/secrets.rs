@@ -45,7 +45,7 @@ async fn secrets_reach_neither_results_nor_events_nor_the_record() {
         tell("record", world.record().await.expect("is kept").to_string());
     }
     tell("offline", serde_json::to_string(&plan::offline(&document, &world.redactor).unwrap()).unwrap());
-    let planned = plan::plan_destroy(&document, world.place()).await.expect("is planned");
+    let planned = plan::plan_destroy(&document, world.place(), &world.options).await.expect("is planned");
     tell("destroy plan", serde_json::to_string(&planned).unwrap());
     let report = world.destroy_with("state: {}", STEPS).await;
     tell("destroy", serde_json::to_string(&report).unwrap());

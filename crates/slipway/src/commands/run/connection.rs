@@ -93,7 +93,9 @@ pub fn failed(error: RunError) -> anyhow::Error {
                 None => problem.into(),
             }
         }
+        RunError::Cluster(error) => Problem::error(error.to_string()).into(),
         RunError::Internal(message) => Problem::error(message).into(),
+        stale @ RunError::Stale(_) => stale.into(),
     }
 }
 

@@ -6,14 +6,14 @@ use serde::Serialize;
 use slipway_event::Redactor;
 use slipway_graph::{Failure, Graph, NodeRef, Outcome, StopReason};
 
-use super::decision::SkipCode;
 use super::{Command, Work};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Step;
+use crate::plan::decision::SkipCode;
 use crate::state::NodeStatus;
 use slipway_journal::snapshot::words::serialize_node;
 
-/// How one step ended.
+/// The end of one step.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepReport {
@@ -39,19 +39,19 @@ pub struct StepReport {
     pub note: Option<String>,
 }
 
-/// What became of the record.
+/// The record after a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateReport {
     /// `namespace/name`.
     pub secret: String,
-    /// How many steps it spared.
+    /// The number of steps it spared.
     pub resumed: usize,
-    /// Whether it says how this run ended.
+    /// True if it says how this run ended.
     pub written: bool,
 }
 
-/// How a run ended; its JSON form is that of `-o json`.
+/// The end of a run; its JSON form is that of `-o json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
@@ -105,7 +105,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How every step ended, by level and then in the order of the document.
+/// Reports the end of every step, by level and then in the order of the document.
 pub(super) fn reports(
     work: &Work<'_>,
     graph: &Graph<&Step>,
@@ -138,7 +138,7 @@ pub(super) fn reports(
             told.skip_reason = Some(reason);
         };
         let Some(node) = report.node(name) else { continue };
-        if let Some(why) = work.skipped.get(name) {
+        if let Some(why) = work.decisions.skipped.get(name) {
             skip(&mut told, why.code, why.reason.clone());
             all.push((level(name), told));
             continue;
@@ -164,7 +164,7 @@ pub(super) fn reports(
                 told.error_kind = Some(ErrorKind::Canceled);
             }
             Outcome::Blocked { .. } | Outcome::NotStarted => {
-                let needs: Vec<&str> = match work.command {
+                let needs: Vec<&str> = match work.decisions.command {
                     Command::Apply => step.needs.iter().map(String::as_str).collect(),
                     Command::Destroy => graph
                         .node(name)

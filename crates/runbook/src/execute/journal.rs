@@ -7,11 +7,11 @@ use slipway_graph::{ErrorClass, Fingerprint, Journal, JournalError, Record as Li
 use slipway_journal::{RecordStore, StoreError};
 use tokio::time::Instant;
 
-use super::decision::SkippedStep;
 use super::report::{StepReport, milliseconds};
 use super::{Work, now};
 use crate::context::RunContext;
 use crate::model::Step;
+use crate::plan::decision::SkippedStep;
 use crate::state::{NodeSnapshot, NodeStatus, RunSnapshot, RunStatus};
 
 /// The record while a run is under way.
@@ -19,7 +19,7 @@ pub(super) struct RunRecord<'a> {
     pub(super) store: Option<&'a dyn RecordStore>,
     pub(super) record: Mutex<Option<RunSnapshot>>,
     pub(super) destroys: bool,
-    /// Why a write failed.
+    /// The reason why a write failed.
     pub(super) failed: Mutex<Option<String>>,
 }
 
@@ -55,7 +55,7 @@ impl RunRecord<'_> {
         record.run_status = if failed { RunStatus::Failed } else { RunStatus::Succeeded };
         record.updated_at = now.to_owned();
         if !self.destroys {
-            for step in steps.iter().filter(|step| !work.skipped.contains_key(&step.name)) {
+            for step in steps.iter().filter(|step| !work.decisions.skipped.contains_key(&step.name)) {
                 if let Some(entry) = record.step_mut(&step.name) {
                     entry.status = Some(step.status);
                     entry.attempts = step.attempts;
