@@ -1,4 +1,4 @@
-//! What expressions may use: variables, functions, libraries, limits.
+//! The environment of expressions: variables, functions, libraries, limits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use crate::parse::parse;
 use crate::program::Program;
 use crate::types::Type;
 
-/// How large an expression may be and how much it may compute.
+/// The limits of an expression's size and computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest text, in bytes.
@@ -57,7 +57,7 @@ impl Env {
         }
     }
 
-    /// What Kubernetes offers in validation rules: every library but [`Library::Data`], and literals
+    /// The environment of Kubernetes' validation rules: every library but [`Library::Data`], and literals
     /// whose elements have one type.
     pub fn kubernetes() -> Self {
         static KUBERNETES: OnceLock<Env> = OnceLock::new();

@@ -1,20 +1,20 @@
-//! What can be wrong with an expression: before it is evaluated, and while it is.
+//! Errors of expressions: before evaluation, and during it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use slipway_problem::Problem;
 
-/// What kind of error a text has.
+/// The kind of an error in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CelErrorKind {
     /// It does not follow the grammar.
     Syntax,
     /// It is too long or nested too deep.
     Limit,
-    /// A name nobody declared.
+    /// A name that is not declared.
     Undeclared,
-    /// A function or operator applied to what it does not take.
+    /// A function or operator with arguments it does not take.
     NoOverload,
     /// An object has no such field.
     UndefinedField,
@@ -86,7 +86,7 @@ impl fmt::Display for CelError {
 
 impl std::error::Error for CelError {}
 
-/// What kind of error an evaluation ended with.
+/// The kind of an error during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvalErrorKind {
     /// A map has no such key, an object no such field.
@@ -108,12 +108,12 @@ pub enum EvalErrorKind {
     Canceled,
 }
 
-/// Why an evaluation gave no value; the texts are those of the reference implementation.
+/// An error during evaluation; the texts are those of the reference implementation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub kind: EvalErrorKind,
     pub message: Cow<'static, str>,
-    /// Where in the expression, in bytes from its start, when known.
+    /// The place in the expression, in bytes from its start, when known.
     pub offset: Option<u32>,
 }
 
@@ -179,12 +179,12 @@ impl EvalError {
         self
     }
 
-    /// Whether the evaluation as a whole must end, so that `&&` and `||` do not absorb it.
+    /// Returns true if the evaluation as a whole must end, so that `&&` and `||` do not absorb it.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.kind, EvalErrorKind::CostLimit | EvalErrorKind::Canceled)
     }
 
-    /// What to suggest, when there is something near.
+    /// Returns a suggestion, when there is a near name.
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             EvalErrorKind::NoSuchKey { nearest: Some(nearest), .. } => {

@@ -13,7 +13,7 @@ use crate::value::Value;
 pub struct Reference {
     pub variable: String,
     pub path: Vec<String>,
-    /// Whether it is only read where its absence does no harm (`a.?b`, `has(a.b)`).
+    /// True if it is only read where its absence does no harm (`a.?b`, `has(a.b)`).
     pub optional: bool,
 }
 

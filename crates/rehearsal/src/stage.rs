@@ -10,7 +10,7 @@ use slipway_cluster::{Cluster, ListOptions};
 use slipway_manifest::ObjectRef;
 use slipway_release::ReleasePlan;
 use slipway_sandbox::Sandbox;
-use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
+use slipway_sandbox::clone::{self, CloneSelection, ObjectReference, SecretHandling};
 
 use crate::RehearsalError;
 
@@ -18,7 +18,7 @@ use crate::RehearsalError;
 #[derive(Clone, Debug, Default)]
 pub struct StageScope {
     /// These objects, with their definitions, namespaces and what decides about their pods.
-    pub objects: Vec<Reference>,
+    pub objects: Vec<ObjectReference>,
     /// Everything in these namespaces.
     pub namespaces: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl StageScope {
     pub fn of_records(namespace: &str, releases: &[slipway_cluster::helm::Release]) -> Self {
         let record = |release: &slipway_cluster::helm::Release| {
             let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
-            Reference::new("v1", "Secret", namespace, &name)
+            ObjectReference::new("v1", "Secret", namespace, &name)
         };
         Self { objects: releases.iter().map(record).collect(), namespaces: Vec::new() }
     }
@@ -45,13 +45,13 @@ impl StageScope {
     pub fn of_plan(plan: &ReleasePlan) -> Self {
         let deployed = plan.objects.iter().map(|object| &object.at);
         let places = deployed.chain(plan.deletions.iter().map(|deletion| &deletion.at));
-        let mut objects: Vec<Reference> = places.map(reference).collect();
+        let mut objects: Vec<ObjectReference> = places.map(reference).collect();
         objects.extend(plan.externals.iter().map(|external| {
             let namespace = match external.namespace.as_str() {
                 "" => plan.namespace.as_str(),
                 other => other,
             };
-            Reference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
+            ObjectReference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
         }));
         let kind = match plan.options.driver {
             Driver::Secret => "Secret",
@@ -59,15 +59,20 @@ impl StageScope {
         };
         objects.extend(plan.history.releases.iter().map(|release| {
             let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
-            Reference::new("v1", kind, &plan.namespace, &name)
+            ObjectReference::new("v1", kind, &plan.namespace, &name)
         }));
-        objects.push(Reference::new("v1", "Namespace", "", &plan.namespace));
+        objects.push(ObjectReference::new("v1", "Namespace", "", &plan.namespace));
         Self { objects, namespaces: Vec::new() }
     }
 }
 
-fn reference(at: &ObjectRef) -> Reference {
-    Reference::new(&at.gvk.api_version(), &at.gvk.kind, at.namespace.as_deref().unwrap_or_default(), &at.name)
+fn reference(at: &ObjectRef) -> ObjectReference {
+    ObjectReference::new(
+        &at.gvk.api_version(),
+        &at.gvk.kind,
+        at.namespace.as_deref().unwrap_or_default(),
+        &at.name,
+    )
 }
 
 /// A copy of a part of a cluster, to try things on. It ends when dropped.
@@ -86,14 +91,15 @@ impl Stage {
         let mut copied = 0;
         let mut selections = Vec::new();
         if !scope.objects.is_empty() {
-            selections.push(Selection::of_objects(scope.objects.iter().cloned()));
+            selections.push(CloneSelection::of_objects(scope.objects.iter().cloned()));
         }
         if !scope.namespaces.is_empty() {
-            selections.push(Selection { namespaces: scope.namespaces.clone(), ..Selection::default() });
+            selections
+                .push(CloneSelection { namespaces: scope.namespaces.clone(), ..CloneSelection::default() });
         }
         for selection in selections {
-            let selection = selection.with_secrets(Secrets::Copied);
-            copied += clone::from_client(&sandbox, cluster.client(), &selection).await?.total();
+            let selection = selection.with_secrets(SecretHandling::Copied);
+            copied += clone::from_client(&sandbox, cluster.client(), &selection).await?.total_copied();
         }
         sandbox.settle().await;
         let unattended = unattended_groups(&Cluster::new(sandbox.client())).await?;

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use slipway_sandbox::{Sandbox, Speed};
+use slipway_sandbox::{ClockSpeed, Sandbox};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let port: u16 = arguments.next().map_or(Ok(0), |p| p.parse())?;
     let kubeconfig = arguments.next();
-    let speed: Speed = arguments.next().map_or(Ok(Speed::Real), |s| s.parse())?;
+    let speed: ClockSpeed = arguments.next().map_or(Ok(ClockSpeed::Real), |s| s.parse())?;
     let mut builder = Sandbox::builder().speed(speed);
     if let Some(dir) = arguments.next() {
         builder = builder.data_dir(dir);

@@ -1,20 +1,20 @@
-//! What a cluster holds before its first user: roles, nodes, classes, the `kubernetes` service.
+//! The objects of a new cluster: roles, nodes, classes, the `kubernetes` service.
 
 use serde_json::{Value, json};
 
-use crate::controllers::create_if_missing as create;
+use crate::controllers::create_if_absent;
 use crate::core::Core;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+fn policy_rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
     json!({"verbs": verbs, "apiGroups": groups, "resources": resources})
 }
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
 
-/// Resources people may see, per group.
+/// Resources the role `view` may read, per group.
 const VIEWED: &[(&str, &[&str])] = &[
     (
         "",
@@ -65,7 +65,7 @@ const VIEWED: &[(&str, &[&str])] = &[
     ("policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
 ];
 
-/// Resources people may change.
+/// Resources the role `edit` may change.
 const EDITED: &[(&str, &[&str])] = &[
     (
         "",
@@ -108,31 +108,31 @@ const EDITED: &[(&str, &[&str])] = &[
     ("coordination.k8s.io", &["leases"]),
 ];
 
-/// Roles and bindings a real server makes sure of.
-pub(crate) fn roles(core: &Core) {
-    let view: Vec<Value> = VIEWED.iter().map(|(g, r)| rule(&[g], r, READ)).collect();
+/// Creates the roles and bindings a real server creates.
+pub(crate) fn create_default_roles(core: &Core) {
+    let view: Vec<Value> = VIEWED.iter().map(|(g, r)| policy_rule(&[g], r, READ)).collect();
     let mut edit = view.clone();
-    edit.push(rule(&[""], &["secrets"], READ));
-    edit.push(rule(&[""], &["serviceaccounts"], &["impersonate"]));
-    edit.push(rule(&[""], &["serviceaccounts/token"], &["create"]));
-    edit.extend(EDITED.iter().map(|(g, r)| rule(&[g], r, WRITE)));
-    edit.push(rule(&["coordination.k8s.io"], &["leases"], READ));
+    edit.push(policy_rule(&[""], &["secrets"], READ));
+    edit.push(policy_rule(&[""], &["serviceaccounts"], &["impersonate"]));
+    edit.push(policy_rule(&[""], &["serviceaccounts/token"], &["create"]));
+    edit.extend(EDITED.iter().map(|(g, r)| policy_rule(&[g], r, WRITE)));
+    edit.push(policy_rule(&["coordination.k8s.io"], &["leases"], READ));
     let mut admin = edit.clone();
     let access: Vec<&str> = READ.iter().chain(WRITE).copied().collect();
-    admin.push(rule(&[RBAC], &["rolebindings", "roles"], &access));
-    admin.push(rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]));
+    admin.push(policy_rule(&[RBAC], &["rolebindings", "roles"], &access));
+    admin.push(policy_rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]));
     let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     let all = json!([
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
         {"verbs": ["*"], "nonResourceURLs": ["*"]},
     ]);
     let reviews = json!([
-        rule(
+        policy_rule(
             &["authorization.k8s.io"],
             &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
             &["create"]
         ),
-        rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
+        policy_rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
     ]);
     let discovery = json!([urls(&[
         "/api",
@@ -168,7 +168,7 @@ pub(crate) fn roles(core: &Core) {
     ] {
         let meta = json!({"name": name, "labels": labels, "annotations": annotations});
         let object = json!({"metadata": meta, "rules": rules});
-        create(core, &format!("clusterroles.{RBAC}"), "", object, "kube-apiserver");
+        create_if_absent(core, &format!("clusterroles.{RBAC}"), "", object, "kube-apiserver");
     }
     for (name, groups) in [
         ("cluster-admin", &["system:masters"][..]),
@@ -184,12 +184,12 @@ pub(crate) fn roles(core: &Core) {
             "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
             "subjects": subjects,
         });
-        create(core, &format!("clusterrolebindings.{RBAC}"), "", object, "kube-apiserver");
+        create_if_absent(core, &format!("clusterrolebindings.{RBAC}"), "", object, "kube-apiserver");
     }
 }
 
 /// Nodes, the default storage class, priority classes and the server's own service.
-pub(crate) fn defaults(core: &Core, nodes: usize) {
+pub(crate) fn create_default_objects(core: &Core, nodes: usize) {
     for (name, value, text) in [
         (
             "system-node-critical",
@@ -203,9 +203,9 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
         ),
     ] {
         let object = json!({"metadata": {"name": name}, "value": value, "description": text});
-        create(core, "priorityclasses.scheduling.k8s.io", "", object, "kube-apiserver");
+        create_if_absent(core, "priorityclasses.scheduling.k8s.io", "", object, "kube-apiserver");
     }
-    create(
+    create_if_absent(
         core,
         "storageclasses.storage.k8s.io",
         "",
@@ -219,7 +219,7 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
         }),
         "kube-apiserver",
     );
-    create(
+    create_if_absent(
         core,
         "services",
         "default",
@@ -238,7 +238,7 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
     let labels = json!({
         "kubernetes.io/service-name": "kubernetes", "endpointslice.kubernetes.io/skip-mirror": "true",
     });
-    create(
+    create_if_absent(
         core,
         "endpoints",
         "default",
@@ -250,7 +250,7 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
         }),
         "kube-apiserver",
     );
-    create(
+    create_if_absent(
         core,
         "endpointslices.discovery.k8s.io",
         "default",
@@ -263,12 +263,12 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
         "kube-apiserver",
     );
     for number in 1..=nodes {
-        node(core, &format!("node-{number}"));
+        create_node(core, &format!("node-{number}"));
     }
 }
 
 /// A ready node with plenty of room.
-fn node(core: &Core, name: &str) {
+fn create_node(core: &Core, name: &str) {
     let now = core.now();
     let amounts = json!({"cpu": "64", "ephemeral-storage": "500Gi", "memory": "256Gi", "pods": "5k"});
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
@@ -284,7 +284,7 @@ fn node(core: &Core, name: &str) {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
     });
-    create(
+    create_if_absent(
         core,
         "nodes",
         "",
@@ -311,21 +311,21 @@ fn node(core: &Core, name: &str) {
         }),
         "kubelet",
     );
-    lease(core, name);
+    create_lease(core, name);
     // The node says that it is ready, so the taint every new node gets comes off at once.
     if let Some(served) = core.of_table("nodes") {
-        let author = crate::write::Author::system("kube-controller-manager");
-        let _ = core.update(
+        let author = crate::write::WriteAuthor::system("kube-controller-manager");
+        let _ = core.update_object(
             &served,
-            &crate::store::Key::new("", name),
-            crate::write::admit::prepare::Part::Main,
+            &crate::store::ObjectKey::new("", name),
+            crate::write::admit::prepare::ObjectPart::Main,
             &author,
             &mut |live| {
                 let mut value = live.value.clone();
                 value["spec"]["taints"] = json!([]);
-                Ok(crate::write::Proposal {
+                Ok(crate::write::UpdateProposal {
                     value,
-                    ownership: crate::write::Ownership::Update,
+                    ownership: crate::write::FieldOwnership::Update,
                     warnings: vec![],
                 })
             },
@@ -333,11 +333,11 @@ fn node(core: &Core, name: &str) {
     }
 }
 
-/// The lease by which a node says that it is alive. Simulated nodes never fail, so nobody renews it.
-fn lease(core: &Core, node: &str) {
-    let Some(owner) = core.store.get("nodes", &crate::store::Key::new("", node)) else { return };
+/// Creates the lease of a node. Simulated nodes never fail, so nobody renews it.
+fn create_lease(core: &Core, node: &str) {
+    let Some(owner) = core.store.get("nodes", &crate::store::ObjectKey::new("", node)) else { return };
     let renewed = format!("{:.6}", core.clock.now());
-    create(
+    create_if_absent(
         core,
         "leases.coordination.k8s.io",
         "kube-node-lease",

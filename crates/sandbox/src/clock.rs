@@ -5,29 +5,29 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How fast simulated time passes.
+/// The speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Speed {
+pub enum ClockSpeed {
     Real,
     /// This many times as fast as real time.
     Times(f64),
-    /// Time jumps to the next thing that must happen as soon as nothing else is left to do.
+    /// Time jumps to the next timer as soon as nothing else is left to do.
     Max,
     /// Time stands still until [`Clock::advance`].
     Manual,
 }
 
 /// `real`, `max`, `manual` or a factor such as `10`.
-impl std::str::FromStr for Speed {
+impl std::str::FromStr for ClockSpeed {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Speed, String> {
+    fn from_str(text: &str) -> Result<ClockSpeed, String> {
         match text {
-            "real" => Ok(Speed::Real),
-            "max" => Ok(Speed::Max),
-            "manual" => Ok(Speed::Manual),
+            "real" => Ok(ClockSpeed::Real),
+            "max" => Ok(ClockSpeed::Max),
+            "manual" => Ok(ClockSpeed::Manual),
             _ => match text.trim_end_matches('x').parse::<f64>() {
-                Ok(times) if times.is_finite() && times > 0.0 => Ok(Speed::Times(times)),
+                Ok(times) if times.is_finite() && times > 0.0 => Ok(ClockSpeed::Times(times)),
                 _ => Err(format!("`{text}` is no speed: use real, max, manual or a factor such as 10")),
             },
         }
@@ -37,7 +37,7 @@ impl std::str::FromStr for Speed {
 /// The clock every timestamp and every simulated delay is read from.
 #[derive(Debug)]
 pub struct Clock {
-    speed: Speed,
+    speed: ClockSpeed,
     started: Instant,
     base: Timestamp,
     /// Nanoseconds jumped or advanced so far.
@@ -46,7 +46,7 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that starts now, or at `start` when time is moved by hand.
-    pub fn new(speed: Speed, start: Option<Timestamp>) -> Clock {
+    pub fn new(speed: ClockSpeed, start: Option<Timestamp>) -> Clock {
         Clock {
             speed,
             started: Instant::now(),
@@ -55,16 +55,16 @@ impl Clock {
         }
     }
 
-    pub fn speed(&self) -> Speed {
+    pub fn speed(&self) -> ClockSpeed {
         self.speed
     }
 
     pub fn now(&self) -> Timestamp {
         let passed = self.started.elapsed();
         let flowed = match self.speed {
-            Speed::Real | Speed::Max => passed,
-            Speed::Times(times) => passed.mul_f64(times),
-            Speed::Manual => Duration::ZERO,
+            ClockSpeed::Real | ClockSpeed::Max => passed,
+            ClockSpeed::Times(times) => passed.mul_f64(times),
+            ClockSpeed::Manual => Duration::ZERO,
         };
         let jumped = SignedDuration::from_nanos(self.jumped.load(Ordering::Relaxed));
         let flowed = SignedDuration::try_from(flowed).unwrap_or(SignedDuration::ZERO);
@@ -77,14 +77,14 @@ impl Clock {
         self.jumped.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// How long to wait, in real time, until `at`. `None` when it never comes by itself.
+    /// Returns how long to wait, in real time, until `at`. `None` when the time never comes by itself.
     pub fn real_wait(&self, at: Timestamp) -> Option<Duration> {
         let left = Duration::try_from(at.duration_since(self.now())).unwrap_or(Duration::ZERO);
         match self.speed {
-            Speed::Real | Speed::Max => Some(left),
-            Speed::Times(times) => Some(left.div_f64(times)),
-            Speed::Manual if left.is_zero() => Some(left),
-            Speed::Manual => None,
+            ClockSpeed::Real | ClockSpeed::Max => Some(left),
+            ClockSpeed::Times(times) => Some(left.div_f64(times)),
+            ClockSpeed::Manual if left.is_zero() => Some(left),
+            ClockSpeed::Manual => None,
         }
     }
 }

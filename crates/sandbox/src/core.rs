@@ -1,34 +1,34 @@
-//! What every request and every controller shares.
+//! The state that requests and controllers share.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::api::resource::{Registry, Served};
-use crate::auth::Auth;
+use crate::api::resource::{ResourceRegistry, ServedResource};
+use crate::auth::Authenticator;
 use crate::clock::Clock;
-use crate::ids::Ids;
+use crate::ids::IdGenerator;
 use crate::store::Store;
-use crate::write::admit::allocate::Allocator;
+use crate::write::admit::allocate::AddressAllocator;
 
 /// The parts of the options that requests look at.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     /// Enforce RBAC for everyone but `system:masters`.
     pub rbac: bool,
-    /// How many nodes a new cluster has.
+    /// Number of nodes of a new cluster.
     pub nodes: usize,
     /// The version the server says it is, without `v`.
     pub version: String,
     /// PEM of the certificate authority, published as `kube-root-ca.crt`.
     pub ca: String,
     /// `host:port` as `/api` tells it.
-    pub address: RwLockString,
+    pub address: LateAddress,
 }
 
 /// A string that is learned after start: the address of the first listener.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RwLockString(Arc<RwLock<String>>);
+pub(crate) struct LateAddress(Arc<RwLock<String>>);
 
-impl RwLockString {
+impl LateAddress {
     pub(crate) fn get(&self) -> String {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -42,42 +42,48 @@ impl RwLockString {
 pub(crate) struct Core {
     pub store: Arc<Store>,
     pub clock: Arc<Clock>,
-    pub ids: Ids,
-    pub options: Settings,
-    pub auth: Auth,
-    pub addresses: Allocator,
+    pub ids: IdGenerator,
+    pub options: ServerSettings,
+    pub auth: Authenticator,
+    pub addresses: AddressAllocator,
     /// Held while definitions are read and served anew.
     pub refreshing: Mutex<()>,
-    registry: RwLock<Arc<Registry>>,
+    registry: RwLock<Arc<ResourceRegistry>>,
 }
 
 impl Core {
-    pub(crate) fn new(store: Arc<Store>, clock: Arc<Clock>, ids: Ids, options: Settings, auth: Auth) -> Core {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        clock: Arc<Clock>,
+        ids: IdGenerator,
+        options: ServerSettings,
+        auth: Authenticator,
+    ) -> Core {
         Core {
             store,
             clock,
             ids,
             options,
             auth,
-            addresses: Allocator::default(),
+            addresses: AddressAllocator::default(),
             refreshing: Mutex::default(),
-            registry: RwLock::new(Arc::new(Registry::new(vec![], 0))),
+            registry: RwLock::new(Arc::new(ResourceRegistry::new(vec![], 0))),
         }
     }
 
-    pub(crate) fn registry(&self) -> Arc<Registry> {
+    pub(crate) fn registry(&self) -> Arc<ResourceRegistry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Serves other custom resources from now on.
-    pub(crate) fn set_custom_resources(&self, customs: Vec<Arc<Served>>) {
+    pub(crate) fn set_custom_resources(&self, customs: Vec<Arc<ServedResource>>) {
         let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         let generation = registry.generation + 1;
-        *registry = Arc::new(Registry::new(customs, generation));
+        *registry = Arc::new(ResourceRegistry::new(customs, generation));
     }
 
     /// The resource of a table in its storage version.
-    pub(crate) fn of_table(&self, table: &str) -> Option<Arc<Served>> {
+    pub(crate) fn of_table(&self, table: &str) -> Option<Arc<ServedResource>> {
         self.registry().of_table(table).cloned()
     }
 

@@ -1,4 +1,4 @@
-//! Names and uids that nobody chose: random, or the same every time under a seed.
+//! Generated names and uids: random, or repeatable under a seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +8,12 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const LONGEST_PREFIX: usize = 58;
 
 /// A stream of identifiers.
-pub(crate) struct Ids {
+pub(crate) struct IdGenerator {
     state: AtomicU64,
 }
 
-impl Ids {
-    pub(crate) fn new(seed: Option<u64>) -> Ids {
+impl IdGenerator {
+    pub(crate) fn new(seed: Option<u64>) -> IdGenerator {
         let seed = seed.unwrap_or_else(|| {
             let mut bytes = [0; 8];
             // Without entropy the time still differs between runs; secrets are not drawn from here.
@@ -22,11 +22,11 @@ impl Ids {
             }
             u64::from_le_bytes(bytes)
         });
-        Ids { state: AtomicU64::new(seed) }
+        IdGenerator { state: AtomicU64::new(seed) }
     }
 
     /// The next random number (splitmix64).
-    pub(crate) fn next(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         let mut z = self
             .state
             .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
@@ -36,16 +36,16 @@ impl Ids {
         z ^ (z >> 31)
     }
 
-    pub(crate) fn uid(&self) -> String {
+    pub(crate) fn new_uid(&self) -> String {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
-        bytes[8..].copy_from_slice(&self.next().to_le_bytes());
+        bytes[..8].copy_from_slice(&self.next_number().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.next_number().to_le_bytes());
         uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
     /// Five letters for the end of a generated name.
-    pub(crate) fn suffix(&self) -> String {
-        let mut number = self.next();
+    pub(crate) fn name_suffix(&self) -> String {
+        let mut number = self.next_number();
         let mut out = String::with_capacity(5);
         for _ in 0..5 {
             let index = usize::try_from(number % ALPHABET.len() as u64).unwrap_or(0);
@@ -56,12 +56,12 @@ impl Ids {
     }
 
     /// `prefix` as far as it fits, and a suffix.
-    pub(crate) fn generate(&self, prefix: &str) -> String {
+    pub(crate) fn generate_name(&self, prefix: &str) -> String {
         let mut end = prefix.len().min(LONGEST_PREFIX);
         while !prefix.is_char_boundary(end) {
             end -= 1;
         }
-        format!("{}{}", &prefix[..end], self.suffix())
+        format!("{}{}", &prefix[..end], self.name_suffix())
     }
 }
 

@@ -21,18 +21,20 @@ mod status;
 mod store;
 mod write;
 
-pub use self::http::control::{Credentials, LARGEST_SNAPSHOT, Server};
-pub use self::http::fault::{Fault, FaultLayer, FaultService, Rule};
-pub use self::http::respond::{Body, BoxError};
+pub use self::http::control::{ClientCredentials, LARGEST_SNAPSHOT, SandboxServer};
+pub use self::http::fault::{Fault, FaultLayer, FaultRule, FaultService};
+pub use self::http::respond::{BoxError, ResponseBody};
 pub use self::http::service::ApiService;
-pub use api::select::Labels;
+pub use api::select::LabelFilter;
 pub use auth::User;
-pub use clock::{Clock, Speed};
-pub use controllers::cron::Schedule;
-pub use controllers::{Cluster, Controller, Item, Next, Queue};
+pub use clock::{Clock, ClockSpeed};
+pub use controllers::cron::CronSchedule;
+pub use controllers::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 pub use ids::{fnv32a, safe_encode};
-pub use sandbox::{BuildError, Builder, Sandbox};
-pub use status::{Cause, Status};
-pub use store::{Change, DataNotice, DurableError, Event, Key, Object, Recovery, Snapshot, Store};
-pub use write::admit::prepare::Part;
-pub use write::delete::{DeleteOptions, Propagation};
+pub use sandbox::{BuildError, Sandbox, SandboxBuilder};
+pub use status::{Status, StatusCause};
+pub use store::{
+    ChangeType, DataNotice, DurableError, ObjectKey, RecoveryMode, Snapshot, Store, StoreEvent, StoredObject,
+};
+pub use write::admit::prepare::ObjectPart;
+pub use write::delete::{DeleteOptions, DeletionPropagation};

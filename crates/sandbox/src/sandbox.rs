@@ -1,4 +1,4 @@
-//! A whole cluster in a value.
+//! A whole cluster as a value.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::auth::pki::Authority;
-use crate::auth::{Auth, TokenKey, User};
-use crate::clock::{Clock, Speed};
-use crate::controllers::{self, Cluster, Controller, Engine};
-use crate::core::{Core, Settings};
+use crate::auth::pki::CertificateAuthority;
+use crate::auth::{Authenticator, TokenKey, User};
+use crate::clock::{Clock, ClockSpeed};
+use crate::controllers::{self, ClusterHandle, Controller, ControllerEngine};
+use crate::core::{Core, ServerSettings};
 use crate::http::fault::FaultLayer;
-use crate::http::service::{ApiService, Caller};
-use crate::ids::Ids;
-use crate::store::{DataNotice, LogOptions, Recovery, Store};
+use crate::http::service::{ApiService, CallerIdentity};
+use crate::ids::IdGenerator;
+use crate::store::{DataNotice, LogOptions, RecoveryMode, Store};
 
-/// Why a sandbox cannot start.
+/// The reason a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("open the data directory {}: {why}", .dir.display())]
@@ -35,9 +35,9 @@ pub enum BuildError {
     Controllers(#[source] std::io::Error),
 }
 
-/// How a sandbox should be.
-pub struct Builder {
-    speed: Speed,
+/// The options of a sandbox.
+pub struct SandboxBuilder {
+    speed: ClockSpeed,
     start: Option<Timestamp>,
     seed: Option<u64>,
     nodes: usize,
@@ -50,10 +50,10 @@ pub struct Builder {
     controllers: Vec<Box<dyn Controller>>,
 }
 
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder {
-            speed: Speed::Max,
+impl Default for SandboxBuilder {
+    fn default() -> SandboxBuilder {
+        SandboxBuilder {
+            speed: ClockSpeed::Max,
             start: None,
             seed: None,
             nodes: 2,
@@ -68,74 +68,74 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
-    /// How fast simulated time passes; as fast as possible by default.
-    pub fn speed(mut self, speed: Speed) -> Builder {
+impl SandboxBuilder {
+    /// Sets the speed of simulated time; as fast as possible by default.
+    pub fn speed(mut self, speed: ClockSpeed) -> SandboxBuilder {
         self.speed = speed;
         self
     }
 
-    /// When the cluster's clock starts.
-    pub fn start_at(mut self, start: Timestamp) -> Builder {
+    /// Sets the start time of the cluster's clock.
+    pub fn start_at(mut self, start: Timestamp) -> SandboxBuilder {
         self.start = Some(start);
         self
     }
 
     /// Makes uids and generated names the same every time.
-    pub fn seed(mut self, seed: u64) -> Builder {
+    pub fn seed(mut self, seed: u64) -> SandboxBuilder {
         self.seed = Some(seed);
         self
     }
 
-    pub fn nodes(mut self, nodes: usize) -> Builder {
+    pub fn nodes(mut self, nodes: usize) -> SandboxBuilder {
         self.nodes = nodes;
         self
     }
 
     /// Enforces RBAC for everyone but `system:masters`.
-    pub fn rbac(mut self, enforce: bool) -> Builder {
+    pub fn rbac(mut self, enforce: bool) -> SandboxBuilder {
         self.rbac = enforce;
         self
     }
 
     /// The Kubernetes version the server says it is, such as `1.37.0`.
-    pub fn version(mut self, version: &str) -> Builder {
+    pub fn version(mut self, version: &str) -> SandboxBuilder {
         self.version = version.trim_start_matches('v').to_owned();
         self
     }
 
     /// Keeps everything in a directory, durable before each answer.
-    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Builder {
+    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> SandboxBuilder {
         self.data_dir = Some(dir.into());
         self
     }
 
-    /// What to do when acknowledged writes are missing from the data directory; refuse by default.
-    pub fn recovery(mut self, recovery: Recovery) -> Builder {
+    /// Sets the reaction to missing acknowledged writes in the data directory; refuse by default.
+    pub fn recovery(mut self, recovery: RecoveryMode) -> SandboxBuilder {
         self.log.recovery = recovery;
         self
     }
 
     #[cfg(test)]
-    pub(crate) fn disk(mut self, disk: Arc<dyn crate::store::Disk>) -> Builder {
+    pub(crate) fn disk(mut self, disk: Arc<dyn crate::store::Disk>) -> SandboxBuilder {
         self.log.disk = disk;
         self
     }
 
-    /// How many events per resource watches can go back.
-    pub fn history(mut self, events: usize) -> Builder {
+    /// Sets the number of events per resource that watches can go back.
+    pub fn history(mut self, events: usize) -> SandboxBuilder {
         self.history = events;
         self
     }
 
     /// Leaves workloads as they are written: no pods, no endpoints, no volumes.
-    pub fn without_workloads(mut self) -> Builder {
+    pub fn without_workloads(mut self) -> SandboxBuilder {
         self.workloads = false;
         self
     }
 
     /// Runs another controller.
-    pub fn controller(mut self, controller: Box<dyn Controller>) -> Builder {
+    pub fn controller(mut self, controller: Box<dyn Controller>) -> SandboxBuilder {
         self.controllers.push(controller);
         self
     }
@@ -149,34 +149,34 @@ impl Builder {
             None => Arc::new(Store::new(self.history)),
         };
         let mut notices = store.notices().to_vec();
-        let authority =
-            Authority::open(self.data_dir.as_deref()).map_err(|e| BuildError::Certificates(e.to_string()))?;
-        if let Some(file) = authority.made_in().filter(|_| store.rev() > 0) {
+        let authority = CertificateAuthority::open(self.data_dir.as_deref())
+            .map_err(|e| BuildError::Certificates(e.to_string()))?;
+        if let Some(file) = authority.made_in().filter(|_| store.current_revision() > 0) {
             notices.push(DataNotice::IdentityMissing { file: file.to_owned() });
         }
         let clock = Arc::new(Clock::new(self.speed, self.start));
-        let token = authority.token().to_owned();
-        let auth = Auth {
+        let token = authority.admin_token().to_owned();
+        let auth = Authenticator {
             tokens: vec![(token, Arc::new(User::admin()))],
             key: TokenKey::from_pkcs8(authority.token_key()).map_err(BuildError::Key)?,
         };
-        let settings = Settings {
+        let settings = ServerSettings {
             rbac: self.rbac,
             nodes: self.nodes,
             version: self.version,
-            ca: authority.certificate().to_owned(),
-            address: crate::core::RwLockString::default(),
+            ca: authority.certificate_pem().to_owned(),
+            address: crate::core::LateAddress::default(),
         };
-        let core = Arc::new(Core::new(store, clock, Ids::new(self.seed), settings, auth));
+        let core = Arc::new(Core::new(store, clock, IdGenerator::new(self.seed), settings, auth));
         core.options.address.set("127.0.0.1:6443");
-        crate::state::follow(&core);
+        crate::state::rebuild_derived_state(&core);
         controllers::furnish_cluster(&core, self.nodes);
-        let mut all = controllers::system();
+        let mut all = controllers::system_controllers();
         if self.workloads {
-            all.extend(controllers::workload::all());
+            all.extend(controllers::workload::workload_controllers());
         }
         all.extend(self.controllers);
-        let engine = Engine::start(&core, all).map_err(BuildError::Controllers)?;
+        let engine = ControllerEngine::start(&core, all).map_err(BuildError::Controllers)?;
         let faults = FaultLayer::new(self.seed.unwrap_or_default()).compacting(&core.store);
         Ok(Sandbox {
             inner: Arc::new(Inner { core, engine, authority: Arc::new(authority), faults, notices }),
@@ -186,8 +186,8 @@ impl Builder {
 
 struct Inner {
     core: Arc<Core>,
-    engine: Engine,
-    authority: Arc<Authority>,
+    engine: ControllerEngine,
+    authority: Arc<CertificateAuthority>,
     faults: FaultLayer,
     notices: Vec<DataNotice>,
 }
@@ -199,8 +199,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> SandboxBuilder {
+        SandboxBuilder::default()
     }
 
     /// The API as a tower service that speaks for the administrator.
@@ -210,7 +210,7 @@ impl Sandbox {
 
     /// The API as a tower service that speaks for somebody.
     pub fn service_as(&self, user: User) -> ApiService {
-        ApiService::new(self.inner.core.clone(), Caller::Fixed(Arc::new(user)))
+        ApiService::new(self.inner.core.clone(), CallerIdentity::Fixed(Arc::new(user)))
     }
 
     /// A client that reaches the cluster without sockets.
@@ -219,8 +219,8 @@ impl Sandbox {
     }
 
     /// The cluster as controllers see it.
-    pub fn cluster(&self) -> Cluster {
-        Cluster::new(self.inner.core.clone())
+    pub fn cluster(&self) -> ClusterHandle {
+        ClusterHandle::new(self.inner.core.clone())
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -242,17 +242,17 @@ impl Sandbox {
         self.settle().await;
     }
 
-    /// Trouble for whoever comes through a listener; rules can be added and cleared while it serves.
+    /// The faults of requests that come through a listener; rules can be added and cleared while it serves.
     pub fn faults(&self) -> &FaultLayer {
         &self.inner.faults
     }
 
-    /// What the owner of the data directory should know about it.
+    /// The notices about the data directory for its owner.
     pub fn notices(&self) -> &[DataNotice] {
         &self.inner.notices
     }
 
-    pub(crate) fn authority(&self) -> &Arc<Authority> {
+    pub(crate) fn authority(&self) -> &Arc<CertificateAuthority> {
         &self.inner.authority
     }
 

@@ -1,10 +1,10 @@
-//! The sandbox's whole content: taken, put back, emptied.
+//! The whole content of a sandbox: taken, restored, emptied.
 
 use std::io::{BufRead, Write};
 
 use crate::core::Core;
 use crate::sandbox::Sandbox;
-use crate::store::{Draft, DurableError, Snapshot, Wanted};
+use crate::store::{DurableError, ObjectDraft, Snapshot, WantedObject};
 
 impl Sandbox {
     /// Every object as it is now.
@@ -22,23 +22,27 @@ impl Sandbox {
             if (&**table, object.name()) == ("configmaps", "kube-root-ca.crt") {
                 value["data"]["ca.crt"] = core.options.ca.as_str().into();
             }
-            wanted.push(Wanted { table: table.clone(), key: object.key.clone(), draft: Draft::new(&value) });
+            wanted.push(WantedObject {
+                table: table.clone(),
+                key: object.key.clone(),
+                draft: ObjectDraft::new(&value),
+            });
         }
-        core.store.replace(snapshot.revision, wanted);
-        follow(core);
+        core.store.replace_content(snapshot.revision, wanted);
+        rebuild_derived_state(core);
     }
 
     /// Empties the cluster: what is left is what a new one holds.
     pub fn reset(&self) {
         let core = self.core();
-        core.store.replace(0, Vec::new());
-        follow(core);
+        core.store.replace_content(0, Vec::new());
+        rebuild_derived_state(core);
         crate::controllers::furnish_cluster(core, core.options.nodes);
     }
 
     /// Returns when everything written so far would survive a crash.
     pub async fn durable(&self) -> Result<(), DurableError> {
-        self.store().durable(self.store().rev()).await
+        self.store().wait_durable(self.store().current_revision()).await
     }
 
     /// Writes every object to `out`.
@@ -54,10 +58,11 @@ impl Sandbox {
 }
 
 /// Brings what is derived from the objects in line with them: served resources, taken addresses.
-pub(crate) fn follow(core: &Core) {
-    crate::api::crd::refresh(core);
-    core.addresses.clear();
+pub(crate) fn rebuild_derived_state(core: &Core) {
+    crate::api::crd::refresh_registry(core);
+    core.addresses.forget_all();
     for service in core.store.list("services", None) {
-        core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());
+        core.addresses
+            .adopt_service(&format!("{}/{}", service.namespace(), service.name()), &service.value());
     }
 }

@@ -1,4 +1,4 @@
-//! The `Status` object: every refusal the server utters, with the exact texts clients look for.
+//! The `Status` object: every refusal of the server, with the exact texts clients look for.
 
 use serde_json::{Map, Value, json};
 
@@ -30,12 +30,12 @@ impl std::error::Error for Status {}
 
 /// A group and plural resource, printed as `deployments.apps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct NamedResource<'a> {
     pub group: &'a str,
     pub what: &'a str,
 }
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for NamedResource<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.group.is_empty() { f.write_str(self.what) } else { write!(f, "{}.{}", self.what, self.group) }
     }
@@ -78,9 +78,9 @@ impl Status {
         Status::new(401, "Unauthorized", "Unauthorized")
     }
 
-    pub fn not_found(resource: Named<'_>, name: &str) -> Box<Status> {
-        Status::new(404, "NotFound", format!("{resource} {} not found", quoted(name)))
-            .with_details(details(resource, name))
+    pub fn not_found(resource: NamedResource<'_>, name: &str) -> Box<Status> {
+        Status::new(404, "NotFound", format!("{resource} {} not found", go_quoted(name)))
+            .with_details(resource_details(resource, name))
     }
 
     /// A path below a served group-version that names no resource.
@@ -89,17 +89,17 @@ impl Status {
             .with_details(json!({}))
     }
 
-    pub fn already_exists(resource: Named<'_>, name: &str) -> Box<Status> {
+    pub fn already_exists(resource: NamedResource<'_>, name: &str) -> Box<Status> {
         Status::new(409, "AlreadyExists", format!("{resource} \"{name}\" already exists"))
-            .with_details(details(resource, name))
+            .with_details(resource_details(resource, name))
     }
 
-    pub fn conflict(resource: Named<'_>, name: &str, why: &str) -> Box<Status> {
+    pub fn conflict(resource: NamedResource<'_>, name: &str, why: &str) -> Box<Status> {
         Status::new(409, "Conflict", format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"))
-            .with_details(details(resource, name))
+            .with_details(resource_details(resource, name))
     }
 
-    pub fn stale(resource: Named<'_>, name: &str) -> Box<Status> {
+    pub fn stale(resource: NamedResource<'_>, name: &str) -> Box<Status> {
         Status::conflict(
             resource,
             name,
@@ -107,14 +107,14 @@ impl Status {
         )
     }
 
-    pub fn forbidden(resource: Named<'_>, name: &str, why: &str) -> Box<Status> {
+    pub fn forbidden(resource: NamedResource<'_>, name: &str, why: &str) -> Box<Status> {
         let subject = if name.is_empty() { resource.to_string() } else { format!("{resource} \"{name}\"") };
         let message = if resource.what.is_empty() {
             format!("forbidden: {why}")
         } else {
             format!("{subject} is forbidden: {why}")
         };
-        Status::new(403, "Forbidden", message).with_details(details(resource, name))
+        Status::new(403, "Forbidden", message).with_details(resource_details(resource, name))
     }
 
     pub fn method_not_allowed() -> Box<Status> {
@@ -168,9 +168,9 @@ impl Status {
 
     /// 422 with one cause per field problem. `kind` is the Kind of a built-in object and the plural of
     /// nothing else: the real server names the type it validated.
-    pub fn invalid(kind: Named<'_>, name: &str, found: Vec<Cause>) -> Box<Status> {
-        // What is wrong twice in the same way is said once.
-        let mut causes: Vec<Cause> = Vec::with_capacity(found.len());
+    pub fn invalid(kind: NamedResource<'_>, name: &str, found: Vec<StatusCause>) -> Box<Status> {
+        // A repeated problem is reported once.
+        let mut causes: Vec<StatusCause> = Vec::with_capacity(found.len());
         for cause in found {
             if !causes.contains(&cause) {
                 causes.push(cause);
@@ -178,15 +178,15 @@ impl Status {
         }
         let mut texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
         let listed = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
-        let subject = Named { group: kind.group, what: kind.what };
-        let mut body = details(subject, name);
-        body["causes"] = causes.iter().map(Cause::json).collect();
-        let subject = format!("{subject} {}", quoted(name));
+        let subject = NamedResource { group: kind.group, what: kind.what };
+        let mut body = resource_details(subject, name);
+        body["causes"] = causes.iter().map(StatusCause::to_json).collect();
+        let subject = format!("{subject} {}", go_quoted(name));
         Status::new(422, "Invalid", format!("{subject} is invalid: {listed}")).with_details(body)
     }
 
     /// The body as clients see it.
-    pub fn body(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let mut out = Map::new();
         out.insert("kind".into(), "Status".into());
         out.insert("apiVersion".into(), "v1".into());
@@ -209,7 +209,7 @@ impl Status {
 }
 
 /// A text as Go's `%q` prints it.
-fn quoted(text: &str) -> String {
+fn go_quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -228,14 +228,14 @@ fn quoted(text: &str) -> String {
 }
 
 /// A value as messages show it.
-fn shown(value: &Value) -> String {
+fn shown_value(value: &Value) -> String {
     // Go's encoder is careful with what HTML would read.
     let escaped =
         || value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    value.as_str().map_or_else(escaped, quoted)
+    value.as_str().map_or_else(escaped, go_quoted)
 }
 
-fn details(resource: Named<'_>, name: &str) -> Value {
+fn resource_details(resource: NamedResource<'_>, name: &str) -> Value {
     let mut out = Map::new();
     if !name.is_empty() {
         out.insert("name".into(), name.into());
@@ -250,89 +250,93 @@ fn details(resource: Named<'_>, name: &str) -> Value {
 }
 
 /// The answer to a deletion that removed the object at once.
-pub(crate) fn deleted(resource: Named<'_>, name: &str, uid: &str) -> Value {
-    let mut body = details(resource, name);
+pub(crate) fn deletion_status(resource: NamedResource<'_>, name: &str, uid: &str) -> Value {
+    let mut body = resource_details(resource, name);
     body["uid"] = uid.into();
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": body})
 }
 
 /// One field problem of an invalid object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     pub reason: &'static str,
     pub field: String,
     pub message: String,
 }
 
-impl Cause {
-    fn json(&self) -> Value {
+impl StatusCause {
+    fn to_json(&self) -> Value {
         json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 
-    pub fn required(field: impl Into<String>, detail: &str) -> Cause {
+    pub fn required(field: impl Into<String>, detail: &str) -> StatusCause {
         let message =
             if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Cause { reason: "FieldValueRequired", field: field.into(), message }
+        StatusCause { reason: "FieldValueRequired", field: field.into(), message }
     }
 
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
-        Cause {
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> StatusCause {
+        StatusCause {
             reason: "FieldValueInvalid",
             field: field.into(),
-            message: format!("Invalid value: {}: {detail}", shown(value)),
+            message: format!("Invalid value: {}: {detail}", shown_value(value)),
         }
     }
 
     /// An invalid value that is not shown.
-    pub fn invalid_unshown(field: impl Into<String>, detail: &str) -> Cause {
+    pub fn invalid_unshown(field: impl Into<String>, detail: &str) -> StatusCause {
         let message = format!("Invalid value: {detail}");
-        Cause { reason: "FieldValueInvalid", field: field.into(), message }
+        StatusCause { reason: "FieldValueInvalid", field: field.into(), message }
     }
 
-    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Cause {
+    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> StatusCause {
         let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
-        Cause {
+        StatusCause {
             reason: "FieldValueNotSupported",
             field: field.into(),
             message: format!("Unsupported value: {value}: supported values: {}", listed.join(", ")),
         }
     }
 
-    pub fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> StatusCause {
         let message = if detail.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {detail}") };
-        Cause { reason: "FieldValueForbidden", field: field.into(), message }
+        StatusCause { reason: "FieldValueForbidden", field: field.into(), message }
     }
 
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Cause {
-        Cause {
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> StatusCause {
+        StatusCause {
             reason: "FieldValueDuplicate",
             field: field.into(),
             message: format!("Duplicate value: {value}"),
         }
     }
 
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Cause {
-        Cause { reason: "FieldValueNotFound", field: field.into(), message: format!("Not found: {value}") }
+    pub fn not_found(field: impl Into<String>, value: &Value) -> StatusCause {
+        StatusCause {
+            reason: "FieldValueNotFound",
+            field: field.into(),
+            message: format!("Not found: {value}"),
+        }
     }
 
-    pub fn too_long(field: impl Into<String>, limit: usize) -> Cause {
-        Cause {
+    pub fn too_long(field: impl Into<String>, limit: usize) -> StatusCause {
+        StatusCause {
             reason: "FieldValueTooLong",
             field: field.into(),
             message: format!("Too long: may not be more than {limit} bytes"),
         }
     }
 
-    pub fn too_many(field: impl Into<String>, actual: usize, limit: usize) -> Cause {
-        Cause {
+    pub fn too_many(field: impl Into<String>, actual: usize, limit: usize) -> StatusCause {
+        StatusCause {
             reason: "FieldValueTooMany",
             field: field.into(),
             message: format!("Too many: {actual}: must have at most {limit} items"),
         }
     }
 
-    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
-        Cause {
+    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> StatusCause {
+        StatusCause {
             reason: "FieldValueTypeInvalid",
             field: field.into(),
             message: format!("Invalid value: {value}: {detail}"),

@@ -1,4 +1,4 @@
-//! Function calls: which overloads can be meant, and what they give.
+//! Function calls: the overloads that fit, and their results.
 
 use std::sync::Arc;
 
@@ -179,7 +179,7 @@ impl Checker<'_> {
     }
 }
 
-/// What the function would take.
+/// Returns a hint with the arguments the function takes.
 fn overload_hint(known: &[Arc<Overload>], member: bool) -> Option<String> {
     let style = known.iter().filter(|one| one.member == member);
     let mut shown: Vec<String> = style.map(|one| format!("`{one:?}`")).collect();

@@ -24,14 +24,14 @@ pub(super) const NAMES: &[&str] = &[
     "optFlatMap",
 ];
 
-/// The macro a call is, by its name and how many arguments it has.
+/// The macro a call is, by its name and number of arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Macro {
     Has,
     Bind,
     OptMap,
     OptFlatMap,
-    /// How many variables it declares, and whether a condition stands before the result.
+    /// Number of variables it declares; set if a condition stands before the result.
     Loop {
         kind: LoopKind,
         variables: usize,

@@ -91,7 +91,7 @@ struct Checker<'e> {
     env: &'e Env,
     params: Params,
     scopes: Vec<Local>,
-    /// How many places for local variables the program needs.
+    /// Number of slots for local variables the program needs.
     locals: usize,
     variables: Vec<Arc<str>>,
     functions: Vec<Arc<str>>,
@@ -278,7 +278,7 @@ impl Checker<'_> {
         (self.node(offset, Step::Map(nodes), &ty), ty)
     }
 
-    /// What an optional holds; an error when it is none.
+    /// Returns the type inside of an optional; reports an error when it is none.
     fn inside_optional(&mut self, ty: &Type, offset: u32) -> Type {
         match self.params.shallow(ty) {
             Type::Optional(inner) => (*inner).clone(),
@@ -303,7 +303,7 @@ impl Checker<'_> {
     }
 }
 
-/// What JSON values of a type need.
+/// Returns the conversion that JSON values of a type need.
 fn coercion(ty: &Type) -> Coerce {
     match ty {
         Type::Double => Coerce::Double,

@@ -1,4 +1,4 @@
-//! What the checker makes of an expression: names resolved, overloads chosen, constants computed.
+//! The checked form of an expression: names resolved, overloads chosen, constants computed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Node {
     pub(crate) step: Step,
 }
 
-/// What JSON shows otherwise than the declared type has it.
+/// The conversion of a JSON value whose form differs from the declared type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coerce {
     No,
@@ -101,7 +101,7 @@ pub(crate) enum LoopKind {
 pub(crate) struct Loop {
     pub(crate) kind: LoopKind,
     pub(crate) range: Node,
-    /// Where the element goes; with a second variable, the key goes here and the element there.
+    /// The slot of the element; with a second variable, the key goes here and the element there.
     pub(crate) slot: u32,
     pub(crate) second: Option<u32>,
     pub(crate) element: Coerce,

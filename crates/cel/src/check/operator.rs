@@ -7,7 +7,7 @@ use crate::types::Type;
 
 const NUMBERS: &[Type] = &[Type::Int, Type::Uint, Type::Double];
 
-/// What arithmetic takes and gives, lists aside.
+/// The operand and result types of arithmetic, lists aside.
 const ARITHMETIC: &[(&[Binary], Type, Type, Type)] = &[
     (
         &[Binary::Add, Binary::Subtract, Binary::Multiply, Binary::Divide, Binary::Modulo],

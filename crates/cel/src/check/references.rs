@@ -1,4 +1,4 @@
-//! Which variables and paths an expression reads.
+//! The variables and paths an expression reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ struct Walk<'e> {
     env: &'e Env,
     /// Names that macros declare.
     hidden: Vec<Arc<str>>,
-    /// Whether every read of a path so far was optional.
+    /// The paths read; true if every read of a path so far was optional.
     found: BTreeMap<(String, Vec<String>), bool>,
 }
 

@@ -10,7 +10,7 @@ use crate::parse::{Expr, Kind};
 use crate::types::Type;
 use crate::value::Value;
 
-/// How a field is read.
+/// The way a field is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Plain,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What is known of type parameters, which can be taken back.
+/// The known type parameters; what was learned can be undone.
 #[derive(Default)]
 pub(super) struct Params {
     known: Vec<Option<Type>>,
@@ -93,7 +93,7 @@ impl Params {
         true
     }
 
-    /// Whether both can be one type; learns what parameters must be for that.
+    /// Makes both one type if that is possible; learns the parameters needed for it.
     pub(super) fn unify(&mut self, a: &Type, b: &Type) -> bool {
         let (a, b) = (self.shallow(a), self.shallow(b));
         match (&a, &b) {

@@ -1,4 +1,4 @@
-//! What variables hold during one evaluation.
+//! The values of variables during one evaluation.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

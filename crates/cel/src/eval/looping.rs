@@ -6,11 +6,11 @@ use crate::error::EvalError;
 use crate::library::Answer;
 use crate::value::{Entries, Key, Map, Value, compare};
 
-/// What a loop has found so far.
+/// The state of a loop.
 struct Progress<'a> {
     values: Vec<Value<'a>>,
     entries: Entries<'a>,
-    /// What elements are sorted by.
+    /// The keys elements are sorted by.
     keys: Vec<Value<'a>>,
     count: usize,
     failed: Option<EvalError>,

@@ -1,4 +1,4 @@
-//! What an evaluation may still spend, and whether it should stop.
+//! The budget, deadline and cancellation of an evaluation.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,9 +8,9 @@ use std::time::Instant;
 use crate::error::EvalError;
 use crate::library::Pattern;
 
-/// How many steps pass between looks at the clock.
+/// Number of steps between two checks of the clock.
 const LOOK: u64 = 4096;
-/// How many patterns one evaluation keeps compiled.
+/// Number of compiled patterns one evaluation keeps.
 const PATTERNS: usize = 64;
 
 /// Counts what an evaluation costs; functions charge for what grows with their input.

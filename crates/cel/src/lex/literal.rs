@@ -9,7 +9,7 @@ fn error(at: usize, message: impl Into<String>) -> CelError {
     CelError::new(CelErrorKind::Syntax, at, message)
 }
 
-/// Whether the text starts with a quote that has a prefix (`r"`, `b'`, `rb"`).
+/// Returns true if the text starts with a quote that has a prefix (`r"`, `b'`, `rb"`).
 pub(super) fn has_prefix(text: &str) -> bool {
     let bytes = text.as_bytes();
     let quote = |at: usize| matches!(bytes.get(at), Some(b'"' | b'\''));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{CelError, CelErrorKind};
 
-/// What a token is.
+/// One token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     Ident(Arc<str>),
@@ -27,7 +27,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// How an error names it.
+    /// Returns the name of the token in errors.
     pub(crate) fn show(&self) -> String {
         match self {
             Self::Ident(name) => format!("'{name}'"),

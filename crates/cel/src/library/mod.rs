@@ -26,7 +26,7 @@ use crate::eval::Meter;
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a function answers.
+/// The result of a function.
 pub type Answer<'a> = Result<Value<'a>, EvalError>;
 
 type Run = dyn for<'a> Fn(&Meter<'_>, &[Value<'a>]) -> Answer<'a> + Send + Sync;
@@ -46,7 +46,7 @@ pub enum Library {
     Encoders,
     /// `a.?b a[?i] optional.of optional.none orValue optMap …`
     Optionals,
-    /// What Kubernetes adds: `url ip cidr quantity semver format find findAll isSorted sum min max indexOf`
+    /// Kubernetes' additions: `url ip cidr quantity semver format find findAll isSorted sum min max indexOf`
     Kubernetes,
     /// `json.marshal json.unmarshal merge lists.setAtIndex lists.insertAtIndex lists.removeAtIndex`
     Data,
@@ -66,13 +66,13 @@ impl Library {
     ];
 }
 
-/// One signature of a function, with what it does.
+/// One signature of a function, with its implementation.
 pub struct Overload {
     pub(crate) name: Arc<str>,
     pub(crate) member: bool,
     pub(crate) params: Vec<Type>,
     pub(crate) result: Type,
-    /// How many type parameters the signature has.
+    /// Number of type parameters of the signature.
     pub(crate) generics: u32,
     pub(crate) run: Box<Run>,
 }

@@ -27,7 +27,7 @@ pub(super) fn add(functions: &mut Functions) {
         [Value::Optional(None)] => Err(EvalError::invalid("optional.none() dereference")),
         _ => Err(EvalError::no_overload()),
     });
-    // These two are evaluated only as far as needed; the checker sees to it.
+    // These two are evaluated only as far as needed, by the checker's own node.
     functions.method("or", vec![optional(), optional()], optional(), |_, _| Err(EvalError::no_overload()));
     functions.method("orValue", vec![optional(), any()], any(), |_, _| Err(EvalError::no_overload()));
     for (name, last) in [("first", false), ("last", true)] {

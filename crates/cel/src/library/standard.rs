@@ -1,4 +1,4 @@
-//! What every expression may call: sizes, parts of texts, patterns, types.
+//! The functions of every expression: sizes, parts of texts, patterns, types.
 
 use super::{Answer, Functions};
 use crate::error::EvalError;

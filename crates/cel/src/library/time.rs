@@ -8,7 +8,7 @@ use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// Whether a time lies in the years 1 to 9999.
+/// Returns true if a time lies in the years 1 to 9999.
 pub(crate) fn in_range(time: Timestamp) -> bool {
     const FIRST: i64 = -62_135_596_800;
     const LAST: i64 = 253_402_300_799;

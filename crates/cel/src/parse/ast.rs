@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     pub(crate) offset: u32,
-    /// How many levels stand below it, itself included.
+    /// Number of levels below it, itself included.
     pub(crate) height: u32,
     pub(crate) kind: Kind,
 }
@@ -117,7 +117,7 @@ impl Binary {
         }
     }
 
-    /// How tightly it binds.
+    /// Returns how tightly it binds.
     pub(crate) fn level(self) -> u8 {
         match self {
             Self::Add | Self::Subtract => 2,

@@ -12,7 +12,7 @@ pub fn print(expr: &Expr) -> String {
     out
 }
 
-/// How tightly the outermost operator binds; 9 for what needs no brackets anywhere.
+/// Returns how tightly the outermost operator binds; 9 for an expression that needs no brackets anywhere.
 fn level(expr: &Expr) -> u8 {
     match &expr.kind {
         Kind::Ternary(..) => 0,

@@ -26,7 +26,7 @@ pub enum Type {
     Duration,
     List(Arc<Type>),
     Map(Arc<Type>, Arc<Type>),
-    /// Something with named fields.
+    /// An object with named fields.
     Object(Arc<ObjectType>),
     /// The type of types.
     Type,
@@ -37,7 +37,7 @@ pub enum Type {
     Opaque(Arc<str>),
     /// In the signature of a function: any type, the same wherever the number is the same.
     Param(u32),
-    /// What has no type because it is wrong; the error was reported where it arose.
+    /// The type of an erroneous expression; the error was reported where it arose.
     Error,
 }
 
@@ -47,7 +47,7 @@ pub struct ObjectType {
     pub name: Arc<str>,
     /// By the name expressions use.
     pub fields: BTreeMap<Arc<str>, Field>,
-    /// Whether fields that are not declared may be read, as `dyn`.
+    /// True if fields that are not declared may be read, as `dyn`.
     pub open: bool,
 }
 
@@ -95,12 +95,12 @@ impl Type {
         Self::Object(Arc::new(ObjectType { name: name.into(), fields, open: false }))
     }
 
-    /// Whether nothing is known of it before evaluation.
+    /// Returns true if nothing is known of it before evaluation.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Whether a value fits, looking no deeper than its outermost kind.
+    /// Returns true if a value fits, looking no deeper than its outermost kind.
     pub(crate) fn admits(&self, value: &Value<'_>) -> bool {
         match (self, value) {
             (Self::Dyn | Self::Error | Self::Param(_), _)

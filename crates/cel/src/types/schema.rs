@@ -10,7 +10,7 @@ use super::{Field, ObjectType, Type};
 /// Schemas nested deeper are `dyn`.
 const DEEPEST: usize = 100;
 
-/// What cannot be a name of a field in an expression unless it is escaped.
+/// Words that must be escaped as names of fields in an expression.
 const KEYWORDS: &[&str] = &[
     "true",
     "false",

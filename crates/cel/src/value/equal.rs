@@ -9,8 +9,8 @@ use crate::eval::Meter;
 /// Values nested deeper are not equal to anything.
 const DEEPEST: usize = 500;
 
-/// Whether two values are equal. Values of different kinds are not; numbers are compared as numbers.
-/// Looking at nested values is paid for.
+/// Returns true if two values are equal. Values of different kinds are not; numbers are compared as numbers.
+/// Comparing nested values is charged to the meter.
 pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>, meter: &Meter<'_>) -> Result<bool, EvalError> {
     equal_at(a, b, meter, 0)
 }

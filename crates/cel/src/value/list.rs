@@ -14,7 +14,7 @@ pub enum List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// How many elements it has.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(items) => items.len(),
@@ -22,7 +22,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether it has none.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

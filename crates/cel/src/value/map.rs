@@ -11,7 +11,7 @@ use super::{Str, Value};
 /// Maps with fewer entries are searched one by one.
 const SMALL: usize = 9;
 
-/// What a map is asked by. Integers of both kinds are the same key when they are the same number.
+/// The key of a map. Integers of both kinds are the same key when they are the same number.
 #[derive(Clone, Debug)]
 pub enum Key<'a> {
     Bool(bool),
@@ -105,7 +105,7 @@ impl<'a> Entries<'a> {
         self.places.get(key).copied()
     }
 
-    /// Adds an entry; whether the key is new. A key that is there keeps its value.
+    /// Adds an entry; returns true if the key is new. An existing key keeps its value.
     pub fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> bool {
         if self.place(&key).is_some() {
             return false;
@@ -139,7 +139,7 @@ impl<'a> FromIterator<(Key<'a>, Value<'a>)> for Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// How many entries it has.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(map) => map.len(),
@@ -147,7 +147,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it has none.
+    /// Returns true if it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

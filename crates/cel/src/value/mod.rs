@@ -47,11 +47,11 @@ pub enum Value<'a> {
 pub trait Opaque: fmt::Debug + Send + Sync + 'static {
     /// The name of its type.
     fn type_name(&self) -> &str;
-    /// Whether it equals another value of the same type.
+    /// Returns true if it equals another value of the same type.
     fn equals(&self, other: &dyn Opaque) -> bool;
     /// For the library to look into it.
     fn as_any(&self) -> &dyn Any;
-    /// How it is shown.
+    /// Returns the value as text.
     fn show(&self) -> String;
 }
 
@@ -127,7 +127,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is what its type starts from: zero, empty, false.
+    /// Returns true if it is its type's zero value: zero, empty, false.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

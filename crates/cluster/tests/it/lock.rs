@@ -10,7 +10,7 @@ use slipway_cluster::{Cluster, Deadline, ErrorClass, NamespaceCreation, Namespac
 };
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::{Gvk, ObjectRef};
-use slipway_sandbox::{Fault, FaultLayer, Rule};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule};
 
 use crate::world::{at, bare, config_map, helm, troubled};
 
@@ -129,7 +129,7 @@ async fn taking_a_lock_keeps_the_deadline_and_names_the_cause() {
     for (fault, class, says) in cases {
         let (sandbox, _) = bare();
         let faults = FaultLayer::new(1);
-        faults.add(Rule::new(fault.clone()));
+        faults.add(FaultRule::new(fault.clone()));
         let cluster = troubled(&sandbox, &faults).with_deadline(Deadline::after(Duration::from_secs(20)));
         let started = tokio::time::Instant::now();
         let failed = take(&cluster, &LockOptions::default()).await.err().unwrap();
@@ -171,7 +171,7 @@ async fn a_silent_server_leaves_the_lock_in_doubt() {
         let cluster = troubled(&sandbox, &faults);
         let held = take(&cluster, &LockOptions::default()).await.unwrap();
         let guarded = cluster.with_write_gate(held.write_gate());
-        faults.add(Rule::new(Fault::Reset));
+        faults.add(FaultRule::new(Fault::Reset));
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!held.lost_token().is_cancelled(), "six leases long");
         if stolen {
@@ -182,7 +182,7 @@ async fn a_silent_server_leaves_the_lock_in_doubt() {
             tokio::time::sleep(Duration::from_secs(5)).await;
             // Everything but the lock is served at once: a write must not slip through before it is known.
             faults.clear();
-            faults.add(Rule::new(Fault::Delay(Duration::from_secs(1))).name("werf-synchronization"));
+            faults.add(FaultRule::new(Fault::Delay(Duration::from_secs(1))).name("werf-synchronization"));
         };
         let place = at("v1", "ConfigMap", "a");
         let (manifest, options) = (config_map("a", "1"), helm());
@@ -200,7 +200,7 @@ async fn hope_for_a_silent_server_ends() {
     let faults = FaultLayer::new(1);
     let cluster = troubled(&sandbox, &faults);
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
-    faults.add(Rule::new(Fault::Reset));
+    faults.add(FaultRule::new(Fault::Reset));
     let started = tokio::time::Instant::now();
     held.lost_token().cancelled().await;
     assert!((100..=140).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
@@ -211,7 +211,7 @@ async fn hope_for_a_silent_server_ends() {
 async fn a_renewal_does_not_queue_behind_the_run() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(1);
-    let slow = || Rule::new(Fault::Delay(Duration::from_secs(1)));
+    let slow = || FaultRule::new(Fault::Delay(Duration::from_secs(1)));
     faults.add(slow().path_contains("/configmaps/m"));
     let cluster = troubled(&sandbox, &faults).with_limits(RequestLimits { reads: 1, writes: 1 });
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
@@ -237,7 +237,7 @@ async fn trouble_does_not_lose_the_lock() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(5);
     for fault in [Fault::ServerError(503), Fault::Reset, Fault::LoseAnswer] {
-        faults.add(Rule::new(fault).probability(0.05));
+        faults.add(FaultRule::new(fault).probability(0.05));
     }
     let cluster = troubled(&sandbox, &faults);
     let held = take(&cluster, &LockOptions::default()).await.unwrap();

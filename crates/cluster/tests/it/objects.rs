@@ -6,7 +6,7 @@ use slipway_cluster::{
     ObjectPatch, RequestVerb, RetryPolicy, WriteOptions,
 };
 use slipway_manifest::{Gvk, ObjectRef};
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox, User};
 use std::time::Duration;
 
 use crate::world::{at, bare, config_map, helm, troubled};
@@ -171,7 +171,7 @@ async fn passing_trouble_is_borne() {
         Fault::Reset,
         Fault::LoseAnswer,
     ] {
-        faults.add(Rule::new(fault).probability(0.1));
+        faults.add(FaultRule::new(fault).probability(0.1));
     }
     let cluster = troubled(&sandbox, &faults);
     for index in 0..60 {
@@ -194,7 +194,7 @@ async fn passing_trouble_is_borne() {
 async fn patience_has_an_end() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(3);
-    faults.add(Rule::new(Fault::ServerError(503)));
+    faults.add(FaultRule::new(Fault::ServerError(503)));
     let cluster = troubled(&sandbox, &faults);
     let started = tokio::time::Instant::now();
     let error = cluster.get(&at("v1", "ConfigMap", "a")).await.unwrap_err();
@@ -210,7 +210,7 @@ async fn patience_has_an_end() {
 async fn a_server_that_asks_for_time_gets_it() {
     let (sandbox, _) = bare();
     let faults = FaultLayer::new(3);
-    faults.add(Rule::new(Fault::TooManyRequests { retry_after: 7 }).times(1));
+    faults.add(FaultRule::new(Fault::TooManyRequests { retry_after: 7 }).times(1));
     let cluster = troubled(&sandbox, &faults);
     let started = tokio::time::Instant::now();
     assert!(cluster.get(&at("v1", "ConfigMap", "a")).await.unwrap().is_none());
@@ -223,7 +223,7 @@ async fn a_json_patch_is_not_sent_twice() {
     let place = at("v1", "ConfigMap", "a");
     cluster.apply(&place, &config_map("a", "1"), &helm()).await.unwrap();
     let faults = FaultLayer::new(3);
-    faults.add(Rule::new(Fault::LoseAnswer).method("PATCH"));
+    faults.add(FaultRule::new(Fault::LoseAnswer).method("PATCH"));
     let cluster = troubled(&sandbox, &faults);
     let patch = ObjectPatch::Json(json!([{"op": "add", "path": "/data/b", "value": "2"}]));
     let error = cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap_err();
@@ -236,7 +236,7 @@ async fn an_object_of_others_is_not_taken_for_ours() {
     let place = at("v1", "ConfigMap", "a");
     cluster.apply(&place, &config_map("a", "theirs"), &helm()).await.unwrap();
     let faults = FaultLayer::new(3);
-    faults.add(Rule::new(Fault::Reset).method("POST").times(1));
+    faults.add(FaultRule::new(Fault::Reset).method("POST").times(1));
     let cluster = troubled(&sandbox, &faults);
     let error = cluster.create(&place, &config_map("a", "ours"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::AlreadyExists);

@@ -9,7 +9,7 @@ use slipway_cluster::{
     Cluster, DeleteOptions, ErrorClass, ObjectPatch, RequestVerb, WriteOptions, logs, wait,
 };
 use slipway_event::{Event, Events, Memory, ObjectState, Redactor, RunId, SystemClock};
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox, User};
 
 use crate::world::{at, bare, config_map, helm, soon, troubled};
 
@@ -270,9 +270,9 @@ async fn nothing_is_lost_in_foul_weather() {
         Fault::ServerError(503),
         Fault::Reset,
     ] {
-        faults.add(Rule::new(fault).probability(0.05));
+        faults.add(FaultRule::new(fault).probability(0.05));
     }
-    faults.add(Rule::new(Fault::DropWatch { after: 1 }).path_contains("watch=true").probability(0.5));
+    faults.add(FaultRule::new(Fault::DropWatch { after: 1 }).path_contains("watch=true").probability(0.5));
     let cluster = troubled(&sandbox, &faults);
     let (tracker, _) = tracker(&cluster);
     let all = (0..12).map(|index| {

@@ -363,7 +363,7 @@ async fn a_cluster_that_is_not_there_is_told() {
     let nowhere = Tap::on(world.sandbox.service());
     let refusing = tower::util::MapErr::new(
         tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<slipway_sandbox::Body>, _>(std::io::Error::other(
+            Err::<http::Response<slipway_sandbox::ResponseBody>, _>(std::io::Error::other(
                 "tcp connect error: connection refused",
             ))
         }),

@@ -7,7 +7,7 @@ use slipway_cluster::{Cluster, RetryPolicy};
 use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
 use slipway_release::ReleaseStatus;
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox};
 use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
@@ -39,9 +39,9 @@ pub(crate) async fn install(
         Fault::Reset,
         Fault::LoseAnswer,
     ] {
-        faults.add(Rule::new(fault).probability(0.01));
+        faults.add(FaultRule::new(fault).probability(0.01));
     }
-    faults.add(Rule::new(Fault::DropWatch { after: 1 }).verb("watch").probability(0.5));
+    faults.add(FaultRule::new(Fault::DropWatch { after: 1 }).verb("watch").probability(0.5));
     let client = kube::Client::new(faults.layer(sandbox.service()), "default");
     let cluster =
         Cluster::new(client).with_retry(RetryPolicy { first: first_pause, ..RetryPolicy::default() });

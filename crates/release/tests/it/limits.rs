@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipway_cluster::{Cluster, ErrorClass, RetryPolicy};
 use slipway_release::ReleaseStatus;
 use slipway_release::{Failure, FailureCause, ReleaseContent, RunTimeout};
-use slipway_sandbox::{Fault, FaultLayer, Rule, Status as Answer};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Status as Answer};
 use tokio::time::Instant;
 use tower::Layer;
 
@@ -57,7 +57,7 @@ async fn the_timeout_holds_wherever_in_a_run_the_trouble_begins() {
             let world = World::bare();
             world.deployed(&[config_map("a", "0")]).await;
             let faults = FaultLayer::new(1);
-            let mut rule = Rule::new(fault.clone()).path_contains(part);
+            let mut rule = FaultRule::new(fault.clone()).path_contains(part);
             if let Some(verb) = verb {
                 rule = rule.verb(verb);
             }
@@ -80,7 +80,7 @@ async fn the_timeout_holds_for_deletes_too() {
         let world = World::bare();
         world.deployed(&[config_map("a", "0")]).await;
         let faults = FaultLayer::new(1);
-        faults.add(Rule::new(fault.clone()));
+        faults.add(FaultRule::new(fault.clone()));
         let world = limited(world, &faults);
         let started = Instant::now();
         let failure = world.run(&world.with(ReleaseContent::Nothing)).await.expect_err("fails");
@@ -97,7 +97,7 @@ async fn sustained_refusals_end_a_run_without_a_timeout() {
         let world = World::bare();
         world.deployed(&[config_map("a", "0")]).await;
         let faults = FaultLayer::new(1);
-        faults.add(Rule::new(fault.clone()).path_contains("/configmaps/a"));
+        faults.add(FaultRule::new(fault.clone()).path_contains("/configmaps/a"));
         let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
         let world = World { cluster: Cluster::new(client), ..world };
         let started = Instant::now();
@@ -149,7 +149,7 @@ async fn passing_trouble_is_survived_or_named() {
             let world = World::bare();
             world.deployed(&[config_map("a", "0")]).await;
             let faults = FaultLayer::new(seed);
-            for rule in Rule::passing_trouble(probability) {
+            for rule in FaultRule::passing_trouble(probability) {
                 faults.add(rule);
             }
             let world = limited(world, &faults);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
-use slipway_sandbox::{ApiService, Body, BoxError, Status};
+use slipway_sandbox::{ApiService, BoxError, ResponseBody, Status};
 use tokio_util::sync::CancellationToken;
 
 /// One request.
@@ -101,9 +101,9 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -129,8 +129,8 @@ where
         };
         if let Some(status) = self.answer.as_ref().and_then(|answer| answer(&seen)) {
             return Box::pin(async move {
-                let body = serde_json::to_vec(&status.body()).unwrap_or_default();
-                Ok(Response::builder().status(status.code).body(Body::whole(body))?)
+                let body = serde_json::to_vec(&status.to_value()).unwrap_or_default();
+                Ok(Response::builder().status(status.code).body(ResponseBody::whole(body))?)
             });
         }
         let cuts = self.cut.is_some_and(|cut| cut.at == number && (!cut.writes || seen.is_write()));

@@ -19,7 +19,7 @@ use slipway_manifest::{Gvk, ObjectRef};
 use slipway_runbook::{
     Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, RunTarget, Variables, load,
 };
-use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
+use slipway_sandbox::{ApiService, FaultLayer, ResponseBody, Sandbox, User};
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
@@ -78,7 +78,7 @@ pub(crate) enum Reply {
 }
 
 /// The answer to a request, if it is one that is not served.
-fn scripted(state: &WireState, line: &str) -> Option<Result<Response<Body>, tower::BoxError>> {
+fn scripted(state: &WireState, line: &str) -> Option<Result<Response<ResponseBody>, tower::BoxError>> {
     let mut answers = state.answers.lock().unwrap();
     let answer = answers
         .iter_mut()
@@ -96,7 +96,7 @@ fn scripted(state: &WireState, line: &str) -> Option<Result<Response<Body>, towe
         Reply::Body(code, body) => {
             let body = futures::stream::once(async move { Ok(Bytes::from(body)) });
             let answer = Response::builder().status(code).header("content-type", "application/json");
-            Ok(answer.body(Body::stream(body)).expect("is an answer"))
+            Ok(answer.body(ResponseBody::stream(body)).expect("is an answer"))
         }
     })
 }
@@ -130,9 +130,9 @@ fn call(parts: &http::request::Parts, body: &[u8]) -> String {
 }
 
 impl tower::Service<Request<kube::client::Body>> for Wire {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = tower::BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, Self::Error>>;
+    type Future = BoxFuture<'static, Result<Response<ResponseBody>, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))

@@ -7,25 +7,25 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::api::resource::{Group, Registry, Served};
+use crate::api::resource::{ApiGroup, ResourceRegistry, ServedResource};
 
 /// The exact content type that makes clients take an answer for aggregated discovery.
 pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Documents already built, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Documents(Mutex<HashMap<String, Document>>);
+pub(crate) struct DocumentCache(Mutex<HashMap<String, TaggedDocument>>);
 
 /// A document and its entity tag.
 #[derive(Debug, Clone)]
-pub(crate) struct Document {
+pub(crate) struct TaggedDocument {
     pub body: Bytes,
     /// Upper-case SHA-512 hex.
     pub tag: Arc<str>,
 }
 
-impl Documents {
-    pub(crate) fn get(&self, key: &str, build: impl FnOnce() -> Value) -> Document {
+impl DocumentCache {
+    pub(crate) fn get_json(&self, key: &str, build: impl FnOnce() -> Value) -> TaggedDocument {
         self.get_bytes(key, || {
             let mut body = serde_json::to_vec(&build()).unwrap_or_default();
             body.push(b'\n');
@@ -33,19 +33,19 @@ impl Documents {
         })
     }
 
-    pub(crate) fn get_bytes(&self, key: &str, build: impl FnOnce() -> Vec<u8>) -> Document {
+    pub(crate) fn get_bytes(&self, key: &str, build: impl FnOnce() -> Vec<u8>) -> TaggedDocument {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(document) = known.get(key) {
             return document.clone();
         }
         let body = build();
-        let document = Document { tag: tag(&body), body: body.into() };
+        let document = TaggedDocument { tag: entity_tag(&body), body: body.into() };
         known.insert(key.to_owned(), document.clone());
         document
     }
 }
 
-pub(crate) fn tag(body: &[u8]) -> Arc<str> {
+pub(crate) fn entity_tag(body: &[u8]) -> Arc<str> {
     let digest = Sha512::digest(body);
     let mut text = String::with_capacity(128);
     for byte in digest {
@@ -55,10 +55,10 @@ pub(crate) fn tag(body: &[u8]) -> Arc<str> {
     text.into()
 }
 
-impl Registry {
+impl ResourceRegistry {
     /// `/api` or `/apis`, aggregated.
-    pub(crate) fn aggregated(&self, core: bool) -> Document {
-        self.documents.get(if core { "agg/api" } else { "agg/apis" }, || {
+    pub(crate) fn aggregated_discovery(&self, core: bool) -> TaggedDocument {
+        self.documents.get_json(if core { "agg/api" } else { "agg/apis" }, || {
             let items: Vec<Value> = self
                 .groups
                 .iter()
@@ -74,7 +74,7 @@ impl Registry {
         })
     }
 
-    fn group_item(&self, group: &Group) -> Value {
+    fn group_item(&self, group: &ApiGroup) -> Value {
         let mut metadata = Map::new();
         if !group.name.is_empty() {
             metadata.insert("name".into(), group.name.as_str().into());
@@ -87,7 +87,7 @@ impl Registry {
                     .of_version(&group.name, version)
                     .unwrap_or_default()
                     .iter()
-                    .map(|s| item(s))
+                    .map(|s| aggregated_entry(s))
                     .collect();
                 json!({"version": version, "resources": resources, "freshness": "Current"})
             })
@@ -96,8 +96,8 @@ impl Registry {
     }
 
     /// `/apis`, legacy.
-    pub(crate) fn group_list(&self) -> Document {
-        self.documents.get("apis", || {
+    pub(crate) fn group_list(&self) -> TaggedDocument {
+        self.documents.get_json("apis", || {
             let groups: Vec<Value> =
                 self.groups.iter().filter(|g| !g.name.is_empty()).map(group_document).collect();
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
@@ -105,7 +105,7 @@ impl Registry {
     }
 
     /// `/apis/G`.
-    pub(crate) fn group(&self, name: &str) -> Option<Value> {
+    pub(crate) fn group_value(&self, name: &str) -> Option<Value> {
         let group = self.groups.iter().find(|g| g.name == name && !name.is_empty())?;
         let mut out = Map::new();
         out.insert("kind".into(), "APIGroup".into());
@@ -117,11 +117,11 @@ impl Registry {
     }
 
     /// `/api/v1` or `/apis/G/V`.
-    pub(crate) fn resource_list(&self, group: &str, version: &str) -> Option<Document> {
+    pub(crate) fn resource_list(&self, group: &str, version: &str) -> Option<TaggedDocument> {
         let resources = self.of_version(group, version)?;
         let api_version = slipway_manifest::object::join_api_version(group, version);
-        Some(self.documents.get(&api_version, || {
-            let mut entries: Vec<Value> = resources.iter().flat_map(|s| entries(s)).collect();
+        Some(self.documents.get_json(&api_version, || {
+            let mut entries: Vec<Value> = resources.iter().flat_map(|s| legacy_entries(s)).collect();
             if resources.iter().all(|s| s.custom.is_none()) {
                 entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
             }
@@ -138,7 +138,7 @@ impl Registry {
     }
 }
 
-fn group_document(group: &Group) -> Value {
+fn group_document(group: &ApiGroup) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
@@ -150,7 +150,7 @@ fn group_document(group: &Group) -> Value {
 
 /// An aggregated entry. The real server leaves a response kind's group and version empty when they are
 /// those of the entry itself, except for custom resources.
-fn item(served: &Served) -> Value {
+fn aggregated_entry(served: &ServedResource) -> Value {
     let def = &served.def;
     let custom = served.custom.is_some();
     let own = |kind: &str| {
@@ -191,7 +191,7 @@ fn item(served: &Served) -> Value {
 }
 
 /// Legacy entries: the resource and its subresources as entries of their own.
-fn entries(served: &Served) -> Vec<Value> {
+fn legacy_entries(served: &ServedResource) -> Vec<Value> {
     let def = &served.def;
     let mut out = Map::new();
     out.insert("name".into(), def.plural.as_str().into());

@@ -1,7 +1,6 @@
 //! The API: which resources are served, the documents that describe them, and a handler a verb.
 
 pub(crate) mod crd;
-pub(crate) mod crd_rules;
 pub(crate) mod discovery;
 pub(crate) mod handlers;
 pub(crate) mod openapi;

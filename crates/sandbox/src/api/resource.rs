@@ -1,4 +1,4 @@
-//! What is served: built-in resources and those custom resource definitions add.
+//! The served resources: built-in ones and those of custom resource definitions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use std::sync::Arc;
 use slipway_manifest::schema::{Resource, Schema, TypeRef};
 
 use crate::api::Verb;
-use crate::api::crd::Custom;
-use crate::http::negotiate::Origin;
-use crate::status::Named;
+use crate::api::crd::CustomVersion;
+use crate::http::negotiate::TypeOrigin;
+use crate::status::NamedResource;
 
 /// One resource of one served version.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedResource {
     pub def: Resource,
-    /// Where its objects are stored: the same table for every version, and for both event groups.
+    /// The table of its objects: the same for every version, and for both event groups.
     pub table: Arc<str>,
     pub list_kind: String,
     /// The version objects are stored in.
     pub storage_version: String,
-    pub custom: Option<Arc<Custom>>,
+    pub custom: Option<Arc<CustomVersion>>,
     api_version: String,
     object_prefix: String,
 }
 
-impl Served {
-    pub(crate) fn built_in(def: &Resource, storage_version: &str) -> Served {
+impl ServedResource {
+    pub(crate) fn built_in(def: &Resource, storage_version: &str) -> ServedResource {
         let table = match (def.group.as_str(), def.plural.as_str()) {
             ("events.k8s.io", "events") => "events".to_owned(),
             ("", plural) => plural.to_owned(),
             (group, plural) => format!("{plural}.{group}"),
         };
         let api_version = def.api_version();
-        Served {
+        ServedResource {
             table: table.into(),
             list_kind: format!("{}List", def.kind),
             storage_version: storage_version.to_owned(),
@@ -43,9 +43,9 @@ impl Served {
         }
     }
 
-    pub(crate) fn of_custom(def: Resource, list_kind: String, custom: Arc<Custom>) -> Served {
+    pub(crate) fn of_custom(def: Resource, list_kind: String, custom: Arc<CustomVersion>) -> ServedResource {
         let api_version = def.api_version();
-        Served {
+        ServedResource {
             table: format!("{}.{}", def.plural, def.group).into(),
             list_kind,
             storage_version: custom.storage_version.clone(),
@@ -66,21 +66,21 @@ impl Served {
     }
 
     /// The group and plural, as errors name a resource.
-    pub(crate) fn named(&self) -> Named<'_> {
-        Named { group: &self.def.group, what: &self.def.plural }
+    pub(crate) fn resource_name(&self) -> NamedResource<'_> {
+        NamedResource { group: &self.def.group, what: &self.def.plural }
     }
 
     /// The group and Kind, as validation errors name an object.
-    pub(crate) fn named_kind(&self) -> Named<'_> {
-        Named { group: &self.def.group, what: &self.def.kind }
+    pub(crate) fn kind_name(&self) -> NamedResource<'_> {
+        NamedResource { group: &self.def.group, what: &self.def.kind }
     }
 
     pub(crate) fn has_verb(&self, verb: Verb) -> bool {
         self.def.verbs.iter().any(|v| v == verb.as_str())
     }
 
-    pub(crate) fn origin(&self) -> Origin {
-        if self.custom.is_some() { Origin::Custom } else { Origin::BuiltIn }
+    pub(crate) fn type_origin(&self) -> TypeOrigin {
+        if self.custom.is_some() { TypeOrigin::Custom } else { TypeOrigin::BuiltIn }
     }
 
     pub(crate) fn has_status(&self) -> bool {
@@ -88,9 +88,9 @@ impl Served {
     }
 
     /// The shape of its objects.
-    pub(crate) fn shape(&self) -> TypeRef<'_> {
+    pub(crate) fn type_ref(&self) -> TypeRef<'_> {
         match &self.custom {
-            Some(custom) => custom.shape(),
+            Some(custom) => custom.type_ref(),
             None => Schema::built_in()
                 .types()
                 .type_of_kind(&self.api_version, &self.def.kind)
@@ -106,7 +106,7 @@ impl Served {
 
 /// A group in the order discovery lists it.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct ApiGroup {
     pub name: String,
     pub versions: Vec<String>,
     pub custom: bool,
@@ -114,22 +114,22 @@ pub(crate) struct Group {
 
 /// Everything served at one moment.
 #[derive(Debug)]
-pub(crate) struct Registry {
-    pub groups: Vec<Group>,
-    resources: HashMap<String, Vec<Arc<Served>>>,
-    by_table: HashMap<Arc<str>, Arc<Served>>,
+pub(crate) struct ResourceRegistry {
+    pub groups: Vec<ApiGroup>,
+    resources: HashMap<String, Vec<Arc<ServedResource>>>,
+    by_table: HashMap<Arc<str>, Arc<ServedResource>>,
     /// Counts changes, for entity tags.
     pub generation: u64,
-    pub(crate) documents: crate::api::discovery::Documents,
+    pub(crate) documents: crate::api::discovery::DocumentCache,
 }
 
-impl Registry {
+impl ResourceRegistry {
     /// The built-in resources and those of `customs`.
-    pub(crate) fn new(customs: Vec<Arc<Served>>, generation: u64) -> Registry {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut resources: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
+    pub(crate) fn new(customs: Vec<Arc<ServedResource>>, generation: u64) -> ResourceRegistry {
+        let mut groups: Vec<ApiGroup> = Vec::new();
+        let mut resources: HashMap<String, Vec<Arc<ServedResource>>> = HashMap::new();
         let mut by_table = HashMap::new();
-        let mut add = |served: Arc<Served>, groups: &mut Vec<Group>| {
+        let mut add = |served: Arc<ServedResource>, groups: &mut Vec<ApiGroup>| {
             let (group, version) = (served.def.group.as_str(), served.def.version.as_str());
             let custom = served.custom.is_some();
             match groups.iter_mut().find(|g| g.name == group) {
@@ -139,7 +139,11 @@ impl Registry {
                     }
                 }
                 None => {
-                    groups.push(Group { name: group.to_owned(), versions: vec![version.to_owned()], custom });
+                    groups.push(ApiGroup {
+                        name: group.to_owned(),
+                        versions: vec![version.to_owned()],
+                        custom,
+                    });
                 }
             }
             if served.storage_version == served.def.version && served.def.group != "events.k8s.io" {
@@ -149,7 +153,7 @@ impl Registry {
         };
         for def in Schema::built_in().resources() {
             let storage = if def.group == "autoscaling" { "v2" } else { &def.version };
-            add(Arc::new(Served::built_in(def, storage)), &mut groups);
+            add(Arc::new(ServedResource::built_in(def, storage)), &mut groups);
         }
         let built_in = groups.len();
         for served in customs {
@@ -159,26 +163,31 @@ impl Registry {
         for group in &mut groups[built_in..] {
             group.versions.sort_by_key(|v| std::cmp::Reverse(version_order(v)));
         }
-        Registry {
+        ResourceRegistry {
             groups,
             resources,
             by_table,
             generation,
-            documents: crate::api::discovery::Documents::default(),
+            documents: crate::api::discovery::DocumentCache::default(),
         }
     }
 
-    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn find_resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<&Arc<ServedResource>> {
         self.of_version(group, version)?.iter().find(|s| s.def.plural == plural)
     }
 
-    pub(crate) fn of_version(&self, group: &str, version: &str) -> Option<&[Arc<Served>]> {
+    pub(crate) fn of_version(&self, group: &str, version: &str) -> Option<&[Arc<ServedResource>]> {
         let api_version = slipway_manifest::object::join_api_version(group, version);
         self.resources.get(&api_version).map(Vec::as_slice)
     }
 
     /// The resource in its storage version.
-    pub(crate) fn of_table(&self, table: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn of_table(&self, table: &str) -> Option<&Arc<ServedResource>> {
         self.by_table.get(table)
     }
 }

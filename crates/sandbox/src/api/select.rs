@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use slipway_manifest::selector::{FieldSelector, LabelSelector};
 
-use crate::api::resource::Served;
-use crate::status::{Cause, Result, Status};
-use crate::store::Object;
+use crate::api::resource::ServedResource;
+use crate::status::{Result, Status, StatusCause};
+use crate::store::StoredObject;
 use crate::write::admit::rules;
 
 /// Selectors longer than this are refused.
@@ -13,86 +13,86 @@ const LONGEST: usize = 64 * 1024;
 
 /// A label selector; the empty one selects everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels(LabelSelector);
+pub struct LabelFilter(LabelSelector);
 
-impl Labels {
-    pub fn parse(text: &str) -> std::result::Result<Labels, String> {
+impl LabelFilter {
+    pub fn parse(text: &str) -> std::result::Result<LabelFilter, String> {
         if text.len() > LONGEST {
             return Err("the label selector is too long".into());
         }
-        LabelSelector::parse(text).map(Labels).map_err(|e| e.to_string())
+        LabelSelector::parse(text).map(LabelFilter).map_err(|e| e.to_string())
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an object has the labels asked for.
-    pub fn matches(&self, object: &Object) -> bool {
+    /// Returns true if an object has the labels asked for.
+    pub fn matches(&self, object: &StoredObject) -> bool {
         self.0.matches(|key| object.label(key))
     }
 
     /// A selector of `LabelSelector` form, as objects carry it. Null selects nothing.
-    pub fn of_selector(selector: &Value) -> Option<Labels> {
-        LabelSelector::from_object(selector).ok().flatten().map(Labels)
+    pub fn of_selector(selector: &Value) -> Option<LabelFilter> {
+        LabelSelector::from_object(selector).ok().flatten().map(LabelFilter)
     }
 
     /// A selector of plain `key: value` form, as services and replication controllers carry it.
-    pub fn of_map(map: &Value) -> Labels {
-        Labels::of_selector(&json!({"matchLabels": map})).unwrap_or_default()
+    pub fn of_map(map: &Value) -> LabelFilter {
+        LabelFilter::of_selector(&json!({"matchLabels": map})).unwrap_or_default()
     }
 }
 
 /// A field selector.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fields(Vec<Field>);
+pub(crate) struct FieldFilter(Vec<FieldTerm>);
 
 #[derive(Debug, Clone)]
-struct Field {
-    place: Place,
+struct FieldTerm {
+    place: FieldPlace,
     equal: bool,
     value: String,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum FieldPlace {
     Name,
     Namespace,
     Pointer(String),
 }
 
-impl Fields {
-    pub(crate) fn parse(text: &str, served: &Served) -> Result<Fields> {
+impl FieldFilter {
+    pub(crate) fn parse(text: &str, served: &ServedResource) -> Result<FieldFilter> {
         if text.len() > LONGEST {
             return Err(Status::bad_request("the field selector is too long"));
         }
         let parsed = FieldSelector::parse(text).map_err(|e| Status::bad_request(e.to_string()))?;
         let mut out = Vec::new();
         for r in parsed.0 {
-            out.push(Field { place: place(&r.field, served)?, equal: !r.negated, value: r.value });
+            out.push(FieldTerm { place: field_place(&r.field, served)?, equal: !r.negated, value: r.value });
         }
-        Ok(Fields(out))
+        Ok(FieldFilter(out))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one name is asked for.
+    /// Returns true if the selector asks for one name.
     pub(crate) fn is_name(&self) -> bool {
-        self.0.iter().any(|field| field.equal && matches!(field.place, Place::Name))
+        self.0.iter().any(|field| field.equal && matches!(field.place, FieldPlace::Name))
     }
 
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         if self.0.is_empty() {
             return true;
         }
         let mut parsed: Option<Value> = None;
         self.0.iter().all(|field| {
             let equal = match &field.place {
-                Place::Name => *object.key.name == *field.value,
-                Place::Namespace => *object.key.namespace == *field.value,
-                Place::Pointer(path) => {
+                FieldPlace::Name => *object.key.name == *field.value,
+                FieldPlace::Namespace => *object.key.namespace == *field.value,
+                FieldPlace::Pointer(path) => {
                     let value = parsed.get_or_insert_with(|| object.value());
                     let found = match value.pointer(path) {
                         Some(Value::String(s)) => s.clone(),
@@ -112,15 +112,15 @@ impl Fields {
     }
 }
 
-fn place(key: &str, served: &Served) -> Result<Place> {
+fn field_place(key: &str, served: &ServedResource) -> Result<FieldPlace> {
     match key {
-        "metadata.name" => return Ok(Place::Name),
-        "metadata.namespace" => return Ok(Place::Namespace),
+        "metadata.name" => return Ok(FieldPlace::Name),
+        "metadata.namespace" => return Ok(FieldPlace::Namespace),
         _ => {}
     }
     if let Some(custom) = &served.custom {
-        if let Some(pointer) = custom.selectable(key) {
-            return Ok(Place::Pointer(pointer));
+        if let Some(pointer) = custom.selectable_path(key) {
+            return Ok(FieldPlace::Pointer(pointer));
         }
         return Err(Status::bad_request(format!("field label not supported: {key}")));
     }
@@ -135,9 +135,9 @@ fn place(key: &str, served: &Served) -> Result<Place> {
     if foreign {
         return Err(Status::bad_request(format!("field label not supported: {key}")));
     }
-    match rules::selectable(&served.table) {
+    match rules::selectable_fields(&served.table) {
         Some(known) => match known.iter().find(|(name, _)| *name == key) {
-            Some((_, pointer)) => Ok(Place::Pointer((*pointer).to_owned())),
+            Some((_, pointer)) => Ok(FieldPlace::Pointer((*pointer).to_owned())),
             None if &*served.table == "jobs.batch" => {
                 Err(Status::bad_request(format!("field label {} not supported for Job", json!(key))))
             }
@@ -157,34 +157,37 @@ fn unknown_field(key: &str) -> Box<Status> {
 
 /// Both selectors of a list or watch.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Filter {
-    pub labels: Labels,
-    pub fields: Fields,
+pub(crate) struct ObjectFilter {
+    pub labels: LabelFilter,
+    pub fields: FieldFilter,
 }
 
-impl Filter {
-    pub(crate) fn read(query: &crate::http::query::Query, served: &Served) -> Result<Filter> {
-        let labels = match query.some("labelSelector") {
-            Some(text) => Labels::parse(text).map_err(Status::bad_request)?,
-            None => Labels::default(),
+impl ObjectFilter {
+    pub(crate) fn from_query(
+        query: &crate::http::query::QueryParameters,
+        served: &ServedResource,
+    ) -> Result<ObjectFilter> {
+        let labels = match query.non_empty("labelSelector") {
+            Some(text) => LabelFilter::parse(text).map_err(Status::bad_request)?,
+            None => LabelFilter::default(),
         };
-        let fields = match query.some("fieldSelector") {
-            Some(text) => Fields::parse(text, served)?,
-            None => Fields::default(),
+        let fields = match query.non_empty("fieldSelector") {
+            Some(text) => FieldFilter::parse(text, served)?,
+            None => FieldFilter::default(),
         };
-        Ok(Filter { labels, fields })
+        Ok(ObjectFilter { labels, fields })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 }
 
 /// 422 about list options.
-pub(crate) fn bad_list_option(causes: Vec<Cause>) -> Box<Status> {
+pub(crate) fn bad_list_option(causes: Vec<StatusCause>) -> Box<Status> {
     crate::http::query::bad_option("ListOptions", causes)
 }

@@ -1,11 +1,11 @@
-//! Verbs: what a request does to a resource, in the words RBAC uses.
+//! Verbs of requests, in the words RBAC uses.
 
 use http::Method;
 
-use crate::http::query::Query;
-use crate::http::route::Path;
+use crate::http::query::QueryParameters;
+use crate::http::route::ResourcePath;
 
-/// What a request does to a resource.
+/// The verb of a request on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -20,9 +20,9 @@ pub(crate) enum Verb {
 
 impl Verb {
     /// The verb of a request; methods the API has no use for have none.
-    pub(crate) fn of_request(method: &Method, path: &Path, query: &Query) -> Option<Verb> {
+    pub(crate) fn of_request(method: &Method, path: &ResourcePath, query: &QueryParameters) -> Option<Verb> {
         let named = !path.name.is_empty();
-        let watching = path.watch || query.flag("watch") == Some(true);
+        let watching = path.watch || query.bool_value("watch") == Some(true);
         Some(match *method {
             Method::GET | Method::HEAD if watching && (!named || path.watch) => Verb::Watch,
             Method::GET | Method::HEAD if named => Verb::Get,

@@ -1,23 +1,23 @@
-//! Nobody grants what they do not have: the check before roles and bindings are written.
+//! The escalation check: nobody grants permissions they do not hold.
 
 use serde_json::{Value, json};
 
 use super::User;
-use super::rbac::{self, Attributes, decide};
-use crate::api::resource::Served;
+use super::rbac::{self, RequestAttributes, decide_access};
+use crate::api::resource::ServedResource;
 use crate::core::Core;
-use crate::status::{Named, Result, Status};
-use crate::store::Key;
+use crate::status::{NamedResource, Result, Status};
+use crate::store::ObjectKey;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// More single permissions than this are not worth telling apart.
+/// More single permissions than this are not compared.
 const MOST_PERMISSIONS: usize = 200_000;
 
 /// Refuses a role or binding that would give away more than its author holds.
-pub(crate) fn check(
+pub(crate) fn check_escalation(
     core: &Core,
     user: &User,
-    served: &Served,
+    served: &ServedResource,
     old: Option<&Value>,
     new: &Value,
 ) -> Result<()> {
@@ -35,8 +35,9 @@ pub(crate) fn check(
         })
     };
     let holds = |verb: &str, resource: &str, name: &str| {
-        let asked = Attributes { verb, group: GROUP, resource, subresource: "", namespace, name, path: "" };
-        decide(core, user, &asked).allowed
+        let asked =
+            RequestAttributes { verb, group: GROUP, resource, subresource: "", namespace, name, path: "" };
+        decide_access(core, user, &asked).allowed
     };
     match served.def.plural.as_str() {
         role @ ("roles" | "clusterroles") => {
@@ -50,12 +51,12 @@ pub(crate) fn check(
                     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
                     {"verbs": ["*"], "nonResourceURLs": ["*"]},
                 ]);
-                if !missing(core, user, namespace, &all).is_empty() {
+                if !missing_permissions(core, user, namespace, &all).is_empty() {
                     let why = "must have cluster-admin privileges to use the aggregationRule";
-                    return Err(Status::forbidden(served.named(), name, why));
+                    return Err(Status::forbidden(served.resource_name(), name, why));
                 }
             }
-            grant(core, user, served, (namespace, name), &new["rules"])
+            check_grant(core, user, served, (namespace, name), &new["rules"])
         }
         "rolebindings" | "clusterrolebindings" => {
             if unchanged(&["roleRef", "subjects"]) {
@@ -67,78 +68,78 @@ pub(crate) fn check(
             if holds("bind", plural, role) {
                 return Ok(());
             }
-            let key = Key::new(if cluster { "" } else { namespace }, role);
+            let key = ObjectKey::new(if cluster { "" } else { namespace }, role);
             let Some(found) = core.store.get(&format!("{plural}.{GROUP}"), &key) else {
-                return Err(Status::not_found(Named { group: GROUP, what: plural }, role));
+                return Err(Status::not_found(NamedResource { group: GROUP, what: plural }, role));
             };
-            grant(core, user, served, (namespace, name), &found.value()["rules"])
+            check_grant(core, user, served, (namespace, name), &found.value()["rules"])
         }
         _ => Ok(()),
     }
 }
 
-fn grant(
+fn check_grant(
     core: &Core,
     user: &User,
-    served: &Served,
+    served: &ServedResource,
     (namespace, name): (&str, &str),
     rules: &Value,
 ) -> Result<()> {
-    let missing = missing(core, user, namespace, rules);
+    let missing = missing_permissions(core, user, namespace, rules);
     if missing.is_empty() {
         return Ok(());
     }
     let why = format!(
         "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         user.name,
-        quoted(user.groups.iter().map(String::as_str)),
-        compact(&missing).join("\n")
+        quoted_list(user.groups.iter().map(String::as_str)),
+        permission_texts(&missing).join("\n")
     );
-    Err(Status::forbidden(served.named(), name, &why))
+    Err(Status::forbidden(served.resource_name(), name, &why))
 }
 
 /// One verb on one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Permission {
     verb: String,
-    target: Target,
+    target: PermissionTarget,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
+enum PermissionTarget {
     Resource { group: String, resource: String, name: Option<String> },
     Path(String),
 }
 
-/// What of `rules` the user does not hold, one by one.
-fn missing(core: &Core, user: &User, namespace: &str, rules: &Value) -> Vec<Permission> {
+/// Returns the permissions of `rules` that the user does not hold.
+fn missing_permissions(core: &Core, user: &User, namespace: &str, rules: &Value) -> Vec<Permission> {
     let mut held = Vec::new();
-    rbac::visit(core, user, namespace, &mut |_, rule| {
+    rbac::visit_rules(core, user, namespace, &mut |_, rule| {
         held.push(rule.clone());
         true
     });
-    permissions(rules).filter(|p| !held.iter().any(|rule| covers(rule, p))).collect()
+    single_permissions(rules).filter(|p| !held.iter().any(|rule| rule_covers(rule, p))).collect()
 }
 
-fn texts<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {
+fn text_list<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {
     rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn permissions(rules: &Value) -> impl Iterator<Item = Permission> {
+fn single_permissions(rules: &Value) -> impl Iterator<Item = Permission> {
     let all = rules.as_array().into_iter().flatten().flat_map(|rule| {
-        let verbs = texts(rule, "verbs");
-        let (groups, resources) = (texts(rule, "apiGroups"), texts(rule, "resources"));
-        let names = texts(rule, "resourceNames");
+        let verbs = text_list(rule, "verbs");
+        let (groups, resources) = (text_list(rule, "apiGroups"), text_list(rule, "resources"));
+        let names = text_list(rule, "resourceNames");
         let names: Vec<Option<&str>> =
             if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
-        let mut targets: Vec<Target> = Vec::new();
+        let mut targets: Vec<PermissionTarget> = Vec::new();
         for group in groups {
             for resource in &resources {
                 for name in &names {
                     if targets.len() > MOST_PERMISSIONS {
                         break;
                     }
-                    targets.push(Target::Resource {
+                    targets.push(PermissionTarget::Resource {
                         group: group.to_owned(),
                         resource: (*resource).to_owned(),
                         name: name.map(str::to_owned),
@@ -146,7 +147,9 @@ fn permissions(rules: &Value) -> impl Iterator<Item = Permission> {
                 }
             }
         }
-        targets.extend(texts(rule, "nonResourceURLs").into_iter().map(|url| Target::Path(url.to_owned())));
+        targets.extend(
+            text_list(rule, "nonResourceURLs").into_iter().map(|url| PermissionTarget::Path(url.to_owned())),
+        );
         targets.into_iter().flat_map(move |target| {
             let verbs = verbs.clone();
             verbs.into_iter().map(move |verb| Permission { verb: verb.to_owned(), target: target.clone() })
@@ -155,20 +158,21 @@ fn permissions(rules: &Value) -> impl Iterator<Item = Permission> {
     all.take(MOST_PERMISSIONS)
 }
 
-/// Whether one rule somebody holds includes a permission.
-fn covers(rule: &Value, wanted: &Permission) -> bool {
-    let has =
-        |key: &str, found: &dyn Fn(&str) -> bool| texts(rule, key).into_iter().any(|v| v == "*" || found(v));
+/// Returns true if one rule includes a permission.
+fn rule_covers(rule: &Value, wanted: &Permission) -> bool {
+    let has = |key: &str, found: &dyn Fn(&str) -> bool| {
+        text_list(rule, key).into_iter().any(|v| v == "*" || found(v))
+    };
     if !has("verbs", &|verb| verb == wanted.verb) {
         return false;
     }
     match &wanted.target {
-        Target::Path(url) => has("nonResourceURLs", &|held| {
+        PermissionTarget::Path(url) => has("nonResourceURLs", &|held| {
             held == url || held.strip_suffix('*').is_some_and(|prefix| url.starts_with(prefix))
         }),
-        Target::Resource { group, resource, name } => {
+        PermissionTarget::Resource { group, resource, name } => {
             let subresource = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
-            let names = texts(rule, "resourceNames");
+            let names = text_list(rule, "resourceNames");
             has("apiGroups", &|held| held == group)
                 && has("resources", &|held| held == resource || Some(held) == subresource.as_deref())
                 && (names.is_empty() || name.as_deref().is_some_and(|name| names.contains(&name)))
@@ -177,13 +181,12 @@ fn covers(rule: &Value, wanted: &Permission) -> bool {
 }
 
 /// Permissions as text: those of one resource together, sorted.
-fn compact(missing: &[Permission]) -> Vec<String> {
-    let mut merged: Vec<(&Target, Vec<&str>)> = Vec::new();
+fn permission_texts(missing: &[Permission]) -> Vec<String> {
+    let mut merged: Vec<(&PermissionTarget, Vec<&str>)> = Vec::new();
     for permission in missing {
-        match merged
-            .iter_mut()
-            .find(|(target, _)| **target == permission.target && matches!(target, Target::Resource { .. }))
-        {
+        match merged.iter_mut().find(|(target, _)| {
+            **target == permission.target && matches!(target, PermissionTarget::Resource { .. })
+        }) {
             Some((_, verbs)) => {
                 if !verbs.contains(&permission.verb.as_str()) {
                     verbs.push(&permission.verb);
@@ -198,13 +201,13 @@ fn compact(missing: &[Permission]) -> Vec<String> {
     let mut lines: Vec<String> = merged
         .into_iter()
         .map(|(target, verbs)| {
-            let verbs = quoted(verbs.into_iter());
+            let verbs = quoted_list(verbs.into_iter());
             match target {
-                Target::Path(url) => format!("{{NonResourceURLs:[{url:?}], Verbs:{verbs}}}"),
-                Target::Resource { group, resource, name: None } => {
+                PermissionTarget::Path(url) => format!("{{NonResourceURLs:[{url:?}], Verbs:{verbs}}}"),
+                PermissionTarget::Resource { group, resource, name: None } => {
                     format!("{{APIGroups:[{group:?}], Resources:[{resource:?}], Verbs:{verbs}}}")
                 }
-                Target::Resource { group, resource, name: Some(name) } => format!(
+                PermissionTarget::Resource { group, resource, name: Some(name) } => format!(
                     "{{APIGroups:[{group:?}], Resources:[{resource:?}], ResourceNames:[{name:?}], Verbs:{verbs}}}"
                 ),
             }
@@ -216,7 +219,7 @@ fn compact(missing: &[Permission]) -> Vec<String> {
 }
 
 /// `["a" "b"]`, as Go prints quoted lists.
-fn quoted<'a>(all: impl Iterator<Item = &'a str>) -> String {
+fn quoted_list<'a>(all: impl Iterator<Item = &'a str>) -> String {
     format!("[{}]", all.map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" "))
 }
 
@@ -229,8 +232,8 @@ mod tests {
         let held = |rules: Value, wanted: Value| {
             let rules = rules.as_array().cloned().unwrap_or_default();
             let left: Vec<Permission> =
-                permissions(&wanted).filter(|p| !rules.iter().any(|r| covers(r, p))).collect();
-            compact(&left)
+                single_permissions(&wanted).filter(|p| !rules.iter().any(|r| rule_covers(r, p))).collect();
+            permission_texts(&left)
         };
         let pods = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}]);
         let named =

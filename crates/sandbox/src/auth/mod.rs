@@ -1,4 +1,4 @@
-//! Who is asking: certificates, static tokens, service account tokens, impersonation.
+//! Authentication: certificates, static tokens, service account tokens, impersonation.
 
 pub(crate) mod certificate;
 pub(crate) mod escalate;
@@ -15,17 +15,17 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::status::{Named, Result, Status};
-pub(crate) use token::{BoundObject, Claims, TokenKey};
+use crate::status::{NamedResource, Result, Status};
+pub(crate) use token::{BoundObject, TokenClaims, TokenKey};
 
-/// Somebody who asks.
+/// The user who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
     pub extra: BTreeMap<String, Vec<String>>,
-    /// Another user speaks for this one; such requests always pass through RBAC.
+    /// Set if another user speaks for this one; such requests always pass through RBAC.
     pub impersonated: bool,
 }
 
@@ -38,7 +38,7 @@ impl User {
         User { name: name.into(), groups, ..User::default() }
     }
 
-    /// The one every rule lets through.
+    /// Returns the administrator, whom every rule allows everything.
     pub fn admin() -> User {
         User { uid: "kubernetes-admin".into(), ..User::new("kubernetes-admin", &["system:masters"]) }
     }
@@ -56,7 +56,7 @@ impl User {
     }
 
     /// As `SelfSubjectReview` and `TokenReview` print it.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn user_info(&self) -> Value {
         let mut out = serde_json::Map::new();
         out.insert("username".into(), self.name.as_str().into());
         if !self.uid.is_empty() {
@@ -72,20 +72,20 @@ impl User {
     }
 }
 
-/// What the server knows about credentials.
-pub(crate) struct Auth {
+/// The credentials the server knows: static tokens and the signing key.
+pub(crate) struct Authenticator {
     pub tokens: Vec<(String, Arc<User>)>,
     pub key: TokenKey,
 }
 
-impl Auth {
+impl Authenticator {
     /// The user behind a bearer token.
-    pub(crate) fn bearer(&self, core: &Core, token: &str) -> Option<Arc<User>> {
-        self.bearer_for(core, token, &[]).ok().map(|(user, _)| user)
+    pub(crate) fn bearer_user(&self, core: &Core, token: &str) -> Option<Arc<User>> {
+        self.bearer_user_for(core, token, &[]).ok().map(|(user, _)| user)
     }
 
-    /// Who a token is of, and which of the audiences it is for: those asked for, or this server.
-    pub(crate) fn bearer_for(
+    /// Returns the user of a token, and the audiences it is for: those asked for, or this server.
+    pub(crate) fn bearer_user_for(
         &self,
         core: &Core,
         token: &str,
@@ -94,7 +94,7 @@ impl Auth {
         let unknown = || "invalid bearer token".to_owned();
         let server = [token::ISSUER.to_owned()];
         let asked = if asked.is_empty() { &server[..] } else { asked };
-        if let Some(claims) = self.key.verify(token, core.clock.now()) {
+        if let Some(claims) = self.key.verify_claims(token, core.clock.now()) {
             let shared: Vec<String> =
                 asked.iter().filter(|a| claims.audiences.contains(a)).cloned().collect();
             if shared.is_empty() {
@@ -107,13 +107,13 @@ impl Auth {
                     list(asked)
                 ));
             }
-            return self.known(core, token).map(|user| (user, shared)).ok_or_else(unknown);
+            return self.token_user(core, token).map(|user| (user, shared)).ok_or_else(unknown);
         }
-        self.known(core, token).map(|user| (user, asked.to_vec())).ok_or_else(unknown)
+        self.token_user(core, token).map(|user| (user, asked.to_vec())).ok_or_else(unknown)
     }
 
-    /// The user of a token, whomever it is for.
-    fn known(&self, core: &Core, token: &str) -> Option<Arc<User>> {
+    /// Returns the user of a token for any audience.
+    fn token_user(&self, core: &Core, token: &str) -> Option<Arc<User>> {
         for (known, user) in &self.tokens {
             if aws_lc_rs::constant_time::verify_slices_are_equal(known.as_bytes(), token.as_bytes()).is_ok() {
                 return Some(user.clone());
@@ -122,31 +122,33 @@ impl Auth {
         if let Some(user) = self.key.verify_user(token, core.clock.now()) {
             return Some(Arc::new(user));
         }
-        let claims = self.key.verify(token, core.clock.now())?;
+        let claims = self.key.verify_claims(token, core.clock.now())?;
         // The account must still be the one the token was made for.
-        let account = core
-            .store
-            .get("serviceaccounts", &crate::store::Key::new(&claims.namespace, &claims.service_account))?;
+        let account = core.store.get(
+            "serviceaccounts",
+            &crate::store::ObjectKey::new(&claims.namespace, &claims.service_account),
+        )?;
         if *account.uid != *claims.uid || is_gone(core, &account) {
             return None;
         }
-        // So must what the token is bound to.
+        // So must the object the token is bound to.
         if let Some(bound) = &claims.bound {
             let namespace = if bound.table == "nodes" { "" } else { &claims.namespace };
-            let object = core.store.get(bound.table, &crate::store::Key::new(namespace, &bound.name))?;
+            let object =
+                core.store.get(bound.table, &crate::store::ObjectKey::new(namespace, &bound.name))?;
             if *object.uid != *bound.uid || is_gone(core, &object) {
                 return None;
             }
         }
-        Some(Arc::new(claims.user()))
+        Some(Arc::new(claims.service_account_user()))
     }
 }
 
-/// How long an object that is being deleted still vouches for its tokens.
+/// Time during which tokens bound to a deleted object stay valid.
 const DELETION_GRACE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Whether an object's deletion is so long ago that tokens bound to it are worth nothing.
-fn is_gone(core: &Core, object: &crate::store::Object) -> bool {
+/// Returns true if an object was deleted so long ago that tokens bound to it are invalid.
+fn is_gone(core: &Core, object: &crate::store::StoredObject) -> bool {
     if !object.deleting {
         return false;
     }
@@ -162,7 +164,7 @@ fn header_text<'h>(value: &'h http::HeaderValue, name: &str) -> Result<&'h str> 
         .map_err(|_| Status::bad_request(format!("the header {name} is not UTF-8 text")))
 }
 
-/// Finds out who sends a request: a certificate shown on the connection speaks before any header.
+/// Finds the user who sends a request: a certificate shown on the connection comes before any header.
 pub(crate) fn authenticate(
     core: &Core,
     headers: &HeaderMap,
@@ -174,16 +176,16 @@ pub(crate) fn authenticate(
     let Some(header) = headers.get(http::header::AUTHORIZATION) else {
         return Ok(Arc::new(User::anonymous()));
     };
-    // Whoever shows credentials that cannot be read is nobody, not anonymous.
+    // Credentials that cannot be read are refused; the request does not become anonymous.
     let text = header.to_str().map_err(|_| Status::unauthorized())?;
     let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     match bearer.map(|(_, token)| token.trim()) {
-        Some(token) => core.auth.bearer(core, token).ok_or_else(Status::unauthorized),
+        Some(token) => core.auth.bearer_user(core, token).ok_or_else(Status::unauthorized),
         None => Ok(Arc::new(User::anonymous())),
     }
 }
 
-/// Applies `Impersonate-*` headers. The one who asks needs the right to speak for the other.
+/// Applies `Impersonate-*` headers. The caller needs the permission to impersonate.
 pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>> {
     let text = |name: &str| {
         let value = headers.get(name).map(|value| header_text(value, name)).transpose()?;
@@ -208,8 +210,15 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
         return Ok(user);
     };
     let allowed = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
-        let request =
-            rbac::Attributes { verb: "impersonate", group, resource, subresource, namespace, name, path: "" };
+        let request = rbac::RequestAttributes {
+            verb: "impersonate",
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            path: "",
+        };
         rbac::authorize(core, &user, &request)
     };
     let check = |resource: &str, namespace: &str, name: &str| allowed("", resource, "", namespace, name);
@@ -237,7 +246,7 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
         other.uid = uid.to_owned();
     }
     for (key, value) in extra {
-        let key = crate::http::route::decode(key).unwrap_or_else(|| key.to_owned());
+        let key = crate::http::route::decode_segment(key).unwrap_or_else(|| key.to_owned());
         allowed("authentication.k8s.io", "userextras", &key, "", value)?;
         other.extra.entry(key).or_default().push(value.to_owned());
     }
@@ -245,11 +254,11 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
 }
 
 /// Refuses what RBAC does not allow.
-pub(crate) fn denied(user: &User, request: &rbac::Attributes<'_>) -> Box<Status> {
+pub(crate) fn access_denied(user: &User, request: &rbac::RequestAttributes<'_>) -> Box<Status> {
     let who = &user.name;
     if !request.path.is_empty() {
         let why = format!("User \"{who}\" cannot {} path \"{}\"", request.verb, request.path);
-        return Status::forbidden(Named { group: "", what: "" }, "", &why);
+        return Status::forbidden(NamedResource { group: "", what: "" }, "", &why);
     }
     let resource = if request.subresource.is_empty() {
         request.resource.to_owned()
@@ -265,5 +274,5 @@ pub(crate) fn denied(user: &User, request: &rbac::Attributes<'_>) -> Box<Status>
         "User \"{who}\" cannot {} resource \"{resource}\" in API group \"{}\" {place}",
         request.verb, request.group
     );
-    Status::forbidden(Named { group: request.group, what: request.resource }, request.name, &why)
+    Status::forbidden(NamedResource { group: request.group, what: request.resource }, request.name, &why)
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::auth::TokenKey;
 use crate::store::private;
 
-/// Everything secret about a sandbox. Kept beside the data so that kubeconfigs survive restarts.
+/// All secrets of a sandbox. Kept beside the data so that kubeconfigs survive restarts.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptIdentity {
     ca_certificate: String,
     ca_key: String,
     token: String,
@@ -24,8 +24,8 @@ struct Kept {
     checksum: Option<String>,
 }
 
-impl Kept {
-    fn sum(&self) -> String {
+impl KeptIdentity {
+    fn content_checksum(&self) -> String {
         let mut digest = <sha2::Sha256 as sha2::Digest>::new();
         for part in [&self.ca_certificate, &self.ca_key, &self.token, &self.token_key] {
             sha2::Digest::update(&mut digest, part.len().to_le_bytes());
@@ -35,25 +35,26 @@ impl Kept {
     }
 }
 
-pub(crate) struct Authority {
-    kept: Kept,
+pub(crate) struct CertificateAuthority {
+    kept: KeptIdentity,
     token_key: Vec<u8>,
     made_in: Option<PathBuf>,
 }
 
 const FILE: &str = "identity.json";
 
-impl Authority {
+impl CertificateAuthority {
     /// Reads the authority kept in `dir`, or makes a new one.
-    pub(crate) fn open(dir: Option<&Path>) -> Result<Authority, Box<dyn std::error::Error>> {
+    pub(crate) fn open(dir: Option<&Path>) -> Result<CertificateAuthority, Box<dyn std::error::Error>> {
         if let Some(dir) = dir
             && let Some(text) = read_if_there(&dir.join(FILE))?
         {
-            let kept = read(&text).map_err(|e| format!("{} is damaged: {e}", dir.join(FILE).display()))?;
+            let kept =
+                parse_identity(&text).map_err(|e| format!("{} is damaged: {e}", dir.join(FILE).display()))?;
             let token_key = base64::engine::general_purpose::STANDARD.decode(&kept.token_key)?;
-            let authority = Authority { kept, token_key, made_in: None };
+            let authority = CertificateAuthority { kept, token_key, made_in: None };
             if authority.kept.checksum.is_none() {
-                authority.keep(&dir.join(FILE))?;
+                authority.write_file(&dir.join(FILE))?;
             }
             return Ok(authority);
         }
@@ -62,16 +63,16 @@ impl Authority {
         let (_, token_key) = TokenKey::generate()?;
         let mut token = [0; 32];
         aws_lc_rs::rand::fill(&mut token).map_err(|_| "no randomness for a token")?;
-        let kept = Kept {
+        let kept = KeptIdentity {
             ca_certificate: certificate.pem(),
             ca_key: key.serialize_pem(),
             token: base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token),
             token_key: base64::engine::general_purpose::STANDARD.encode(&token_key),
             checksum: None,
         };
-        let authority = Authority { kept, token_key, made_in: dir.map(|dir| dir.join(FILE)) };
+        let authority = CertificateAuthority { kept, token_key, made_in: dir.map(|dir| dir.join(FILE)) };
         if let Some(file) = &authority.made_in {
-            authority.keep(file)?;
+            authority.write_file(file)?;
         }
         Ok(authority)
     }
@@ -81,19 +82,19 @@ impl Authority {
         self.made_in.as_deref()
     }
 
-    fn keep(&self, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    fn write_file(&self, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let mut text = serde_json::to_value(&self.kept)?;
-        text["checksum"] = self.kept.sum().into();
-        Ok(private::replace(file, text.to_string().as_bytes())?)
+        text["checksum"] = self.kept.content_checksum().into();
+        Ok(private::replace_file(file, text.to_string().as_bytes())?)
     }
 
     /// PEM of the authority's certificate.
-    pub(crate) fn certificate(&self) -> &str {
+    pub(crate) fn certificate_pem(&self) -> &str {
         &self.kept.ca_certificate
     }
 
     /// The administrator's bearer token.
-    pub(crate) fn token(&self) -> &str {
+    pub(crate) fn admin_token(&self) -> &str {
         &self.kept.token
     }
 
@@ -105,7 +106,7 @@ impl Authority {
         Issuer::from_ca_cert_pem(&self.kept.ca_certificate, KeyPair::from_pem(&self.kept.ca_key)?)
     }
 
-    /// How many groups a certificate of ours can hold.
+    /// Number of groups a certificate of ours can hold.
     pub(crate) const MOST_GROUPS: usize = 2;
 
     /// PEM of a certificate for somebody, signed by the authority, and its key.
@@ -118,7 +119,7 @@ impl Authority {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         for (number, group) in groups.iter().take(Self::MOST_GROUPS).enumerate() {
-            params.distinguished_name.push(organization(number), group.as_str());
+            params.distinguished_name.push(organization_attribute(number), group.as_str());
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
@@ -140,7 +141,7 @@ impl Authority {
 
 /// The attribute a certificate's subject keeps a group in. The library writes each attribute once, so
 /// the second group goes under the same attribute spelt out.
-fn organization(number: usize) -> DnType {
+fn organization_attribute(number: usize) -> DnType {
     if number == 0 { DnType::OrganizationName } else { DnType::CustomDnType(vec![2, 5, 4, 10]) }
 }
 
@@ -162,10 +163,10 @@ fn ca_params() -> CertificateParams {
     params
 }
 
-/// Reads a kept identity and makes sure that its parts are whole and belong together.
-fn read(text: &str) -> Result<Kept, Box<dyn std::error::Error>> {
-    let kept: Kept = serde_json::from_str(text)?;
-    if kept.checksum.as_ref().is_some_and(|sum| *sum != kept.sum()) {
+/// Reads a kept identity and checks that its parts are whole and belong together.
+fn parse_identity(text: &str) -> Result<KeptIdentity, Box<dyn std::error::Error>> {
+    let kept: KeptIdentity = serde_json::from_str(text)?;
+    if kept.checksum.as_ref().is_some_and(|sum| *sum != kept.content_checksum()) {
         return Err("its checksum is wrong".into());
     }
     let token_key = base64::engine::general_purpose::STANDARD

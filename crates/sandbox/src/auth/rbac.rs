@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{User, denied};
+use super::{User, access_denied};
 use crate::core::Core;
 use crate::status::Result;
-use crate::store::Key;
+use crate::store::ObjectKey;
 
-/// What somebody wants to do.
+/// The attributes of a request that rules decide on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attributes<'a> {
+pub(crate) struct RequestAttributes<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Attributes<'a> {
 
 /// A decision and, when allowed, which binding allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Decision {
+pub(crate) struct AccessDecision {
     pub allowed: bool,
     pub reason: String,
 }
@@ -31,39 +31,39 @@ pub(crate) struct Decision {
 const PUBLIC: &[&str] = &["/version", "/version/", "/healthz", "/livez", "/readyz"];
 
 /// Refuses what is not allowed.
-pub(crate) fn authorize(core: &Core, user: &User, request: &Attributes<'_>) -> Result<()> {
-    if may_skip(core, user) || decide(core, user, request).allowed {
+pub(crate) fn authorize(core: &Core, user: &User, request: &RequestAttributes<'_>) -> Result<()> {
+    if may_skip(core, user) || decide_access(core, user, request).allowed {
         return Ok(());
     }
-    Err(denied(user, request))
+    Err(access_denied(user, request))
 }
 
-/// Without enforcement every real identity may do everything; the anonymous and the impersonated are
-/// checked all the same, since refusing them is the point of being them.
+/// Returns true if a user is not checked. Without enforcement every real identity may do everything; the
+/// anonymous and the impersonated are always checked: tests use them to be refused.
 pub(super) fn may_skip(core: &Core, user: &User) -> bool {
     user.is_master() || (!core.options.rbac && !user.is_anonymous() && !user.impersonated)
 }
 
 /// Evaluates the rules, whatever the enforcement.
-pub(crate) fn decide(core: &Core, user: &User, request: &Attributes<'_>) -> Decision {
+pub(crate) fn decide_access(core: &Core, user: &User, request: &RequestAttributes<'_>) -> AccessDecision {
     if user.is_master() || may_skip(core, user) {
-        return Decision { allowed: true, reason: String::new() };
+        return AccessDecision { allowed: true, reason: String::new() };
     }
     if !request.path.is_empty()
         && request.verb == "get"
         && PUBLIC.iter().any(|p| *p == request.path || request.path.starts_with(&format!("{p}/")))
     {
-        return Decision {
+        return AccessDecision {
             allowed: true,
             reason: "RBAC: allowed by ClusterRoleBinding \"system:public-info-viewer\" of ClusterRole \
                      \"system:public-info-viewer\" to Group \"system:unauthenticated\""
                 .into(),
         };
     }
-    let mut decision = Decision { allowed: false, reason: String::new() };
-    visit(core, user, request.namespace, &mut |source, rule| {
-        if allows(rule, request) {
-            decision = Decision { allowed: true, reason: format!("RBAC: allowed by {source}") };
+    let mut decision = AccessDecision { allowed: false, reason: String::new() };
+    visit_rules(core, user, request.namespace, &mut |source, rule| {
+        if rule_allows(rule, request) {
+            decision = AccessDecision { allowed: true, reason: format!("RBAC: allowed by {source}") };
             return false;
         }
         true
@@ -72,18 +72,23 @@ pub(crate) fn decide(core: &Core, user: &User, request: &Attributes<'_>) -> Deci
 }
 
 /// Calls `f` with every rule that applies to the user, until it returns false.
-pub(crate) fn visit(core: &Core, user: &User, namespace: &str, f: &mut dyn FnMut(&str, &Value) -> bool) {
+pub(crate) fn visit_rules(
+    core: &Core,
+    user: &User,
+    namespace: &str,
+    f: &mut dyn FnMut(&str, &Value) -> bool,
+) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     for binding in core.store.list(&format!("clusterrolebindings.{GROUP}"), None) {
         let value = binding.value();
-        let Some(subject) = applies(&value, user, "") else { continue };
+        let Some(subject) = applying_subject(&value, user, "") else { continue };
         let role = value["roleRef"]["name"].as_str().unwrap_or("");
-        let Some(found) = core.store.get(&format!("clusterroles.{GROUP}"), &Key::new("", role)) else {
+        let Some(found) = core.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role)) else {
             continue;
         };
         let source =
             format!("ClusterRoleBinding \"{}\" of ClusterRole \"{role}\" to {subject}", binding.name());
-        if !rules(&found.value(), &source, f) {
+        if !visit_role(&found.value(), &source, f) {
             return;
         }
     }
@@ -92,29 +97,29 @@ pub(crate) fn visit(core: &Core, user: &User, namespace: &str, f: &mut dyn FnMut
     }
     for binding in core.store.list(&format!("rolebindings.{GROUP}"), Some(namespace)) {
         let value = binding.value();
-        let Some(subject) = applies(&value, user, namespace) else { continue };
+        let Some(subject) = applying_subject(&value, user, namespace) else { continue };
         let role = value["roleRef"]["name"].as_str().unwrap_or("");
         let kind = value["roleRef"]["kind"].as_str().unwrap_or("");
         let found = if kind == "ClusterRole" {
-            core.store.get(&format!("clusterroles.{GROUP}"), &Key::new("", role))
+            core.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role))
         } else {
-            core.store.get(&format!("roles.{GROUP}"), &Key::new(namespace, role))
+            core.store.get(&format!("roles.{GROUP}"), &ObjectKey::new(namespace, role))
         };
         let Some(found) = found else { continue };
         let source =
             format!("RoleBinding \"{}/{namespace}\" of {kind} \"{role}\" to {subject}", binding.name());
-        if !rules(&found.value(), &source, f) {
+        if !visit_role(&found.value(), &source, f) {
             return;
         }
     }
 }
 
-fn rules(role: &Value, source: &str, f: &mut dyn FnMut(&str, &Value) -> bool) -> bool {
+fn visit_role(role: &Value, source: &str, f: &mut dyn FnMut(&str, &Value) -> bool) -> bool {
     role["rules"].as_array().into_iter().flatten().all(|rule| f(source, rule))
 }
 
 /// The subject of a binding that is this user, as reasons print it.
-fn applies(binding: &Value, user: &User, namespace: &str) -> Option<String> {
+fn applying_subject(binding: &Value, user: &User, namespace: &str) -> Option<String> {
     for subject in binding["subjects"].as_array()? {
         let name = subject["name"].as_str().unwrap_or("");
         match subject["kind"].as_str().unwrap_or("") {
@@ -132,8 +137,8 @@ fn applies(binding: &Value, user: &User, namespace: &str) -> Option<String> {
     None
 }
 
-/// Whether one rule allows the request.
-fn allows(rule: &Value, request: &Attributes<'_>) -> bool {
+/// Returns true if one rule allows the request.
+fn rule_allows(rule: &Value, request: &RequestAttributes<'_>) -> bool {
     let has = |key: &str, wanted: &dyn Fn(&str) -> bool| {
         rule[key]
             .as_array()

@@ -4,69 +4,72 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::rbac::{Attributes, Decision, decide, visit};
+use super::rbac::{AccessDecision, RequestAttributes, decide_access, visit_rules};
 use super::token::ISSUER;
-use super::{BoundObject, Claims, User};
-use crate::api::handlers::Request;
+use super::{BoundObject, TokenClaims, User};
+use crate::api::handlers::ResourceRequest;
 use crate::http::respond::Reply;
-use crate::status::{Cause, Named, Result, Status};
-use crate::store::Key;
+use crate::status::{NamedResource, Result, Status, StatusCause};
+use crate::store::ObjectKey;
 
 /// Answers a review; `None` for kinds that are stored.
-pub(crate) fn answer(request: &Request, object: &Value) -> Result<Option<Reply>> {
+pub(crate) fn answer_review(request: &ResourceRequest, object: &Value) -> Result<Option<Reply>> {
     let mut object = object.clone();
     let status = match (request.served.def.group.as_str(), request.served.def.kind.as_str()) {
-        ("authentication.k8s.io", "SelfSubjectReview") => json!({"userInfo": request.user.json()}),
+        ("authentication.k8s.io", "SelfSubjectReview") => json!({"userInfo": request.user.user_info()}),
         ("authentication.k8s.io", "TokenReview") => {
             if object["spec"]["token"].as_str().unwrap_or("").is_empty() {
                 return Err(Status::bad_request("token is required for TokenReview in authentication"));
             }
             token_review(request, &object)
         }
-        ("authorization.k8s.io", "SelfSubjectRulesReview") => rules(request, &object),
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review(request, &object),
         ("authorization.k8s.io", "SelfSubjectAccessReview") => {
             let spec = access_spec(request, &object)?;
-            print(&decide(&request.core, &request.user, &spec.attributes()))
+            decision_status(&decide_access(&request.core, &request.user, &spec.request_attributes()))
         }
         ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => {
-            let user = subject(&object["spec"]);
+            let user = reviewed_user(&object["spec"]);
             let spec = access_spec(request, &object)?;
             let local = request.served.def.kind == "LocalSubjectAccessReview";
             if local && spec.namespace != request.path.namespace {
                 let why = "must match metadata.namespace";
                 let field = "spec.resourceAttributes.namespace";
                 return Err(Status::invalid(
-                    Named { group: "authorization.k8s.io", what: "" },
+                    NamedResource { group: "authorization.k8s.io", what: "" },
                     "",
-                    vec![Cause::invalid(field, &json!(spec.namespace), why)],
+                    vec![StatusCause::invalid(field, &json!(spec.namespace), why)],
                 ));
             }
             if user.name.is_empty() && user.groups.is_empty() {
                 let why = "at least one of user or group must be specified";
                 return Err(Status::invalid(
-                    Named { group: "authorization.k8s.io", what: "" },
+                    NamedResource { group: "authorization.k8s.io", what: "" },
                     "",
-                    vec![Cause::invalid("spec.user", &json!(""), why)],
+                    vec![StatusCause::invalid("spec.user", &json!(""), why)],
                 ));
             }
-            print(&decide(&request.core, &user, &spec.attributes()))
+            decision_status(&decide_access(&request.core, &user, &spec.request_attributes()))
         }
         ("", "Binding") => {
-            let key = Key::new(&request.path.namespace, crate::write::admit::meta::text(&object, "name"));
-            let author = request.author("CreateOptions")?;
+            let key = ObjectKey::new(
+                &request.path.namespace,
+                crate::write::admit::meta::metadata_text(&object, "name"),
+            );
+            let author = request.write_author("CreateOptions")?;
             let target = object["target"]["name"].as_str().unwrap_or("");
-            crate::write::bind::bind(&request.core, &key, target, &author)?;
+            crate::write::bind::bind_pod(&request.core, &key, target, &author)?;
             let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             return Ok(Some(Reply::value(201, body)));
         }
         _ => return Ok(None),
     };
-    crate::write::admit::meta::of(&mut object).insert("creationTimestamp".into(), Value::Null);
+    crate::write::admit::meta::metadata_mut(&mut object).insert("creationTimestamp".into(), Value::Null);
     object["status"] = status;
     Ok(Some(Reply::value(201, object)))
 }
 
-fn print(decision: &Decision) -> Value {
+fn decision_status(decision: &AccessDecision) -> Value {
     let mut out = Map::new();
     out.insert("allowed".into(), decision.allowed.into());
     if !decision.reason.is_empty() {
@@ -75,8 +78,8 @@ fn print(decision: &Decision) -> Value {
     Value::Object(out)
 }
 
-/// What an access review asks about, owned.
-struct Asked {
+/// The access a review asks about, owned.
+struct ReviewedAccess {
     verb: String,
     group: String,
     resource: String,
@@ -86,9 +89,9 @@ struct Asked {
     path: String,
 }
 
-impl Asked {
-    fn attributes(&self) -> Attributes<'_> {
-        Attributes {
+impl ReviewedAccess {
+    fn request_attributes(&self) -> RequestAttributes<'_> {
+        RequestAttributes {
             verb: &self.verb,
             group: &self.group,
             resource: &self.resource,
@@ -100,7 +103,7 @@ impl Asked {
     }
 }
 
-fn access_spec(request: &Request, object: &Value) -> Result<Asked> {
+fn access_spec(request: &ResourceRequest, object: &Value) -> Result<ReviewedAccess> {
     let spec = &object["spec"];
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     if resource.is_null() == path.is_null() {
@@ -112,14 +115,14 @@ fn access_spec(request: &Request, object: &Value) -> Result<Asked> {
             json!({"Path": text("path"), "Verb": text("verb")})
         };
         return Err(Status::invalid(
-            Named { group: "authorization.k8s.io", what: "" },
+            NamedResource { group: "authorization.k8s.io", what: "" },
             "",
-            vec![Cause::invalid("spec", &shown, why)],
+            vec![StatusCause::invalid("spec", &shown, why)],
         ));
     }
     let _ = request;
     let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("").to_owned();
-    Ok(Asked {
+    Ok(ReviewedAccess {
         verb: if resource.is_null() { text(path, "verb") } else { text(resource, "verb") },
         group: text(resource, "group"),
         resource: text(resource, "resource"),
@@ -130,7 +133,7 @@ fn access_spec(request: &Request, object: &Value) -> Result<Asked> {
     })
 }
 
-fn subject(spec: &Value) -> User {
+fn reviewed_user(spec: &Value) -> User {
     let groups = spec["groups"].as_array().into_iter().flatten();
     User {
         name: spec["user"].as_str().unwrap_or("").to_owned(),
@@ -141,7 +144,7 @@ fn subject(spec: &Value) -> User {
     }
 }
 
-fn rules(request: &Request, object: &Value) -> Value {
+fn rules_review(request: &ResourceRequest, object: &Value) -> Value {
     let namespace = object["spec"]["namespace"].as_str().unwrap_or("");
     let mut resources = Vec::new();
     let mut paths = Vec::new();
@@ -150,7 +153,7 @@ fn rules(request: &Request, object: &Value) -> Value {
         resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
     } else {
-        visit(&request.core, &request.user, namespace, &mut |_, rule| {
+        visit_rules(&request.core, &request.user, namespace, &mut |_, rule| {
             if rule["nonResourceURLs"].as_array().is_some_and(|u| !u.is_empty()) {
                 paths.push(json!({"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}));
             } else {
@@ -162,12 +165,12 @@ fn rules(request: &Request, object: &Value) -> Value {
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }
 
-fn token_review(request: &Request, object: &Value) -> Value {
+fn token_review(request: &ResourceRequest, object: &Value) -> Value {
     let token = object["spec"]["token"].as_str().unwrap_or("");
     let asked = object["spec"]["audiences"].as_array().into_iter().flatten();
     let asked: Vec<String> = asked.filter_map(|a| a.as_str().map(str::to_owned)).collect();
-    match request.core.auth.bearer_for(&request.core, token, &asked) {
-        Ok((user, shared)) => json!({"authenticated": true, "user": user.json(), "audiences": shared}),
+    match request.core.auth.bearer_user_for(&request.core, token, &asked) {
+        Ok((user, shared)) => json!({"authenticated": true, "user": user.user_info(), "audiences": shared}),
         Err(why) => json!({"user": {}, "error": why}),
     }
 }
@@ -176,20 +179,20 @@ const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
 
 /// POST `serviceaccounts/NAME/token`.
-pub(crate) fn token(request: &Request) -> Result<Reply> {
+pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
     let core = &request.core;
     let parsed = request.parse_body()?.value;
-    crate::api::handlers::registered(&parsed, "TokenRequest", "authentication.k8s.io/v1")?;
+    crate::api::handlers::check_registered_kind(&parsed, "TokenRequest", "authentication.k8s.io/v1")?;
     let account = core
         .store
-        .get("serviceaccounts", &request.key())
-        .ok_or_else(|| Status::not_found(request.served.named(), &request.path.name))?;
-    let named = crate::write::admit::meta::text(&parsed, "name");
+        .get("serviceaccounts", &request.object_key())
+        .ok_or_else(|| Status::not_found(request.served.resource_name(), &request.path.name))?;
+    let named = crate::write::admit::meta::metadata_text(&parsed, "name");
     if !named.is_empty() && named != request.path.name {
         return Err(Status::invalid(
-            Named { group: "authentication.k8s.io", what: "TokenRequest" },
+            NamedResource { group: "authentication.k8s.io", what: "TokenRequest" },
             &request.path.name,
-            vec![Cause::invalid(
+            vec![StatusCause::invalid(
                 "metadata.name",
                 &named.into(),
                 "must match the service account name if specified",
@@ -199,9 +202,9 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
     let asked = parsed["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
     let refuse = |why: &str| {
         Status::invalid(
-            Named { group: "authentication.k8s.io", what: "TokenRequest" },
+            NamedResource { group: "authentication.k8s.io", what: "TokenRequest" },
             "",
-            vec![Cause::invalid("spec.expirationSeconds", &asked.into(), why)],
+            vec![StatusCause::invalid("spec.expirationSeconds", &asked.into(), why)],
         )
     };
     if asked < SHORTEST {
@@ -225,10 +228,10 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
             }
         };
         let place = if table == "nodes" { "" } else { &request.path.namespace };
-        let named = Named { group: "", what: table };
+        let named = NamedResource { group: "", what: table };
         let found = core
             .store
-            .get(table, &Key::new(place, text("name")))
+            .get(table, &ObjectKey::new(place, text("name")))
             .ok_or_else(|| Status::not_found(named, text("name")))?;
         if !text("uid").is_empty() && text("uid") != &*found.uid {
             return Err(Status::conflict(
@@ -251,12 +254,12 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
         .filter_map(|a| a.as_str().map(str::to_owned))
         .collect();
     let audiences = if audiences.is_empty() { vec![ISSUER.to_owned()] } else { audiences };
-    let claims = Claims {
+    let claims = TokenClaims {
         namespace: request.path.namespace.clone(),
         service_account: request.path.name.clone(),
         uid: account.uid.to_string(),
         audiences: audiences.clone(),
-        id: core.ids.uid(),
+        id: core.ids.new_uid(),
         bound,
     };
     let given: Map<String, Value> = parsed["spec"]
@@ -268,7 +271,7 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
         .collect();
     let now = core.clock.now();
     let expires = now + Duration::from_secs(u64::try_from(asked).unwrap_or(3600));
-    let token = core.auth.key.sign(&claims, now, expires);
+    let token = core.auth.key.sign_claims(&claims, now, expires);
     Ok(Reply::value(
         201,
         json!({
@@ -277,10 +280,10 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
             "metadata": {
                 "name": request.path.name,
                 "namespace": request.path.namespace,
-                "uid": core.ids.uid(),
+                "uid": core.ids.new_uid(),
                 "creationTimestamp": core.now(),
                 "managedFields": [{
-                    "manager": request.author("CreateOptions")?.manager,
+                    "manager": request.write_author("CreateOptions")?.manager,
                     "operation": "Update",
                     "apiVersion": "authentication.k8s.io/v1",
                     "time": core.now(),

@@ -6,11 +6,11 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
 use super::User;
-use super::rbac::{self, Attributes, decide};
-use crate::api::resource::Served;
+use super::rbac::{self, RequestAttributes, decide_access};
+use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::status::{Result, Status};
-use crate::write::admit::prepare::Part;
+use crate::write::admit::prepare::ObjectPart;
 
 const GROUP: &str = "certificates.k8s.io";
 /// The signer whose certificates authenticate clients of the API server.
@@ -18,14 +18,18 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
 
 /// Refuses a request for a certificate of the administrators' group, whoever asks.
-pub(crate) fn check_create(served: &Served, new: &Value) -> Result<()> {
+pub(crate) fn check_create(served: &ServedResource, new: &Value) -> Result<()> {
     if served.rule_key() != (GROUP, "CertificateSigningRequest") || new["spec"]["signerName"] != CLIENT_SIGNER
     {
         return Ok(());
     }
     if organizations(&new["spec"]["request"]).iter().any(|group| group == MASTERS) {
         let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-        return Err(Status::forbidden(served.named(), crate::write::admit::meta::text(new, "name"), &why));
+        return Err(Status::forbidden(
+            served.resource_name(),
+            crate::write::admit::meta::metadata_text(new, "name"),
+            &why,
+        ));
     }
     Ok(())
 }
@@ -34,8 +38,8 @@ pub(crate) fn check_create(served: &Served, new: &Value) -> Result<()> {
 pub(crate) fn check_update(
     core: &Core,
     user: &User,
-    served: &Served,
-    part: Part,
+    served: &ServedResource,
+    part: ObjectPart,
     old: &Value,
     new: &Value,
 ) -> Result<()> {
@@ -43,14 +47,14 @@ pub(crate) fn check_update(
         return Ok(());
     }
     let verb = match part {
-        Part::Approval => "approve",
-        Part::Status if old["status"] != new["status"] => "sign",
+        ObjectPart::Approval => "approve",
+        ObjectPart::Status if old["status"] != new["status"] => "sign",
         _ => return Ok(()),
     };
     let signer = old["spec"]["signerName"].as_str().unwrap_or("");
     let domain = signer.split_once('/').map_or(signer, |(domain, _)| domain);
     let holds = |name: &str| {
-        let asked = Attributes {
+        let asked = RequestAttributes {
             verb,
             group: GROUP,
             resource: "signers",
@@ -59,13 +63,17 @@ pub(crate) fn check_update(
             name,
             path: "",
         };
-        decide(core, user, &asked).allowed
+        decide_access(core, user, &asked).allowed
     };
     if holds(signer) || holds(&format!("{domain}/*")) {
         return Ok(());
     }
     let why = format!("user not permitted to {verb} requests with signerName \"{signer}\"");
-    Err(Status::forbidden(served.named(), crate::write::admit::meta::text(new, "name"), &why))
+    Err(Status::forbidden(
+        served.resource_name(),
+        crate::write::admit::meta::metadata_text(new, "name"),
+        &why,
+    ))
 }
 
 /// The groups a request's subject names.

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::User;
 
-/// Who issues the tokens.
+/// The issuer of service account tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Who issues tokens for users the sandbox knows only by such a token.
+/// The issuer of tokens for users who are no service account.
 const USER_ISSUER: &str = "slipway-sandbox";
 
 /// The signing key.
@@ -23,15 +23,15 @@ pub(crate) struct TokenKey {
     id: String,
 }
 
-/// What a token says about its bearer.
+/// The claims of a token about its bearer.
 #[derive(Debug, Clone)]
-pub(crate) struct Claims {
+pub(crate) struct TokenClaims {
     pub namespace: String,
     pub service_account: String,
     pub uid: String,
     pub audiences: Vec<String>,
     pub id: String,
-    /// The object without which the token is worth nothing.
+    /// The object without which the token is invalid.
     pub bound: Option<BoundObject>,
 }
 
@@ -62,8 +62,8 @@ impl BoundObject {
     }
 }
 
-impl Claims {
-    pub(crate) fn user(&self) -> User {
+impl TokenClaims {
+    pub(crate) fn service_account_user(&self) -> User {
         let namespace = &self.namespace;
         let mut user = User::new(
             &format!("system:serviceaccount:{namespace}:{}", self.service_account),
@@ -103,7 +103,7 @@ impl TokenKey {
     }
 
     /// A token for `claims`, valid until `expires`. Empty when the system has no randomness to sign with.
-    pub(crate) fn sign(&self, claims: &Claims, now: Timestamp, expires: Timestamp) -> String {
+    pub(crate) fn sign_claims(&self, claims: &TokenClaims, now: Timestamp, expires: Timestamp) -> String {
         let mut private = json!({
             "namespace": claims.namespace,
             "serviceaccount": {"name": claims.service_account, "uid": claims.uid},
@@ -111,7 +111,7 @@ impl TokenKey {
         if let Some(bound) = &claims.bound {
             bound.write(&mut private);
         }
-        self.signed(&json!({
+        self.signed_token(&json!({
             "aud": claims.audiences,
             "exp": expires.as_second(),
             "iat": now.as_second(),
@@ -125,7 +125,7 @@ impl TokenKey {
 
     /// A token for a user who is no service account.
     pub(crate) fn sign_user(&self, user: &User, now: Timestamp, expires: Timestamp) -> String {
-        self.signed(&json!({
+        self.signed_token(&json!({
             "exp": expires.as_second(),
             "groups": user.groups,
             "iat": now.as_second(),
@@ -136,7 +136,7 @@ impl TokenKey {
 
     /// The user of a token [`TokenKey::sign_user`] made.
     pub(crate) fn verify_user(&self, token: &str, now: Timestamp) -> Option<User> {
-        let body = self.body(token, now)?;
+        let body = self.verified_body(token, now)?;
         if body["iss"] != USER_ISSUER {
             return None;
         }
@@ -144,7 +144,7 @@ impl TokenKey {
         Some(User::new(body["sub"].as_str()?, &groups))
     }
 
-    fn signed(&self, body: &Value) -> String {
+    fn signed_token(&self, body: &Value) -> String {
         let header = json!({"alg": "ES256", "kid": self.id});
         let encode = |v: &Value| URL_SAFE_NO_PAD.encode(v.to_string());
         let signed = format!("{}.{}", encode(&header), encode(body));
@@ -154,8 +154,8 @@ impl TokenKey {
         }
     }
 
-    /// What a token that is ours, whole and not expired says.
-    fn body(&self, token: &str, now: Timestamp) -> Option<Value> {
+    /// Returns the body of a token that is ours, whole and not expired.
+    fn verified_body(&self, token: &str, now: Timestamp) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref())
@@ -167,10 +167,10 @@ impl TokenKey {
     }
 
     /// The claims of a service account's token.
-    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
-        let body = self.body(token, now)?;
+    pub(crate) fn verify_claims(&self, token: &str, now: Timestamp) -> Option<TokenClaims> {
+        let body = self.verified_body(token, now)?;
         let private = &body["kubernetes.io"];
-        Some(Claims {
+        Some(TokenClaims {
             namespace: private["namespace"].as_str()?.to_owned(),
             service_account: private["serviceaccount"]["name"].as_str()?.to_owned(),
             uid: private["serviceaccount"]["uid"].as_str()?.to_owned(),

@@ -1,12 +1,12 @@
-//! What of a live object is the cluster's own and must not come along.
+//! Cleaning of live objects: everything that belongs to their cluster is removed.
 
 use serde_json::{Map, Value, json};
 
-use super::Secrets;
+use super::SecretHandling;
 
 /// A cleaned object.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CleanedObject {
     pub object: Value,
     pub secret_replaced: bool,
     pub finalizers_dropped: usize,
@@ -47,7 +47,7 @@ pub(super) fn is_own_business(group: &str, plural: &str) -> bool {
     OWN_BUSINESS.contains(&(group, plural))
 }
 
-/// Finalizers somebody in the sandbox acts on.
+/// Finalizers that a controller of the sandbox removes.
 const FINALIZERS: &[&str] = &[
     "foregroundDeletion",
     "kubernetes",
@@ -74,14 +74,14 @@ const RECOMPUTED: &[(&str, &str)] = &[
     ("apiextensions.k8s.io", "CustomResourceDefinition"),
 ];
 
-/// Cleans one object; the error says why it is better not copied.
-pub(super) fn clean(mut object: Value, secrets: Secrets) -> Result<Kept, String> {
+/// Cleans one object; the error is the reason it is not copied.
+pub(super) fn clean_object(mut object: Value, secrets: SecretHandling) -> Result<CleanedObject, String> {
     let api_version = object["apiVersion"].as_str().unwrap_or("").to_owned();
     let group = slipway_manifest::object::split_api_version(&api_version).0.to_owned();
     let kind = object["kind"].as_str().unwrap_or("").to_owned();
     let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
-    refuse(&object, (&group, &kind), &name, secrets)?;
-    let mut kept = Kept { object: Value::Null, secret_replaced: false, finalizers_dropped: 0 };
+    check_copyable(&object, (&group, &kind), &name, secrets)?;
+    let mut kept = CleanedObject { object: Value::Null, secret_replaced: false, finalizers_dropped: 0 };
     if let Some(meta) = object["metadata"].as_object_mut() {
         for key in ["resourceVersion", "selfLink", "deletionGracePeriodSeconds", "generateName"] {
             meta.shift_remove(key);
@@ -95,7 +95,7 @@ pub(super) fn clean(mut object: Value, secrets: Secrets) -> Result<Kept, String>
             }
         }
     }
-    if RECOMPUTED.contains(&(group.as_str(), kind.as_str())) || (kind == "Job" && !finished(&object)) {
+    if RECOMPUTED.contains(&(group.as_str(), kind.as_str())) || (kind == "Job" && !is_finished(&object)) {
         drop_member(&mut object, "status");
         forget_status_owners(&mut object);
     }
@@ -120,7 +120,7 @@ pub(super) fn clean(mut object: Value, secrets: Secrets) -> Result<Kept, String>
             // No conversion webhook can be reached from here.
             object["spec"]["conversion"] = json!({"strategy": "None"});
         }
-        ("", "Secret") if secrets == Secrets::Replaced => {
+        ("", "Secret") if secrets == SecretHandling::Replaced => {
             kept.secret_replaced = replace_values(&mut object);
             drop_annotations(&mut object, |key| key == "kubectl.kubernetes.io/last-applied-configuration");
         }
@@ -130,7 +130,12 @@ pub(super) fn clean(mut object: Value, secrets: Secrets) -> Result<Kept, String>
     Ok(kept)
 }
 
-fn refuse(object: &Value, kind: (&str, &str), name: &str, secrets: Secrets) -> Result<(), String> {
+fn check_copyable(
+    object: &Value,
+    kind: (&str, &str),
+    name: &str,
+    secrets: SecretHandling,
+) -> Result<(), String> {
     let meta = &object["metadata"];
     if meta["deletionTimestamp"].is_string() {
         return Err("it is being deleted".into());
@@ -155,7 +160,7 @@ fn refuse(object: &Value, kind: (&str, &str), name: &str, secrets: Secrets) -> R
         ("", "Secret") => match object["type"].as_str().unwrap_or("") {
             "kubernetes.io/service-account-token" => Err("its token is good only in its cluster".into()),
             "bootstrap.kubernetes.io/token" => Err("its token is good only in its cluster".into()),
-            "helm.sh/release.v1" if secrets == Secrets::Replaced => {
+            "helm.sh/release.v1" if secrets == SecretHandling::Replaced => {
                 Err("a release record holds values in the clear; it comes along with secrets only".into())
             }
             _ => Ok(()),
@@ -164,7 +169,7 @@ fn refuse(object: &Value, kind: (&str, &str), name: &str, secrets: Secrets) -> R
     }
 }
 
-fn finished(job: &Value) -> bool {
+fn is_finished(job: &Value) -> bool {
     job["status"]["conditions"].as_array().is_some_and(|all| {
         all.iter().any(|c| matches!(c["type"].as_str(), Some("Complete" | "Failed")) && c["status"] == "True")
     })
@@ -186,7 +191,7 @@ fn drop_annotations(object: &mut Value, unwanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whoever owned the status owns nothing once it is gone.
+/// Removes the owners of the status, which is gone.
 fn forget_status_owners(object: &mut Value) {
     if let Some(Value::Array(entries)) = object["metadata"].get_mut("managedFields") {
         entries.retain(|entry| entry["subresource"] != "status");
@@ -232,7 +237,7 @@ mod tests {
             },
             "data": {"password": "aHVudGVyMg==", ".dockerconfigjson": "e30="},
         });
-        let kept = clean(secret.clone(), Secrets::Replaced).unwrap();
+        let kept = clean_object(secret.clone(), SecretHandling::Replaced).unwrap();
         assert_eq!(
             kept.object,
             json!({
@@ -242,7 +247,7 @@ mod tests {
             })
         );
         assert_eq!((kept.secret_replaced, kept.finalizers_dropped), (true, 1));
-        let kept = clean(secret, Secrets::Copied).unwrap();
+        let kept = clean_object(secret, SecretHandling::Copied).unwrap();
         assert_eq!(kept.object["data"]["password"], "aHVudGVyMg==");
     }
 
@@ -253,11 +258,11 @@ mod tests {
                 {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "1", "controller": true},
             ]}})
         };
-        assert!(clean(owned("apps/v1", "ReplicaSet"), Secrets::Copied).is_err());
-        assert!(clean(owned("example.com/v1", "Database"), Secrets::Copied).is_ok());
+        assert!(clean_object(owned("apps/v1", "ReplicaSet"), SecretHandling::Copied).is_err());
+        assert!(clean_object(owned("example.com/v1", "Database"), SecretHandling::Copied).is_ok());
         let release = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
             "metadata": {"name": "sh.helm.release.v1.a.v1"}, "data": {"release": "x"}});
-        assert!(clean(release.clone(), Secrets::Replaced).is_err());
-        assert!(clean(release, Secrets::Copied).is_ok());
+        assert!(clean_object(release.clone(), SecretHandling::Replaced).is_err());
+        assert!(clean_object(release, SecretHandling::Copied).is_ok());
     }
 }

@@ -5,57 +5,59 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::read::by_kind;
-use super::{Collected, Reference, Report};
-use crate::api::resource::Served;
+use super::read::count_by_kind;
+use super::{CloneReport, CollectedObjects, ObjectReference};
+use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::sandbox::Sandbox;
-use crate::store::{Draft, Expect, Key, Raced};
-use crate::write::admit::allocate::Refusal;
+use crate::store::{ExpectedState, ObjectDraft, ObjectKey, WriteRaced};
+use crate::write::admit::allocate::AllocationRefusal;
 
 impl Sandbox {
     /// Writes objects of another cluster as they were there: uid, owners, managed fields and times stay.
     /// One that is here already takes the other's content and keeps its own uid.
-    pub fn import(&self, collected: Collected) -> Report {
-        let Collected { mut objects, mut report } = collected;
+    pub fn import(&self, collected: CollectedObjects) -> CloneReport {
+        let CollectedObjects { mut objects, mut report } = collected;
         let core = self.core();
-        // What others need comes first: the garbage collector takes children whose owner is not there
+        // Owners and definitions come first: the garbage collector deletes objects whose owner is not there
         // yet, and a definition must be served before its objects are written.
-        let depths = depths(&objects);
-        objects.sort_by_cached_key(|object| (depths.get(uid(object)).copied().unwrap_or(0), rank(object)));
-        let uids = Uids::of(core, &objects);
+        let depths = owner_depths(&objects);
+        objects.sort_by_cached_key(|object| {
+            (depths.get(object_uid(object)).copied().unwrap_or(0), import_rank(object))
+        });
+        let uids = UidMap::of(core, &objects);
         let mut written = Vec::new();
         for mut object in objects {
-            let reference = Reference::of(&object);
-            uids.rewrite(&mut object);
-            match write(core, object.clone()) {
+            let reference = ObjectReference::of(&object);
+            uids.rewrite_owners(&mut object);
+            match write_object(core, object.clone()) {
                 Ok(()) => written.push(object),
-                Err(why) => report.skip(reference, why),
+                Err(why) => report.add_skipped(reference, why),
             }
         }
-        for (kind, count) in by_kind(written.iter()) {
+        for (kind, count) in count_by_kind(written.iter()) {
             *report.copied.entry(kind).or_default() += count;
         }
         report
     }
 }
 
-fn uid(object: &Value) -> &str {
+fn object_uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or("")
 }
 
-/// How many owners stand above each object, by uid.
-fn depths(objects: &[Value]) -> HashMap<String, usize> {
-    let mut depths: HashMap<String, usize> = objects.iter().map(|o| (uid(o).to_owned(), 0)).collect();
-    // Chains of owners are short; a ring of them must not keep us here.
+/// Counts the owners above each object, by uid.
+fn owner_depths(objects: &[Value]) -> HashMap<String, usize> {
+    let mut depths: HashMap<String, usize> = objects.iter().map(|o| (object_uid(o).to_owned(), 0)).collect();
+    // Chains of owners are short; a circle must not loop for ever.
     for _ in 0..8 {
         let mut changed = false;
         for object in objects {
             let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
             let above = owners.filter_map(|o| depths.get(o["uid"].as_str()?)).max();
             let depth = above.map_or(0, |above| above + 1);
-            if depths.get(uid(object)).is_some_and(|known| *known < depth) {
-                depths.insert(uid(object).to_owned(), depth);
+            if depths.get(object_uid(object)).is_some_and(|known| *known < depth) {
+                depths.insert(object_uid(object).to_owned(), depth);
                 changed = true;
             }
         }
@@ -66,7 +68,7 @@ fn depths(objects: &[Value]) -> HashMap<String, usize> {
     depths
 }
 
-fn rank(object: &Value) -> u8 {
+fn import_rank(object: &Value) -> u8 {
     match object["kind"].as_str().unwrap_or("") {
         "Namespace" => 0,
         "CustomResourceDefinition" => 1,
@@ -80,7 +82,7 @@ fn rank(object: &Value) -> u8 {
 }
 
 /// The resource of an object, if the sandbox serves it.
-fn served(core: &Core, object: &Value) -> Option<Arc<Served>> {
+fn served_resource(core: &Core, object: &Value) -> Option<Arc<ServedResource>> {
     let (group, version) =
         slipway_manifest::object::split_api_version(object["apiVersion"].as_str().unwrap_or(""));
     let registry = core.registry();
@@ -88,30 +90,31 @@ fn served(core: &Core, object: &Value) -> Option<Arc<Served>> {
     registry.of_version(group, version)?.iter().find(|s| s.def.kind == kind).cloned()
 }
 
-fn key(object: &Value) -> Key {
+fn object_key(object: &Value) -> ObjectKey {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or("");
-    Key::new(text("namespace"), text("name"))
+    ObjectKey::new(text("namespace"), text("name"))
 }
 
-/// What the uids of the other cluster are called here.
-struct Uids(HashMap<String, String>);
+/// The uids of the other cluster, and those of the same objects here.
+struct UidMap(HashMap<String, String>);
 
-impl Uids {
-    fn of(core: &Core, objects: &[Value]) -> Uids {
+impl UidMap {
+    fn of(core: &Core, objects: &[Value]) -> UidMap {
         let mut map = HashMap::new();
         for object in objects {
             let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) else {
                 continue;
             };
-            let here = served(core, object).and_then(|s| core.store.get(&s.table, &key(object)));
+            let here =
+                served_resource(core, object).and_then(|s| core.store.get(&s.table, &object_key(object)));
             let here = here.map_or_else(|| uid.to_owned(), |o| o.uid.to_string());
             map.insert(uid.to_owned(), here);
         }
-        Uids(map)
+        UidMap(map)
     }
 
     /// Owners that did not come along are dropped: the garbage collector would take their children.
-    fn rewrite(&self, object: &mut Value) {
+    fn rewrite_owners(&self, object: &mut Value) {
         let Some(meta) = object["metadata"].as_object_mut() else { return };
         let Some(Value::Array(owners)) = meta.get_mut("ownerReferences") else { return };
         owners.retain_mut(|owner| match owner["uid"].as_str().and_then(|uid| self.0.get(uid)) {
@@ -127,30 +130,30 @@ impl Uids {
     }
 }
 
-fn write(core: &Core, object: Value) -> Result<(), String> {
-    let served = served(core, &object).ok_or("the sandbox does not serve this kind")?;
-    let key = key(&object);
+fn write_object(core: &Core, object: Value) -> Result<(), String> {
+    let served = served_resource(core, &object).ok_or("the sandbox does not serve this kind")?;
+    let key = object_key(&object);
     let storage = if served.custom.is_some() {
         served.clone()
     } else {
         core.of_table(&served.table).unwrap_or(served.clone())
     };
-    if served.def.namespaced && core.store.get("namespaces", &Key::new("", &key.namespace)).is_none() {
+    if served.def.namespaced && core.store.get("namespaces", &ObjectKey::new("", &key.namespace)).is_none() {
         // Its namespace could not be read; it exists all the same.
         let bare = json!({"metadata": {"name": key.namespace}});
-        crate::controllers::create_if_missing(core, "namespaces", "", bare, "slipway");
+        crate::controllers::create_if_absent(core, "namespaces", "", bare, "slipway");
     }
     let decoded = match &served.custom {
-        Some(custom) => custom.decode(object, &[]),
-        None => crate::write::typed::decode(object, served.shape(), &[]),
+        Some(custom) => custom.decode_object(object, &[]),
+        None => crate::write::typed::decode_typed(object, served.type_ref(), &[]),
     };
     let mut value = crate::write::convert::to_storage(&served, decoded?.value);
     for _ in 0..16 {
         let live = core.store.get(&storage.table, &key);
-        furnish(core, &storage, &key, live.as_ref().map(|l| (&*l.uid, l.value())), &mut value)?;
-        let expect = live.as_ref().map_or(Expect::Absent, |live| Expect::Rev(live.rev));
-        let draft = Draft::new(&value);
-        if let Ok(stored) = core.store.put::<Raced>(&storage.table, &key, expect, &draft, |_| Ok(())) {
+        complete_object(core, &storage, &key, live.as_ref().map(|l| (&*l.uid, l.value())), &mut value)?;
+        let expect = live.as_ref().map_or(ExpectedState::Absent, |live| ExpectedState::Rev(live.rev));
+        let draft = ObjectDraft::new(&value);
+        if let Ok(stored) = core.store.put::<WriteRaced>(&storage.table, &key, expect, &draft, |_| Ok(())) {
             core.after_write(&storage, live.as_deref(), &stored);
             return Ok(());
         }
@@ -159,20 +162,20 @@ fn write(core: &Core, object: Value) -> Result<(), String> {
 }
 
 /// Gives the object what only this cluster can: identity, addresses, the form objects are stored in.
-fn furnish(
+fn complete_object(
     core: &Core,
-    served: &Served,
-    key: &Key,
+    served: &ServedResource,
+    key: &ObjectKey,
     live: Option<(&str, Value)>,
     value: &mut Value,
 ) -> Result<(), String> {
     let kind = served.rule_key();
     let counts = served.custom.is_some() || crate::write::admit::rules::counts_generation(kind);
-    let meta = crate::write::admit::meta::of(value);
+    let meta = crate::write::admit::meta::metadata_mut(value);
     if let Some((uid, _)) = &live {
         meta.insert("uid".into(), (*uid).into());
     } else if meta.get("uid").is_none_or(|uid| uid.as_str().is_none_or(str::is_empty)) {
-        meta.insert("uid".into(), core.ids.uid().into());
+        meta.insert("uid".into(), core.ids.new_uid().into());
     }
     if !meta.get("creationTimestamp").is_some_and(Value::is_string) {
         meta.insert("creationTimestamp".into(), core.now().into());
@@ -181,25 +184,30 @@ fn furnish(
         meta.insert("generation".into(), 1.into());
     }
     if let Some(custom) = &served.custom {
-        custom.default(value, false);
+        custom.apply_defaults(value, false);
     } else {
-        crate::write::admit::default::apply(kind.0, &served.def.version, kind.1, value);
+        crate::write::admit::default::set_defaults(kind.0, &served.def.version, kind.1, value);
         if kind == ("", "Service") {
-            address(core, key, live.as_ref().map(|(_, value)| value), value)?;
+            allocate_addresses(core, key, live.as_ref().map(|(_, value)| value), value)?;
         }
-        *value = crate::write::typed::decode(value.take(), served.shape(), &[])?.value;
+        *value = crate::write::typed::decode_typed(value.take(), served.type_ref(), &[])?.value;
     }
-    crate::write::admit::meta::tidy(value, served.custom.is_some());
+    crate::write::admit::meta::order_metadata(value, served.custom.is_some());
     Ok(())
 }
 
 /// Keeps a service's addresses and ports where they are free here, and gives it others where not.
-fn address(core: &Core, key: &Key, live: Option<&Value>, service: &mut Value) -> Result<(), String> {
+fn allocate_addresses(
+    core: &Core,
+    key: &ObjectKey,
+    live: Option<&Value>,
+    service: &mut Value,
+) -> Result<(), String> {
     let owner = format!("{}/{}", key.namespace, key.name);
     let mut asked = service.clone();
     // One that comes with another address than it has here asks for that one.
     let same = live.filter(|live| live["spec"]["clusterIP"] == service["spec"]["clusterIP"]);
-    if core.addresses.fill(&owner, &mut asked, same, false).is_ok() {
+    if core.addresses.allocate_service(&owner, &mut asked, same, false).is_ok() {
         *service = asked;
         return Ok(());
     }
@@ -216,10 +224,10 @@ fn address(core: &Core, key: &Key, live: Option<&Value>, service: &mut Value) ->
             port.shift_remove("nodePort");
         }
     }
-    core.addresses.fill(&owner, service, live, false).map_err(|refusal| match refusal {
-        Refusal::Invalid(causes) => {
+    core.addresses.allocate_service(&owner, service, live, false).map_err(|refusal| match refusal {
+        AllocationRefusal::Invalid(causes) => {
             causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
         }
-        Refusal::Failed(why) => why,
+        AllocationRefusal::Failed(why) => why,
     })
 }

@@ -18,7 +18,7 @@ pub use read::collect;
 /// One object by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reference {
+pub struct ObjectReference {
     pub api_version: String,
     pub kind: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -26,9 +26,9 @@ pub struct Reference {
     pub name: String,
 }
 
-impl Reference {
-    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Reference {
-        Reference {
+impl ObjectReference {
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> ObjectReference {
+        ObjectReference {
             api_version: api_version.into(),
             kind: kind.into(),
             namespace: namespace.into(),
@@ -36,9 +36,9 @@ impl Reference {
         }
     }
 
-    pub(crate) fn of(object: &Value) -> Reference {
+    pub(crate) fn of(object: &Value) -> ObjectReference {
         let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-        Reference {
+        ObjectReference {
             api_version: text(&object["apiVersion"]),
             kind: text(&object["kind"]),
             namespace: text(&object["metadata"]["namespace"]),
@@ -47,7 +47,7 @@ impl Reference {
     }
 }
 
-impl std::fmt::Display for Reference {
+impl std::fmt::Display for ObjectReference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ", self.kind)?;
         if !self.namespace.is_empty() {
@@ -57,18 +57,18 @@ impl std::fmt::Display for Reference {
     }
 }
 
-/// What becomes of the values of Secrets.
+/// The treatment of the values of Secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Secrets {
+pub enum SecretHandling {
     /// Keys stay, values become placeholders.
     #[default]
     Replaced,
     Copied,
 }
 
-/// What to copy.
+/// The selection of objects to copy.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub struct CloneSelection {
     /// Only these namespaces; all but the system's own when empty. Cluster-scoped objects are copied
     /// only when no namespace is named.
     pub namespaces: Vec<String>,
@@ -78,18 +78,18 @@ pub struct Selection {
     pub kinds: Vec<String>,
     /// Exactly these objects and what they need around them, instead of everything the other members
     /// select.
-    pub objects: Option<Vec<Reference>>,
-    pub secrets: Secrets,
+    pub objects: Option<Vec<ObjectReference>>,
+    pub secrets: SecretHandling,
 }
 
-impl Selection {
+impl CloneSelection {
     /// A list of objects with their definitions, namespaces and surroundings: service accounts, quotas,
     /// limits and classes that decide whether their pods can run. Objects that do not exist are fine.
-    pub fn of_objects(objects: impl IntoIterator<Item = Reference>) -> Selection {
-        Selection { objects: Some(objects.into_iter().collect()), ..Selection::default() }
+    pub fn of_objects(objects: impl IntoIterator<Item = ObjectReference>) -> CloneSelection {
+        CloneSelection { objects: Some(objects.into_iter().collect()), ..CloneSelection::default() }
     }
 
-    pub fn with_secrets(mut self, secrets: Secrets) -> Selection {
+    pub fn with_secrets(mut self, secrets: SecretHandling) -> CloneSelection {
         self.secrets = secrets;
         self
     }
@@ -97,59 +97,59 @@ impl Selection {
 
 /// An object that was not copied, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedObject {
     #[serde(flatten)]
-    pub object: Reference,
+    pub object: ObjectReference,
     pub reason: String,
 }
 
-/// What was copied and what was not.
+/// The objects copied, and those that were not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Report {
-    /// How many objects of each kind are in the sandbox now.
+pub struct CloneReport {
+    /// Number of objects of each kind in the sandbox.
     pub copied: BTreeMap<String, usize>,
-    /// Objects that are the sandbox's own business, or could not be written.
-    pub skipped: Vec<Skipped>,
+    /// Objects that the sandbox creates by itself, or that could not be written.
+    pub skipped: Vec<SkippedObject>,
     /// References that name nothing in the cluster.
-    pub absent: Vec<Reference>,
+    pub absent: Vec<ObjectReference>,
     /// Kinds that could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
-    /// How many Secrets had their values replaced.
+    /// Number of Secrets whose values were replaced.
     pub secrets_replaced: usize,
-    /// How many finalizers were left out because nobody in the sandbox would ever remove them.
+    /// Number of finalizers left out because nobody in the sandbox would ever remove them.
     pub finalizers_dropped: usize,
 }
 
-impl Report {
-    /// How many objects were copied.
-    pub fn total(&self) -> usize {
+impl CloneReport {
+    /// Number of objects copied.
+    pub fn total_copied(&self) -> usize {
         self.copied.values().sum()
     }
 
-    fn skip(&mut self, object: Reference, reason: impl Into<String>) {
-        self.skipped.push(Skipped { object, reason: reason.into() });
+    fn add_skipped(&mut self, object: ObjectReference, reason: impl Into<String>) {
+        self.skipped.push(SkippedObject { object, reason: reason.into() });
     }
 }
 
 /// Objects read from a cluster, cleaned of what is the cluster's own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Collected {
+pub struct CollectedObjects {
     pub objects: Vec<Value>,
     #[serde(default)]
-    pub report: Report,
+    pub report: CloneReport,
 }
 
-/// How far reading has come.
+/// The progress of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum CloneProgress {
     /// The cluster serves this many kinds that may hold something.
     Kinds(usize),
     /// All objects of one kind were read.
     Read { resource: String, objects: usize },
 }
 
-/// Why nothing could be copied at all.
+/// The reason nothing could be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
     #[error("ask the cluster what it serves: {0}")]
@@ -168,8 +168,8 @@ pub enum CloneError {
 pub async fn from_client(
     sandbox: &Sandbox,
     source: kube::Client,
-    selection: &Selection,
-) -> Result<Report, CloneError> {
+    selection: &CloneSelection,
+) -> Result<CloneReport, CloneError> {
     let collected = collect(&source, selection, &mut |_| {}).await?;
     Ok(sandbox.import(collected))
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use http::Request;
 use serde_json::Value;
 
-use super::clean::{self, Kept};
-use super::{CloneError, Collected, Progress, Reference, Selection};
+use super::clean::{self, CleanedObject};
+use super::{CloneError, CloneProgress, CloneSelection, CollectedObjects, ObjectReference};
 
 /// The pauses before a read is repeated: from this, doubling, to that.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1600);
 
-/// Whether the same request may well work a moment later.
-fn passes(error: &kube::Error) -> bool {
+/// Returns true if the same request may succeed a moment later.
+fn is_transient(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 429 | 500 | 502..=504),
         kube::Error::HyperError(_) | kube::Error::Service(_) => true,
@@ -26,7 +26,7 @@ const PAGE: usize = 500;
 
 /// A kind the cluster serves, in its preferred version.
 #[derive(Debug, Clone)]
-struct Resource {
+struct ClusterResource {
     group: String,
     api_version: String,
     plural: String,
@@ -37,12 +37,12 @@ struct Resource {
     listable: bool,
 }
 
-impl Resource {
-    /// Whether a word of the user's names it.
+impl ClusterResource {
+    /// Returns true if a word of the user names it.
     fn is_named(&self, word: &str) -> bool {
         let word = word.to_lowercase();
         word == self.plural
-            || word == self.full()
+            || word == self.full_name()
             || word == self.kind.to_lowercase()
             || word == self.singular
             || word == format!("{}.{}", self.kind.to_lowercase(), self.group)
@@ -50,15 +50,20 @@ impl Resource {
     }
 
     /// `deployments.apps`.
-    fn full(&self) -> String {
+    fn full_name(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    fn path(&self, namespace: Option<&str>) -> String {
+    fn list_path(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         match namespace.filter(|_| self.namespaced) {
             Some(namespace) => {
-                format!("{root}/{}/namespaces/{}/{}", self.api_version, encode(namespace), self.plural)
+                format!(
+                    "{root}/{}/namespaces/{}/{}",
+                    self.api_version,
+                    percent_encode(namespace),
+                    self.plural
+                )
             }
             None => format!("{root}/{}/{}", self.api_version, self.plural),
         }
@@ -68,33 +73,33 @@ impl Resource {
 /// Reads and cleans the selected objects. Kinds that cannot be read are named in the report.
 pub async fn collect(
     source: &kube::Client,
-    selection: &Selection,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Collected, CloneError> {
-    let mut reader = Reader { source, selection, progress, collected: Collected::default() };
-    let resources = reader.discover().await?;
+    selection: &CloneSelection,
+    progress: &mut (dyn FnMut(CloneProgress) + Send),
+) -> Result<CollectedObjects, CloneError> {
+    let mut reader = ClusterReader { source, selection, progress, collected: CollectedObjects::default() };
+    let resources = reader.discover_resources().await?;
     match &selection.objects {
-        Some(objects) => reader.objects(&resources, objects).await?,
-        None => reader.everything(&resources).await?,
+        Some(objects) => reader.read_objects(&resources, objects).await?,
+        None => reader.read_everything(&resources).await?,
     }
     Ok(reader.collected)
 }
 
-struct Reader<'r> {
+struct ClusterReader<'r> {
     source: &'r kube::Client,
-    selection: &'r Selection,
-    progress: &'r mut (dyn FnMut(Progress) + Send),
-    collected: Collected,
+    selection: &'r CloneSelection,
+    progress: &'r mut (dyn FnMut(CloneProgress) + Send),
+    collected: CollectedObjects,
 }
 
-impl Reader<'_> {
+impl ClusterReader<'_> {
     /// Reads a path; a server that is busy or restarts is asked again for a few seconds.
-    async fn get(&self, path: &str) -> Result<Value, kube::Error> {
+    async fn get_path(&self, path: &str) -> Result<Value, kube::Error> {
         let mut pause = FIRST_PAUSE;
         loop {
             let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
             match self.source.request(request).await {
-                Err(error) if passes(&error) && pause <= LONGEST_PAUSE => {
+                Err(error) if is_transient(&error) && pause <= LONGEST_PAUSE => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
@@ -103,19 +108,19 @@ impl Reader<'_> {
         }
     }
 
-    /// What the cluster serves. A group whose server is away is left out and named in the report.
-    async fn discover(&mut self) -> Result<Vec<Resource>, CloneError> {
-        let groups = self.get("/apis").await.map_err(|e| CloneError::Discovery(Box::new(e)))?;
+    /// Lists the resources of the cluster. A group whose server is away is left out and named in the report.
+    async fn discover_resources(&mut self) -> Result<Vec<ClusterResource>, CloneError> {
+        let groups = self.get_path("/apis").await.map_err(|e| CloneError::Discovery(Box::new(e)))?;
         let mut versions = vec![(String::new(), "v1".to_owned())];
         for group in groups["groups"].as_array().into_iter().flatten() {
             let name = group["name"].as_str().unwrap_or("").to_owned();
             let preferred = group["preferredVersion"]["groupVersion"].as_str().unwrap_or("").to_owned();
             versions.push((name, preferred));
         }
-        let mut out: Vec<Resource> = Vec::new();
+        let mut out: Vec<ClusterResource> = Vec::new();
         for (group, api_version) in versions {
             let root = if group.is_empty() { "/api" } else { "/apis" };
-            let list = match self.get(&format!("{root}/{api_version}")).await {
+            let list = match self.get_path(&format!("{root}/{api_version}")).await {
                 Ok(list) => list,
                 Err(e) => {
                     self.collected.report.unreadable.insert(api_version, e.to_string());
@@ -131,7 +136,7 @@ impl Reader<'_> {
                 if text("name").contains('/') {
                     continue;
                 }
-                out.push(Resource {
+                out.push(ClusterResource {
                     group: group.clone(),
                     api_version: api_version.clone(),
                     plural: text("name"),
@@ -146,8 +151,11 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    /// The kinds to read: those the user named, or all that are not the cluster's own business.
-    fn chosen<'a>(&self, resources: &'a [Resource]) -> Result<Vec<&'a Resource>, CloneError> {
+    /// Returns the kinds to read: those the user named, or all that the cluster does not fill by itself.
+    fn chosen_resources<'a>(
+        &self,
+        resources: &'a [ClusterResource],
+    ) -> Result<Vec<&'a ClusterResource>, CloneError> {
         let words = &self.selection.kinds;
         if words.is_empty() {
             let scoped = !self.selection.namespaces.is_empty();
@@ -155,19 +163,19 @@ impl Reader<'_> {
                 .iter()
                 .filter(|r| r.listable && !clean::is_own_business(&r.group, &r.plural))
                 .filter(|r| r.namespaced || !scoped)
-                .filter(|r| r.full() != DEFINITIONS && r.full() != "namespaces")
+                .filter(|r| r.full_name() != DEFINITIONS && r.full_name() != "namespaces")
                 .collect());
         }
-        let mut out: Vec<&Resource> = Vec::new();
+        let mut out: Vec<&ClusterResource> = Vec::new();
         for word in words {
             let mut found = resources.iter().filter(|r| r.listable && r.is_named(word)).peekable();
             if found.peek().is_none() {
-                let known = resources.iter().filter(|r| r.listable).map(Resource::full).collect();
+                let known = resources.iter().filter(|r| r.listable).map(ClusterResource::full_name).collect();
                 return Err(CloneError::UnknownKind { kind: word.clone(), known });
             }
             // One word may name kinds of several groups; the first group listed is what kubectl takes.
             if let Some(resource) = found.next()
-                && !out.iter().any(|r| r.full() == resource.full())
+                && !out.iter().any(|r| r.full_name() == resource.full_name())
             {
                 out.push(resource);
             }
@@ -175,9 +183,9 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    async fn everything(&mut self, resources: &[Resource]) -> Result<(), CloneError> {
-        let chosen = self.chosen(resources)?;
-        (self.progress)(Progress::Kinds(chosen.len()));
+    async fn read_everything(&mut self, resources: &[ClusterResource]) -> Result<(), CloneError> {
+        let chosen = self.chosen_resources(resources)?;
+        (self.progress)(CloneProgress::Kinds(chosen.len()));
         let mut namespaces: BTreeSet<String> = self.selection.namespaces.iter().cloned().collect();
         let mut groups: BTreeSet<(String, String)> = BTreeSet::new();
         for resource in chosen {
@@ -190,10 +198,10 @@ impl Reader<'_> {
             let mut count = 0;
             for place in places {
                 let labels = self.selection.labels.clone();
-                for object in self.list(resource, place.as_deref(), labels.as_deref()).await {
+                for object in self.list_resource(resource, place.as_deref(), labels.as_deref()).await {
                     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("").to_owned();
                     let system = self.selection.namespaces.is_empty() && namespace.starts_with("kube-");
-                    if !system && self.keep(object) {
+                    if !system && self.clean_and_keep(object) {
                         count += 1;
                         if !namespace.is_empty() {
                             namespaces.insert(namespace);
@@ -202,24 +210,28 @@ impl Reader<'_> {
                 }
             }
             groups.insert((resource.group.clone(), resource.plural.clone()));
-            (self.progress)(Progress::Read { resource: resource.full(), objects: count });
+            (self.progress)(CloneProgress::Read { resource: resource.full_name(), objects: count });
         }
         let all_definitions = self.selection.kinds.is_empty();
-        self.definitions(resources, |group, plural| {
+        self.read_definitions(resources, |group, plural| {
             all_definitions || groups.contains(&(group.to_owned(), plural.to_owned()))
         })
         .await;
         if !self.selection.namespaces.is_empty() && self.selection.kinds.is_empty() {
-            self.classes(resources).await;
+            self.read_classes(resources).await;
         }
-        self.namespaces(namespaces).await
+        self.read_namespaces(namespaces).await
     }
 
-    async fn objects(&mut self, resources: &[Resource], objects: &[Reference]) -> Result<(), CloneError> {
-        (self.progress)(Progress::Kinds(objects.len()));
+    async fn read_objects(
+        &mut self,
+        resources: &[ClusterResource],
+        objects: &[ObjectReference],
+    ) -> Result<(), CloneError> {
+        (self.progress)(CloneProgress::Kinds(objects.len()));
         let mut namespaces: BTreeSet<String> = BTreeSet::new();
         let mut groups: BTreeSet<(String, String)> = BTreeSet::new();
-        let wanted: BTreeSet<&Reference> = objects.iter().collect();
+        let wanted: BTreeSet<&ObjectReference> = objects.iter().collect();
         for reference in wanted {
             let group = slipway_manifest::object::split_api_version(&reference.api_version).0;
             let found = resources.iter().find(|r| r.group == group && r.kind == reference.kind);
@@ -237,10 +249,10 @@ impl Reader<'_> {
             }
             let place = Some(reference.namespace.as_str()).filter(|n| !n.is_empty());
             // The version asked for may differ from the preferred one; the object is the same.
-            let path = format!("{}/{}", resource.path(place), encode(&reference.name));
-            match self.get(&path).await {
+            let path = format!("{}/{}", resource.list_path(place), percent_encode(&reference.name));
+            match self.get_path(&path).await {
                 Ok(object) => {
-                    self.keep(object);
+                    self.clean_and_keep(object);
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     self.collected.report.absent.push(reference.clone());
@@ -248,58 +260,60 @@ impl Reader<'_> {
                 Err(e) => return Err(CloneError::Read { what: reference.to_string(), why: Box::new(e) }),
             }
         }
-        self.definitions(resources, |group, plural| groups.contains(&(group.to_owned(), plural.to_owned())))
-            .await;
+        self.read_definitions(resources, |group, plural| {
+            groups.contains(&(group.to_owned(), plural.to_owned()))
+        })
+        .await;
         for resource in
             resources.iter().filter(|r| r.group.is_empty() && SURROUNDINGS.contains(&r.plural.as_str()))
         {
             for namespace in &namespaces {
-                for object in self.list(resource, Some(namespace), None).await {
+                for object in self.list_resource(resource, Some(namespace), None).await {
                     self.keep_once(object);
                 }
             }
         }
-        self.classes(resources).await;
-        self.namespaces(namespaces).await
+        self.read_classes(resources).await;
+        self.read_namespaces(namespaces).await
     }
 
     /// Classes decide how pods and volumes are admitted, wherever they are.
-    async fn classes(&mut self, resources: &[Resource]) {
-        for resource in resources.iter().filter(|r| CLASSES.contains(&r.full().as_str())) {
-            for object in self.list(resource, None, None).await {
+    async fn read_classes(&mut self, resources: &[ClusterResource]) {
+        for resource in resources.iter().filter(|r| CLASSES.contains(&r.full_name().as_str())) {
+            for object in self.list_resource(resource, None, None).await {
                 self.keep_once(object);
             }
         }
     }
 
     /// The definitions of the custom resources that were read.
-    async fn definitions(&mut self, resources: &[Resource], wanted: impl Fn(&str, &str) -> bool) {
-        let Some(resource) = resources.iter().find(|r| r.full() == DEFINITIONS) else { return };
-        for definition in self.list(resource, None, None).await {
+    async fn read_definitions(&mut self, resources: &[ClusterResource], wanted: impl Fn(&str, &str) -> bool) {
+        let Some(resource) = resources.iter().find(|r| r.full_name() == DEFINITIONS) else { return };
+        for definition in self.list_resource(resource, None, None).await {
             let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
             let (group, plural) =
                 (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["plural"]));
             if wanted(&group, &plural) {
-                self.keep(definition);
+                self.clean_and_keep(definition);
             }
         }
     }
 
-    async fn namespaces(&mut self, names: BTreeSet<String>) -> Result<(), CloneError> {
+    async fn read_namespaces(&mut self, names: BTreeSet<String>) -> Result<(), CloneError> {
         for name in names {
-            match self.get(&format!("/api/v1/namespaces/{}", encode(&name))).await {
+            match self.get_path(&format!("/api/v1/namespaces/{}", percent_encode(&name))).await {
                 Ok(object) => {
-                    self.keep(object);
+                    self.clean_and_keep(object);
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => {
-                    self.collected.report.absent.push(Reference::new("v1", "Namespace", "", &name));
+                    self.collected.report.absent.push(ObjectReference::new("v1", "Namespace", "", &name));
                 }
-                // Whoever may not read namespaces may still read what is in them.
+                // A user who may not read namespaces may still read their content.
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     let bare = serde_json::json!({
                         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
                     });
-                    self.keep(bare);
+                    self.clean_and_keep(bare);
                 }
                 Err(e) => {
                     return Err(CloneError::Read { what: format!("namespace {name}"), why: Box::new(e) });
@@ -310,26 +324,26 @@ impl Reader<'_> {
     }
 
     /// Every object of a kind, page by page.
-    async fn list(
+    async fn list_resource(
         &mut self,
-        resource: &Resource,
+        resource: &ClusterResource,
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Vec<Value> {
         let mut out = Vec::new();
         let mut next = String::new();
         loop {
-            let mut path = format!("{}?limit={PAGE}", resource.path(namespace));
+            let mut path = format!("{}?limit={PAGE}", resource.list_path(namespace));
             if let Some(labels) = labels {
-                path.push_str(&format!("&labelSelector={}", encode(labels)));
+                path.push_str(&format!("&labelSelector={}", percent_encode(labels)));
             }
             if !next.is_empty() {
-                path.push_str(&format!("&continue={}", encode(&next)));
+                path.push_str(&format!("&continue={}", percent_encode(&next)));
             }
-            let mut page = match self.get(&path).await {
+            let mut page = match self.get_path(&path).await {
                 Ok(page) => page,
                 Err(e) => {
-                    self.collected.report.unreadable.insert(resource.full(), e.to_string());
+                    self.collected.report.unreadable.insert(resource.full_name(), e.to_string());
                     return out;
                 }
             };
@@ -349,17 +363,17 @@ impl Reader<'_> {
 
     /// Keeps an object unless it is already there.
     fn keep_once(&mut self, object: Value) {
-        let reference = Reference::of(&object);
-        if !self.collected.objects.iter().any(|o| Reference::of(o) == reference) {
-            self.keep(object);
+        let reference = ObjectReference::of(&object);
+        if !self.collected.objects.iter().any(|o| ObjectReference::of(o) == reference) {
+            self.clean_and_keep(object);
         }
     }
 
     /// Cleans an object and keeps it, or says why not.
-    fn keep(&mut self, object: Value) -> bool {
-        let reference = Reference::of(&object);
-        match clean::clean(object, self.selection.secrets) {
-            Ok(Kept { object, secret_replaced, finalizers_dropped }) => {
+    fn clean_and_keep(&mut self, object: Value) -> bool {
+        let reference = ObjectReference::of(&object);
+        match clean::clean_object(object, self.selection.secrets) {
+            Ok(CleanedObject { object, secret_replaced, finalizers_dropped }) => {
                 let report = &mut self.collected.report;
                 report.secrets_replaced += usize::from(secret_replaced);
                 report.finalizers_dropped += finalizers_dropped;
@@ -367,7 +381,7 @@ impl Reader<'_> {
                 true
             }
             Err(reason) => {
-                self.collected.report.skip(reference, reason);
+                self.collected.report.add_skipped(reference, reason);
                 false
             }
         }
@@ -384,7 +398,7 @@ const CLASSES: &[&str] = &[
 const SURROUNDINGS: &[&str] = &["serviceaccounts", "limitranges", "resourcequotas"];
 
 /// Percent-encodes a segment or a query value.
-fn encode(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -396,7 +410,7 @@ fn encode(text: &str) -> String {
 }
 
 /// Counts objects by kind, as reports show them.
-pub(super) fn by_kind<'o>(objects: impl Iterator<Item = &'o Value>) -> BTreeMap<String, usize> {
+pub(super) fn count_by_kind<'o>(objects: impl Iterator<Item = &'o Value>) -> BTreeMap<String, usize> {
     let mut out = BTreeMap::new();
     for object in objects {
         *out.entry(object["kind"].as_str().unwrap_or("").to_owned()).or_default() += 1;

@@ -5,7 +5,7 @@ use slipway_go::time::Duration;
 
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Schedule {
+pub struct CronSchedule {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -17,9 +17,9 @@ pub struct Schedule {
     every: Option<i64>,
 }
 
-impl Schedule {
+impl CronSchedule {
     /// Reads a schedule; the error is in the words of the library Kubernetes uses.
-    pub fn parse(text: &str) -> Result<Schedule, String> {
+    pub fn parse(text: &str) -> Result<CronSchedule, String> {
         if text.is_empty() {
             return Err("empty spec string".into());
         }
@@ -33,35 +33,35 @@ impl Schedule {
             text = rest.trim();
         }
         if let Some(word) = text.strip_prefix('@') {
-            return Schedule::word(word, text);
+            return CronSchedule::parse_word(word, text);
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
             return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
         };
         let open = |f: &str| f.starts_with('*') || f == "?";
-        Ok(Schedule {
-            minutes: field(minutes, 0, 59, &[])?,
-            hours: field(hours, 0, 23, &[])?,
-            days: field(days, 1, 31, &[])?,
-            months: field(months, 1, 12, &MONTHS)?,
+        Ok(CronSchedule {
+            minutes: parse_field(minutes, 0, 59, &[])?,
+            hours: parse_field(hours, 0, 23, &[])?,
+            days: parse_field(days, 1, 31, &[])?,
+            months: parse_field(months, 1, 12, &MONTHS)?,
             // Sunday may be written as 7 nowhere in this dialect.
-            weekdays: field(weekdays, 0, 6, &WEEKDAYS)?,
+            weekdays: parse_field(weekdays, 0, 6, &WEEKDAYS)?,
             any_day: open(days),
             any_weekday: open(weekdays),
             every: None,
         })
     }
 
-    fn word(word: &str, text: &str) -> Result<Schedule, String> {
+    fn parse_word(word: &str, text: &str) -> Result<CronSchedule, String> {
         if let Some(span) = word.strip_prefix("every ") {
             let seconds = whole_seconds(span.trim())
                 .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
-            let mut schedule = Schedule::parse("* * * * *")?;
+            let mut schedule = CronSchedule::parse("* * * * *")?;
             schedule.every = Some(seconds.max(1));
             return Ok(schedule);
         }
-        Schedule::parse(match word {
+        CronSchedule::parse(match word {
             "yearly" | "annually" => "0 0 1 1 *",
             "monthly" => "0 0 1 * *",
             "weekly" => "0 0 * * 0",
@@ -79,13 +79,13 @@ impl Schedule {
         let mut at = from.checked_add(1.minute()).ok()?.with().second(0).subsec_nanosecond(0).build().ok()?;
         let end = from.checked_add(5.years()).ok()?;
         while at < end {
-            if !has(self.months, i64::from(at.month())) {
+            if !has_bit(self.months, i64::from(at.month())) {
                 at = at.checked_add(1.month()).ok()?.with().day(1).hour(0).minute(0).build().ok()?;
             } else if !self.on_day(&at) {
                 at = at.checked_add(1.day()).ok()?.with().hour(0).minute(0).build().ok()?;
-            } else if !has(self.hours, i64::from(at.hour())) {
+            } else if !has_bit(self.hours, i64::from(at.hour())) {
                 at = at.checked_add(1.hour()).ok()?.with().minute(0).build().ok()?;
-            } else if !has(self.minutes, i64::from(at.minute())) {
+            } else if !has_bit(self.minutes, i64::from(at.minute())) {
                 at = at.checked_add(1.minute()).ok()?;
             } else {
                 return Some(at);
@@ -95,8 +95,8 @@ impl Schedule {
     }
 
     fn on_day(&self, at: &Zoned) -> bool {
-        let day = has(self.days, i64::from(at.day()));
-        let weekday = has(self.weekdays, i64::from(at.weekday().to_sunday_zero_offset()));
+        let day = has_bit(self.days, i64::from(at.day()));
+        let weekday = has_bit(self.weekdays, i64::from(at.weekday().to_sunday_zero_offset()));
         // When both are restricted, either will do.
         if self.any_day || self.any_weekday { day && weekday } else { day || weekday }
     }
@@ -106,11 +106,11 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-fn has(bits: u64, n: i64) -> bool {
+fn has_bit(bits: u64, n: i64) -> bool {
     u32::try_from(n).is_ok_and(|n| bits & (1 << n) != 0)
 }
 
-fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
+fn parse_field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
     let number = |word: &str| -> Result<u32, String> {
         if let Some(at) = names.iter().position(|n| n.eq_ignore_ascii_case(word)) {
             return Ok(low + u32::try_from(at).unwrap_or(0));
@@ -178,7 +178,7 @@ mod tests {
             ("@hourly", "2024-02-29T00:00:00[UTC]"),
             ("@every 90s", "2024-02-29T00:01:00[UTC]"),
         ] {
-            let schedule = Schedule::parse(text).unwrap();
+            let schedule = CronSchedule::parse(text).unwrap();
             assert_eq!(schedule.next_after(&from), Some(next.parse().unwrap()), "{text}");
         }
     }
@@ -191,10 +191,10 @@ mod tests {
             ("@often", "unrecognized descriptor: @often"),
             ("x * * * *", "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
         ] {
-            assert_eq!(Schedule::parse(text), Err(why.to_owned()), "{text}");
+            assert_eq!(CronSchedule::parse(text), Err(why.to_owned()), "{text}");
         }
         // Nothing matches: the search must end.
-        let never = Schedule::parse("0 0 31 2 *").unwrap();
+        let never = CronSchedule::parse("0 0 31 2 *").unwrap();
         assert_eq!(never.next_after(&"2024-01-01T00:00:00[UTC]".parse().unwrap()), None);
     }
 }

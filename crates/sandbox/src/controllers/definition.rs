@@ -2,49 +2,51 @@
 
 use serde_json::Value;
 
-use super::{Cluster, Controller, Item, Next, Queue};
+use super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use crate::api::crd::FINALIZER;
 use crate::status::Result;
-use crate::store::{Change, Event, Key};
+use crate::store::{ChangeType, ObjectKey, StoreEvent};
 use crate::write::delete::DeleteOptions;
 
 const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-pub(super) struct Cleanup;
+pub(super) struct DefinitionCleanup;
 
-impl Controller for Cleanup {
+impl Controller for DefinitionCleanup {
     fn name(&self) -> &'static str {
         "customresourcedefinition-finalizer"
     }
 
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue) {
         if &*event.table == TABLE {
             if event.object.deleting {
-                queue.push(Item::of(event));
+                queue.push(WorkItem::of(event));
             }
-        } else if event.change == Change::Deleted && event.table.contains('.') {
+        } else if event.change == ChangeType::Deleted && event.table.contains('.') {
             // The last object of a definition that waits for it may just have gone.
-            let key = Key::new("", &event.table);
-            if cluster.object(TABLE, &key).is_some_and(|d| d.deleting) {
-                queue.push(Item { table: TABLE.into(), key });
+            let key = ObjectKey::new("", &event.table);
+            if cluster.stored_object(TABLE, &key).is_some_and(|d| d.deleting) {
+                queue.push(WorkItem { table: TABLE.into(), key });
             }
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
-        let Some(definition) = cluster.object(TABLE, &item.key) else { return Ok(Next::Done) };
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
+        let Some(definition) = cluster.stored_object(TABLE, &item.key) else {
+            return Ok(NextReconcile::Done);
+        };
         if !definition.deleting {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         // A definition's name is the table of its objects.
         let table = definition.name();
-        for object in cluster.objects(table, None) {
+        for object in cluster.stored_objects(table, None) {
             if !object.deleting {
                 cluster.delete(table, &object.key, &DeleteOptions::default())?;
             }
         }
-        if !cluster.objects(table, None).is_empty() {
-            return Ok(Next::Done);
+        if !cluster.stored_objects(table, None).is_empty() {
+            return Ok(NextReconcile::Done);
         }
         let done = cluster.update(TABLE, &item.key, "kube-apiserver", |value| {
             if let Some(Value::Array(finalizers)) = value["metadata"].get_mut("finalizers") {
@@ -53,7 +55,7 @@ impl Controller for Cleanup {
         });
         match done {
             Err(status) if status.code != 404 => Err(status),
-            _ => Ok(Next::Done),
+            _ => Ok(NextReconcile::Done),
         }
     }
 }

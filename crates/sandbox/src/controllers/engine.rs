@@ -7,17 +7,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Cluster, Controller, Item, Next, Queue};
-use crate::clock::Speed;
+use super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
+use crate::clock::ClockSpeed;
 use crate::core::Core;
-use crate::store::{Change, Event};
+use crate::store::{ChangeType, StoreEvent};
 
-/// Reconciliations between two looks at the clock and the requests.
+/// Reconciliations between two checks of the clock and of the commands.
 const BURST: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-enum Command {
+enum EngineCommand {
     /// Answer when nothing is left to do right now.
     Settle(oneshot::Sender<()>),
     /// Move the clock, stopping wherever something is due.
@@ -25,18 +25,21 @@ enum Command {
 }
 
 /// A handle on the running controllers. They stop when it is dropped.
-pub(crate) struct Engine {
-    commands: mpsc::UnboundedSender<Command>,
+pub(crate) struct ControllerEngine {
+    commands: mpsc::UnboundedSender<EngineCommand>,
 }
 
-impl Engine {
-    pub(crate) fn start(core: &Arc<Core>, controllers: Vec<Box<dyn Controller>>) -> std::io::Result<Engine> {
-        let events = core.store.tap();
+impl ControllerEngine {
+    pub(crate) fn start(
+        core: &Arc<Core>,
+        controllers: Vec<Box<dyn Controller>>,
+    ) -> std::io::Result<ControllerEngine> {
+        let events = core.store.tap_events();
         let (commands, receiver) = mpsc::unbounded_channel();
-        let cluster = Cluster::new(core.clone());
+        let cluster = ClusterHandle::new(core.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new().name("sandbox-controllers".into()).spawn(move || {
-            let mut runner = Runner {
+            let mut runner = ControllerRunner {
                 retries: HashMap::new(),
                 queue: VecDeque::new(),
                 queued: HashSet::new(),
@@ -48,69 +51,74 @@ impl Engine {
                 controllers,
                 cluster,
             };
-            runner.replay();
+            runner.replay_objects();
             runtime.block_on(runner.run(events, receiver));
         })?;
-        Ok(Engine { commands })
+        Ok(ControllerEngine { commands })
     }
 
     /// Returns when the controllers have nothing left to do.
     pub(crate) async fn settle(&self) {
         let (sender, done) = oneshot::channel();
-        if self.commands.send(Command::Settle(sender)).is_ok() {
+        if self.commands.send(EngineCommand::Settle(sender)).is_ok() {
             let _ = done.await;
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
-        let _ = self.commands.send(Command::Advance(by));
+        let _ = self.commands.send(EngineCommand::Advance(by));
     }
 }
 
-struct Timer {
+struct ItemTimer {
     controller: usize,
-    item: Item,
+    item: WorkItem,
     hurry: bool,
 }
 
-struct Runner {
+struct ControllerRunner {
     controllers: Vec<Box<dyn Controller>>,
-    cluster: Cluster,
-    queue: VecDeque<(usize, Item)>,
-    /// What is in the queue.
-    queued: HashSet<(usize, Item)>,
-    timers: BTreeMap<(Timestamp, u64), Timer>,
-    /// Where in `timers` an item's two timers are.
-    timed: HashMap<(usize, Item, bool), (Timestamp, u64)>,
-    /// Where the clock is being moved to by hand.
+    cluster: ClusterHandle,
+    queue: VecDeque<(usize, WorkItem)>,
+    /// The items in the queue, to add none twice.
+    queued: HashSet<(usize, WorkItem)>,
+    timers: BTreeMap<(Timestamp, u64), ItemTimer>,
+    /// The deadlines of an item's two timers, as keys of `timers`.
+    timed: HashMap<(usize, WorkItem, bool), (Timestamp, u64)>,
+    /// The time the clock is being moved to by hand.
     target: Option<Timestamp>,
-    retries: HashMap<(usize, Item), Duration>,
+    retries: HashMap<(usize, WorkItem), Duration>,
     sequence: u64,
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-impl Runner {
+impl ControllerRunner {
     /// Tells the controllers of everything that was there before them.
-    fn replay(&mut self) {
-        let (_, objects) = self.cluster.core.store.dump();
+    fn replay_objects(&mut self) {
+        let (_, objects) = self.cluster.core.store.all_objects();
         for (table, object) in objects {
-            let event =
-                Event { rev: object.rev, table, change: Change::Added, prev: None, object: object.clone() };
+            let event = StoreEvent {
+                rev: object.rev,
+                table,
+                change: ChangeType::Added,
+                prev: None,
+                object: object.clone(),
+            };
             self.observe(&event);
         }
     }
 
     async fn run(
         &mut self,
-        mut events: mpsc::UnboundedReceiver<Arc<Event>>,
-        mut commands: mpsc::UnboundedReceiver<Command>,
+        mut events: mpsc::UnboundedReceiver<Arc<StoreEvent>>,
+        mut commands: mpsc::UnboundedReceiver<EngineCommand>,
     ) {
         let store = self.cluster.core.store.clone();
         let mut rollbacks = store.rollbacks();
         loop {
             if store.rollbacks() != rollbacks {
                 rollbacks = store.rollbacks();
-                crate::state::follow(&self.cluster.core);
+                crate::state::rebuild_derived_state(&self.cluster.core);
             }
             if store.is_failing() {
                 // Whatever the controllers wrote now would be refused again.
@@ -118,9 +126,9 @@ impl Runner {
                     let _ = waiting.send(());
                 }
                 tokio::select! {
-                    () = store.recovered() => {}
+                    () = store.wait_until_writable() => {}
                     command = commands.recv() => match command {
-                        Some(command) => self.command(command),
+                        Some(command) => self.handle_command(command),
                         None => return,
                     },
                 }
@@ -135,7 +143,7 @@ impl Runner {
                 self.reconcile(controller, &item);
             }
             while let Ok(command) = commands.try_recv() {
-                self.command(command);
+                self.handle_command(command);
             }
             if commands.is_closed() {
                 return;
@@ -144,7 +152,7 @@ impl Runner {
             if !self.queue.is_empty() || !events.is_empty() {
                 continue;
             }
-            if self.step() || self.jump() {
+            if self.step_clock() || self.jump_clock() {
                 continue;
             }
             for waiting in self.waiting.drain(..) {
@@ -164,7 +172,7 @@ impl Runner {
                     None => return,
                 },
                 command = commands.recv() => match command {
-                    Some(command) => self.command(command),
+                    Some(command) => self.handle_command(command),
                     None => return,
                 },
                 () = sleep => {}
@@ -172,53 +180,53 @@ impl Runner {
         }
     }
 
-    fn command(&mut self, command: Command) {
+    fn handle_command(&mut self, command: EngineCommand) {
         match command {
-            Command::Settle(sender) => self.waiting.push(sender),
-            Command::Advance(by) => {
+            EngineCommand::Settle(sender) => self.waiting.push(sender),
+            EngineCommand::Advance(by) => {
                 let from = self.target.unwrap_or_else(|| self.cluster.now());
                 self.target = Some(from.checked_add(by).unwrap_or(Timestamp::MAX));
             }
         }
     }
 
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, event: &StoreEvent) {
         for index in 0..self.controllers.len() {
-            let mut found = Queue::default();
-            self.controllers[index].observe(event, &self.cluster, &mut found);
+            let mut found = WorkQueue::default();
+            self.controllers[index].observe_event(event, &self.cluster, &mut found);
             for item in found.0 {
                 self.enqueue(index, item);
             }
         }
     }
 
-    fn enqueue(&mut self, controller: usize, item: Item) {
+    fn enqueue(&mut self, controller: usize, item: WorkItem) {
         let entry = (controller, item);
         if self.queued.insert(entry.clone()) {
             self.queue.push_back(entry);
         }
     }
 
-    fn reconcile(&mut self, controller: usize, item: &Item) {
+    fn reconcile(&mut self, controller: usize, item: &WorkItem) {
         let key = (controller, item.clone());
         match self.controllers[controller].reconcile(item, &self.cluster) {
             Ok(next) => {
                 self.retries.remove(&key);
                 match next {
-                    Next::Done => {}
-                    Next::After(wait) => self.timer(controller, item.clone(), wait, true),
-                    Next::Later(wait) => self.timer(controller, item.clone(), wait, false),
+                    NextReconcile::Done => {}
+                    NextReconcile::After(wait) => self.set_timer(controller, item.clone(), wait, true),
+                    NextReconcile::Later(wait) => self.set_timer(controller, item.clone(), wait, false),
                 }
             }
             Err(_) => {
                 let wait = self.retries.get(&key).map_or(FIRST_RETRY, |w| (*w * 2).min(LONGEST_RETRY));
                 self.retries.insert(key, wait);
-                self.timer(controller, item.clone(), wait, false);
+                self.set_timer(controller, item.clone(), wait, false);
             }
         }
     }
 
-    fn timer(&mut self, controller: usize, item: Item, wait: Duration, hurry: bool) {
+    fn set_timer(&mut self, controller: usize, item: WorkItem, wait: Duration, hurry: bool) {
         let at = self.cluster.now().checked_add(wait).unwrap_or(Timestamp::MAX);
         // One timer per item: the sooner wins, since whoever is called early asks again.
         let whose = (controller, item.clone(), hurry);
@@ -230,7 +238,7 @@ impl Runner {
         }
         self.sequence += 1;
         self.timed.insert(whose, (at, self.sequence));
-        self.timers.insert((at, self.sequence), Timer { controller, item, hurry });
+        self.timers.insert((at, self.sequence), ItemTimer { controller, item, hurry });
     }
 
     fn fire_due(&mut self) {
@@ -246,7 +254,7 @@ impl Runner {
     }
 
     /// While the clock is moved by hand, moves it to the next thing that is due on the way.
-    fn step(&mut self) -> bool {
+    fn step_clock(&mut self) -> bool {
         let Some(target) = self.target else { return false };
         let next = self.timers.keys().next().map_or(target, |(at, _)| (*at).min(target));
         let clock = &self.cluster.core.clock;
@@ -260,9 +268,9 @@ impl Runner {
     }
 
     /// At full speed, moves the clock to the next timer somebody waits for.
-    fn jump(&mut self) -> bool {
+    fn jump_clock(&mut self) -> bool {
         let clock = &self.cluster.core.clock;
-        if clock.speed() != Speed::Max {
+        if clock.speed() != ClockSpeed::Max {
             return false;
         }
         let Some(at) = self.timers.iter().find(|(_, t)| t.hurry).map(|((at, _), _)| *at) else {

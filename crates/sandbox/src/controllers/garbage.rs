@@ -4,32 +4,34 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Cluster, Controller, Item, Next, Queue};
+use super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use crate::status::Result;
-use crate::store::{Change, Event, Object};
-use crate::write::delete::{DeleteOptions, Propagation};
+use crate::store::{ChangeType, StoreEvent, StoredObject};
+use crate::write::delete::{DeleteOptions, DeletionPropagation};
 
-/// Who writes when a reference or a finalizer is taken off.
+/// The field manager of changes to owner references and finalizers.
 const MANAGER: &str = "kube-controller-manager";
 
 /// Knows every live object by uid and every object by the uids that own it.
 #[derive(Default)]
-pub(super) struct Collector {
-    live: HashMap<Box<str>, Item>,
-    dependents: HashMap<Box<str>, HashSet<Item>>,
+pub(super) struct GarbageCollector {
+    live: HashMap<Box<str>, WorkItem>,
+    dependents: HashMap<Box<str>, HashSet<WorkItem>>,
 }
 
-impl Controller for Collector {
+impl Controller for GarbageCollector {
     fn name(&self) -> &'static str {
         "garbage-collector"
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
-        let item = Item::of(event);
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
+        let item = WorkItem::of(event);
         let object = &event.object;
         if let Some(prev) = &event.prev {
-            for owner in
-                prev.owners.iter().filter(|o| !object.owners.contains(o) || event.change == Change::Deleted)
+            for owner in prev
+                .owners
+                .iter()
+                .filter(|o| !object.owners.contains(o) || event.change == ChangeType::Deleted)
             {
                 if let Some(known) = self.dependents.get_mut(owner) {
                     known.remove(&item);
@@ -43,7 +45,7 @@ impl Controller for Collector {
                 }
             }
         }
-        if event.change == Change::Deleted {
+        if event.change == ChangeType::Deleted {
             self.live.remove(&object.uid);
             for dependent in self.dependents.get(&object.uid).into_iter().flatten() {
                 queue.push(dependent.clone());
@@ -64,42 +66,54 @@ impl Controller for Collector {
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
-        let Some(object) = cluster.object(&item.table, &item.key) else { return Ok(Next::Done) };
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
+        let Some(object) = cluster.stored_object(&item.table, &item.key) else {
+            return Ok(NextReconcile::Done);
+        };
         let value = object.value();
         let has = |finalizer: &str| {
             value["metadata"]["finalizers"].as_array().is_some_and(|f| f.iter().any(|v| v == finalizer))
         };
         if object.deleting && has("orphan") {
-            return self.orphan(item, &object.uid, cluster);
+            return self.orphan_dependents(item, &object.uid, cluster);
         }
         if object.deleting && has("foregroundDeletion") {
-            return self.foreground(item, &object.uid, cluster);
+            return self.delete_in_foreground(item, &object.uid, cluster);
         }
         if object.deleting || object.owners.is_empty() {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         self.check_owners(item, &value, cluster)
     }
 }
 
-impl Collector {
-    fn orphan(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<Next> {
+impl GarbageCollector {
+    fn orphan_dependents(
+        &self,
+        item: &WorkItem,
+        uid: &str,
+        cluster: &ClusterHandle,
+    ) -> Result<NextReconcile> {
         for dependent in self.dependents.get(uid).cloned().into_iter().flatten() {
-            if cluster.object(&dependent.table, &dependent.key).is_some() {
+            if cluster.stored_object(&dependent.table, &dependent.key).is_some() {
                 cluster.update(&dependent.table, &dependent.key, MANAGER, |v| drop_owners(v, &[uid]))?;
             }
         }
         drop_finalizer(item, "orphan", cluster)
     }
 
-    fn foreground(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<Next> {
+    fn delete_in_foreground(
+        &self,
+        item: &WorkItem,
+        uid: &str,
+        cluster: &ClusterHandle,
+    ) -> Result<NextReconcile> {
         let mut blocked = false;
         for dependent in self.dependents.get(uid).cloned().into_iter().flatten() {
             if dependent == *item {
                 continue;
             }
-            let Some(object) = cluster.object(&dependent.table, &dependent.key) else { continue };
+            let Some(object) = cluster.stored_object(&dependent.table, &dependent.key) else { continue };
             let value = object.value();
             let mut blocks = value["metadata"]["ownerReferences"]
                 .as_array()
@@ -110,7 +124,7 @@ impl Collector {
                 cluster.update(&dependent.table, &dependent.key, MANAGER, unblock_owners)?;
                 blocks = false;
                 if !object.deleting {
-                    self.delete(&dependent, &object.uid, cluster)?;
+                    self.delete_dependent(&dependent, &object.uid, cluster)?;
                 }
             }
             blocked |= blocks;
@@ -118,26 +132,29 @@ impl Collector {
                 && !object.deleting
                 && value["metadata"]["ownerReferences"].as_array().is_some_and(|r| r.len() == 1)
             {
-                self.delete(&dependent, &object.uid, cluster)?;
+                self.delete_dependent(&dependent, &object.uid, cluster)?;
             }
         }
-        if blocked { Ok(Next::Done) } else { drop_finalizer(item, "foregroundDeletion", cluster) }
+        if blocked { Ok(NextReconcile::Done) } else { drop_finalizer(item, "foregroundDeletion", cluster) }
     }
 
-    /// Whether something a dependent owns waits for its own dependents already: then each of a circle of
+    /// Returns true if something a dependent owns waits for its own dependents already: then each of a circle of
     /// owners would wait for the next. Of one that is going as well, only the item itself counts.
-    fn closes_circle(&self, item: &Item, dependent: &Object, cluster: &Cluster) -> bool {
+    fn closes_circle(&self, item: &WorkItem, dependent: &StoredObject, cluster: &ClusterHandle) -> bool {
         let mut owned = self.dependents.get(&dependent.uid).into_iter().flatten();
         owned.any(|owned| {
             (owned == item || !dependent.deleting)
-                && cluster.object(&owned.table, &owned.key).is_some_and(|o| waits_for_dependents(&o))
+                && cluster.stored_object(&owned.table, &owned.key).is_some_and(|o| waits_for_dependents(&o))
         })
     }
 
     /// Deletes a dependent, in the foreground if it has dependents of its own.
-    fn delete(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<()> {
-        let propagation =
-            if self.dependents.contains_key(uid) { Propagation::Foreground } else { Propagation::Background };
+    fn delete_dependent(&self, item: &WorkItem, uid: &str, cluster: &ClusterHandle) -> Result<()> {
+        let propagation = if self.dependents.contains_key(uid) {
+            DeletionPropagation::Foreground
+        } else {
+            DeletionPropagation::Background
+        };
         let options = DeleteOptions {
             propagation: Some(propagation),
             uid: Some(uid.to_owned()),
@@ -146,7 +163,7 @@ impl Collector {
         cluster.delete(&item.table, &item.key, &options)
     }
 
-    fn check_owners(&self, item: &Item, value: &Value, cluster: &Cluster) -> Result<Next> {
+    fn check_owners(&self, item: &WorkItem, value: &Value, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let mut solid = 0;
         let mut waiting: Vec<&str> = Vec::new();
         let mut dangling: Vec<&str> = Vec::new();
@@ -156,7 +173,8 @@ impl Collector {
                 .live
                 .get(uid)
                 .filter(|o| o.key.namespace.is_empty() || o.key.namespace == item.key.namespace);
-            let Some(owner) = owner.and_then(|o| cluster.object(&o.table, &o.key)).filter(|o| *o.uid == *uid)
+            let Some(owner) =
+                owner.and_then(|o| cluster.stored_object(&o.table, &o.key)).filter(|o| *o.uid == *uid)
             else {
                 dangling.push(uid);
                 continue;
@@ -168,13 +186,13 @@ impl Collector {
                 let gone: Vec<&str> = dangling.into_iter().chain(waiting).collect();
                 cluster.update(&item.table, &item.key, MANAGER, |v| drop_owners(v, &gone))?;
             }
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         let uid = value["metadata"]["uid"].as_str().unwrap_or("");
         let propagation = if !waiting.is_empty() && self.dependents.contains_key(uid) {
-            Propagation::Foreground
+            DeletionPropagation::Foreground
         } else {
-            Propagation::Background
+            DeletionPropagation::Background
         };
         let options = DeleteOptions {
             propagation: Some(propagation),
@@ -182,11 +200,11 @@ impl Collector {
             ..DeleteOptions::default()
         };
         cluster.delete(&item.table, &item.key, &options)?;
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 }
 
-fn waits_for_dependents(object: &Object) -> bool {
+fn waits_for_dependents(object: &StoredObject) -> bool {
     object.deleting
         && object.value()["metadata"]["finalizers"]
             .as_array()
@@ -205,7 +223,7 @@ fn drop_owners(value: &mut Value, uids: &[&str]) {
     }
 }
 
-fn drop_finalizer(item: &Item, finalizer: &str, cluster: &Cluster) -> Result<Next> {
+fn drop_finalizer(item: &WorkItem, finalizer: &str, cluster: &ClusterHandle) -> Result<NextReconcile> {
     let done = cluster.update(&item.table, &item.key, MANAGER, |value| {
         if let Some(Value::Array(finalizers)) = value["metadata"].get_mut("finalizers") {
             finalizers.retain(|f| f != finalizer);
@@ -213,6 +231,6 @@ fn drop_finalizer(item: &Item, finalizer: &str, cluster: &Cluster) -> Result<Nex
     });
     match done {
         Err(status) if status.code != 404 => Err(status),
-        _ => Ok(Next::Done),
+        _ => Ok(NextReconcile::Done),
     }
 }

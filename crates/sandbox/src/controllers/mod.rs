@@ -17,33 +17,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::store::{Event, Key};
+use crate::store::{ObjectKey, StoreEvent};
 
-pub use cluster::Cluster;
-pub(crate) use engine::Engine;
-pub(crate) use namespace::{create as create_if_missing, furnish_namespace};
+pub use cluster::ClusterHandle;
+pub(crate) use engine::ControllerEngine;
+pub(crate) use namespace::{create_if_absent, furnish_namespace};
 
-/// An object that needs a look.
+/// An object to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Item {
+pub struct WorkItem {
     pub table: Arc<str>,
-    pub key: Key,
+    pub key: ObjectKey,
 }
 
-impl Item {
-    pub fn new(table: &str, namespace: &str, name: &str) -> Item {
-        Item { table: table.into(), key: Key::new(namespace, name) }
+impl WorkItem {
+    pub fn new(table: &str, namespace: &str, name: &str) -> WorkItem {
+        WorkItem { table: table.into(), key: ObjectKey::new(namespace, name) }
     }
 
-    pub fn of(event: &Event) -> Item {
-        Item { table: event.table.clone(), key: event.object.key.clone() }
+    pub fn of(event: &StoreEvent) -> WorkItem {
+        WorkItem { table: event.table.clone(), key: event.object.key.clone() }
     }
 }
 
-/// When to look again.
+/// The time of an object's next reconciliation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// When something changes.
+pub enum NextReconcile {
+    /// After the next event about it.
     Done,
     /// After this long. At full speed the clock jumps there as soon as nothing else is left to do.
     After(Duration),
@@ -51,12 +51,12 @@ pub enum Next {
     Later(Duration),
 }
 
-/// Collects the objects an event makes worth looking at.
+/// Collects the objects to reconcile after an event.
 #[derive(Debug, Default)]
-pub struct Queue(Vec<Item>);
+pub struct WorkQueue(Vec<WorkItem>);
 
-impl Queue {
-    pub fn push(&mut self, item: Item) {
+impl WorkQueue {
+    pub fn push(&mut self, item: WorkItem) {
         self.0.push(item);
     }
 }
@@ -65,21 +65,26 @@ impl Queue {
 pub trait Controller: Send {
     fn name(&self) -> &'static str;
 
-    /// Names the objects to look at after an event. Must be quick: it sees every event.
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue);
+    /// Queues the objects to reconcile after an event. Must be quick: it sees every event.
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue);
 
     /// Brings one object nearer to what it should be. Called again after an error, with back-off.
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> crate::status::Result<Next>;
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle)
+    -> crate::status::Result<NextReconcile>;
 }
 
 /// The controllers every sandbox runs, whatever workloads it simulates.
-pub(crate) fn system() -> Vec<Box<dyn Controller>> {
-    vec![Box::<garbage::Collector>::default(), Box::new(namespace::Lifecycle), Box::new(definition::Cleanup)]
+pub(crate) fn system_controllers() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::<garbage::GarbageCollector>::default(),
+        Box::new(namespace::NamespaceLifecycle),
+        Box::new(definition::DefinitionCleanup),
+    ]
 }
 
-/// What a new cluster holds before anybody writes to it.
+/// Creates the objects every new cluster has.
 pub(crate) fn furnish_cluster(core: &Core, nodes: usize) {
     namespace::furnish_system_namespaces(core);
-    crate::bootstrap::roles(core);
-    crate::bootstrap::defaults(core, nodes);
+    crate::bootstrap::create_default_roles(core);
+    crate::bootstrap::create_default_objects(core, nodes);
 }

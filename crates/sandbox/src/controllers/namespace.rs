@@ -1,14 +1,14 @@
-//! Namespaces: what a new one is furnished with, and how one goes.
+//! Namespaces: the content of a new one, and the deletion of an old one.
 
 use serde_json::{Value, json};
 
-use super::{Cluster, Controller, Item, Next, Queue};
+use super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use crate::core::Core;
 use crate::status::Result;
-use crate::store::{Change, Event, Key};
-use crate::write::admit::prepare::Part;
-use crate::write::delete::{DeleteOptions, Propagation};
-use crate::write::{Author, Ownership};
+use crate::store::{ChangeType, ObjectKey, StoreEvent};
+use crate::write::admit::prepare::ObjectPart;
+use crate::write::delete::{DeleteOptions, DeletionPropagation};
+use crate::write::{FieldOwnership, WriteAuthor};
 
 const MANAGER: &str = "kube-controller-manager";
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -19,28 +19,34 @@ const SYSTEM: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-sys
 
 pub(super) fn furnish_system_namespaces(core: &Core) {
     for name in SYSTEM {
-        create(core, "namespaces", "", json!({"metadata": {"name": name}}), "kube-apiserver");
+        create_if_absent(core, "namespaces", "", json!({"metadata": {"name": name}}), "kube-apiserver");
     }
 }
 
-/// Creates an object if it is not there. Failing only means that it is.
-pub(crate) fn create(core: &Core, table: &str, namespace: &str, mut object: Value, manager: &str) {
+/// Creates an object if there is none of its name. An error means that there is one.
+pub(crate) fn create_if_absent(core: &Core, table: &str, namespace: &str, mut object: Value, manager: &str) {
     let Some(served) = core.of_table(table) else { return };
     let name = object["metadata"]["name"].as_str().unwrap_or("");
-    if core.store.get(table, &Key::new(namespace, name)).is_some() {
+    if core.store.get(table, &ObjectKey::new(namespace, name)).is_some() {
         return;
     }
     object["kind"] = served.def.kind.as_str().into();
     object["apiVersion"] = served.api_version().into();
-    if let Ok(decoded) = crate::write::typed::decode(object, served.shape(), &[]) {
-        let _ = core.create(&served, namespace, decoded.value, &Author::system(manager), Ownership::Update);
+    if let Ok(decoded) = crate::write::typed::decode_typed(object, served.type_ref(), &[]) {
+        let _ = core.create_object(
+            &served,
+            namespace,
+            decoded.value,
+            &WriteAuthor::system(manager),
+            FieldOwnership::Update,
+        );
     }
 }
 
 /// Gives a namespace its default service account and the authority's certificate.
 pub(crate) fn furnish_namespace(core: &Core, namespace: &str) {
-    create(core, "serviceaccounts", namespace, json!({"metadata": {"name": "default"}}), MANAGER);
-    create(
+    create_if_absent(core, "serviceaccounts", namespace, json!({"metadata": {"name": "default"}}), MANAGER);
+    create_if_absent(
         core,
         "configmaps",
         namespace,
@@ -52,18 +58,18 @@ pub(crate) fn furnish_namespace(core: &Core, namespace: &str) {
     );
 }
 
-/// Empties namespaces that are going, and keeps the others furnished.
-pub(super) struct Lifecycle;
+/// Empties namespaces that are being deleted, and restores what the others must have.
+pub(super) struct NamespaceLifecycle;
 
-impl Controller for Lifecycle {
+impl Controller for NamespaceLifecycle {
     fn name(&self) -> &'static str {
         "namespace"
     }
 
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue) {
         if &*event.table == "namespaces" {
             if event.object.deleting {
-                queue.push(Item::of(event));
+                queue.push(WorkItem::of(event));
             }
             return;
         }
@@ -71,39 +77,43 @@ impl Controller for Lifecycle {
         if namespace.is_empty() {
             return;
         }
-        let furniture = event.change == Change::Deleted
+        let furniture = event.change == ChangeType::Deleted
             && matches!(
                 (&*event.table, event.object.name()),
                 ("serviceaccounts", "default") | ("configmaps", ROOT_CA)
             );
-        let going = || cluster.object("namespaces", &Key::new("", namespace)).is_some_and(|n| n.deleting);
+        let going = || {
+            cluster.stored_object("namespaces", &ObjectKey::new("", namespace)).is_some_and(|n| n.deleting)
+        };
         if furniture || going() {
-            queue.push(Item::new("namespaces", "", namespace));
+            queue.push(WorkItem::new("namespaces", "", namespace));
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
-        let Some(namespace) = cluster.object("namespaces", &item.key) else { return Ok(Next::Done) };
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
+        let Some(namespace) = cluster.stored_object("namespaces", &item.key) else {
+            return Ok(NextReconcile::Done);
+        };
         let name = namespace.name();
         if !namespace.deleting {
             furnish_namespace(&cluster.core, name);
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
-        let now = cluster.timestamp();
-        let mut rest = Remains::default();
-        rest.empty(cluster, "pods", name)?;
+        let now = cluster.now_text();
+        let mut rest = RemainingContent::default();
+        rest.empty_table(cluster, "pods", name)?;
         if !rest.left.is_empty() {
-            // Whatever pods need is left until they are gone; what else is there is not counted yet.
+            // Objects that pods need stay until the pods are gone; other content is not counted yet.
             cluster.update_status("namespaces", &item.key, MANAGER, |value| {
                 value["status"]["phase"] = json!("Terminating");
                 set_conditions(value, &[], &[], &now);
             })?;
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
-        for table in cluster.core.store.tables() {
-            rest.empty(cluster, &table, name)?;
+        for table in cluster.core.store.table_names() {
+            rest.empty_table(cluster, &table, name)?;
         }
-        let Remains { mut left, mut finalizers } = rest;
+        let RemainingContent { mut left, mut finalizers } = rest;
         left.sort();
         finalizers.sort();
         let unfinished = !left.is_empty();
@@ -113,43 +123,43 @@ impl Controller for Lifecycle {
         });
         if unfinished {
             done?;
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
-        match cluster.change("namespaces", &item.key, Part::Finalize, MANAGER, |value| {
-            // Others let go of it by themselves.
+        match cluster.update_part("namespaces", &item.key, ObjectPart::Finalize, MANAGER, |value| {
+            // The remaining finalizers are removed by their own controllers.
             if let Some(finalizers) = value["spec"]["finalizers"].as_array_mut() {
                 finalizers.retain(|finalizer| finalizer != "kubernetes");
             }
         }) {
             Err(status) if status.code != 404 => Err(status),
-            _ => Ok(Next::Done),
+            _ => Ok(NextReconcile::Done),
         }
     }
 }
 
-/// What is left of a namespace that is going.
+/// The content left in a namespace that is being deleted.
 #[derive(Default)]
-struct Remains {
+struct RemainingContent {
     /// Objects by resource.
     left: Vec<(String, usize)>,
     /// Objects by what holds them.
     finalizers: Vec<(String, usize)>,
 }
 
-impl Remains {
+impl RemainingContent {
     /// Deletes the objects of one table, and counts those that stay for now.
-    fn empty(&mut self, cluster: &Cluster, table: &str, namespace: &str) -> Result<()> {
+    fn empty_table(&mut self, cluster: &ClusterHandle, table: &str, namespace: &str) -> Result<()> {
         let options =
-            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+            DeleteOptions { propagation: Some(DeletionPropagation::Background), ..DeleteOptions::default() };
         let Some(served) = cluster.core.of_table(table).filter(|served| served.def.namespaced) else {
             return Ok(());
         };
-        for object in cluster.objects(table, Some(namespace)) {
+        for object in cluster.stored_objects(table, Some(namespace)) {
             if !object.deleting {
                 cluster.delete(table, &object.key, &options)?;
             }
         }
-        let remaining = cluster.objects(table, Some(namespace));
+        let remaining = cluster.stored_objects(table, Some(namespace));
         if remaining.is_empty() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// A parsed body and the fields that were given twice.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedBody {
     pub value: Value,
     pub duplicates: Vec<String>,
     /// The same of YAML, which names lines: `line 5: key "name" already set in map`.
@@ -17,10 +17,10 @@ pub(crate) struct Parsed {
 }
 
 /// Parses JSON, remembering duplicate keys by path. The last value of a key wins, as in Go.
-pub(crate) fn json(bytes: &[u8]) -> Result<Parsed, String> {
+pub(crate) fn parse_json(bytes: &[u8]) -> Result<ParsedBody, String> {
     let parsed = read_json(bytes);
     if parsed.is_err()
-        && let Some(mended) = mended(bytes)
+        && let Some(mended) = mend_utf8(bytes)
         && let Ok(mended) = read_json(&mended)
     {
         return Ok(mended);
@@ -29,7 +29,7 @@ pub(crate) fn json(bytes: &[u8]) -> Result<Parsed, String> {
 }
 
 /// The body with what is no text replaced, as Go's decoder does it: broken UTF-8 and lone surrogates.
-fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
+fn mend_utf8(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     let surrogate = |text: &str, at: usize| -> Option<u16> {
         let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
@@ -52,35 +52,35 @@ fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     changed.then(|| text.into_bytes())
 }
 
-fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
+fn read_json(bytes: &[u8]) -> Result<ParsedBody, String> {
     let state = RefCell::new((String::new(), Vec::new()));
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Seed(&state)
+    let value = DuplicateSeed(&state)
         .deserialize(&mut reader)
         .and_then(|v| reader.end().map(|()| v))
         .map_err(|e| go_json_error(bytes, &e))?;
-    Ok(Parsed { value, duplicates: state.into_inner().1, ..Parsed::default() })
+    Ok(ParsedBody { value, duplicates: state.into_inner().1, ..ParsedBody::default() })
 }
 
 /// Parses YAML as `sigs.k8s.io/yaml` does; JSON is YAML too and much faster to read.
-pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
-    let parsed = json(bytes);
+pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<ParsedBody, String> {
+    let parsed = parse_json(bytes);
     if let Ok(parsed) = parsed
         && parsed.duplicates.is_empty()
     {
         return Ok(parsed);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    let mut value = crate::http::yaml::read(text)?;
+    let mut value = crate::http::yaml::read_document(text)?;
     // What goes on is JSON made from a Go map, whose first mistake is the first by name.
     value.sort_all_objects();
-    Ok(Parsed { value, repeated: crate::http::yaml::repeated_keys(text), ..Parsed::default() })
+    Ok(ParsedBody { value, repeated: crate::http::yaml::repeated_keys(text), ..ParsedBody::default() })
 }
 
 /// Prints JSON text as YAML.
 pub(crate) fn json_to_yaml(bytes: &[u8]) -> Option<Vec<u8>> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    Some(crate::http::yaml::write(&value).into_bytes())
+    Some(crate::http::yaml::print_value(&value).into_bytes())
 }
 
 /// The words Go's decoder uses for the mistakes people make.
@@ -115,11 +115,11 @@ pub(crate) fn go_json_error(bytes: &[u8], error: &serde_json::Error) -> String {
     }
 }
 
-type State = RefCell<(String, Vec<String>)>;
+type DuplicateState = RefCell<(String, Vec<String>)>;
 
-struct Seed<'s>(&'s State);
+struct DuplicateSeed<'s>(&'s DuplicateState);
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -127,7 +127,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for DuplicateSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -167,7 +167,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let length = self.0.borrow().0.len();
         loop {
             self.0.borrow_mut().0.push_str(&format!("[{}]", out.len()));
-            let item = seq.next_element_seed(Seed(self.0))?;
+            let item = seq.next_element_seed(DuplicateSeed(self.0))?;
             self.0.borrow_mut().0.truncate(length);
             match item {
                 Some(item) => out.push(item),
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     state.1.push(path);
                 }
             }
-            let value = map.next_value_seed(Seed(self.0))?;
+            let value = map.next_value_seed(DuplicateSeed(self.0))?;
             self.0.borrow_mut().0.truncate(length);
             out.insert(key, value);
         }

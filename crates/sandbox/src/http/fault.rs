@@ -1,4 +1,4 @@
-//! Trouble between a client and the server: delays, refusals, broken connections, watches that end.
+//! Faults between a client and the server: delays, refusals, broken connections, watches that end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 
 use crate::api::Verb;
-use crate::http::negotiate::Accept;
-use crate::http::respond::{Body, BoxError, Printing, refuse};
-use crate::ids::Ids;
+use crate::http::negotiate::NegotiatedForm;
+use crate::http::respond::{BoxError, PrintOptions, ResponseBody, render_failure};
+use crate::ids::IdGenerator;
 use crate::status::Status;
 use crate::store::Store;
 
-/// What goes wrong.
+/// A fault that hits a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// The request waits before it is served.
@@ -38,9 +38,9 @@ pub enum Fault {
     Compact,
 }
 
-/// When something goes wrong.
+/// A rule that says which requests a fault hits.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct FaultRule {
     /// The HTTP method, or any.
     pub method: Option<String>,
     /// A part of the path, or any.
@@ -53,19 +53,19 @@ pub struct Rule {
     pub name: Option<String>,
     /// The field manager of the query, or the client's program.
     pub manager: Option<String>,
-    /// How many matching requests pass before the first fault.
+    /// Number of matching requests that pass before the first fault.
     pub skip: u64,
-    /// How many requests the fault hits at most.
+    /// Largest number of requests the fault hits.
     pub times: Option<u64>,
-    /// How likely a matching request is hit, from 0 to 1.
+    /// Probability that a matching request is hit, from 0 to 1.
     pub probability: f64,
     pub fault: Fault,
 }
 
-impl Rule {
-    /// The trouble of a server that is overloaded or restarts, spread evenly: 429, 500, 503, broken connections and
-    /// answers that are two seconds late, together so likely.
-    pub fn passing_trouble(probability: f64) -> [Rule; 5] {
+impl FaultRule {
+    /// The faults of a server that is overloaded or restarts, spread evenly: 429, 500, 503, broken connections and
+    /// answers that are two seconds late, together with this probability.
+    pub fn passing_trouble(probability: f64) -> [FaultRule; 5] {
         let faults = [
             Fault::TooManyRequests { retry_after: 1 },
             Fault::ServerError(500),
@@ -74,12 +74,12 @@ impl Rule {
             Fault::Delay(Duration::from_secs(2)),
         ];
         let share = probability / faults.len() as f64;
-        faults.map(|fault| Rule::new(fault).probability(share))
+        faults.map(|fault| FaultRule::new(fault).probability(share))
     }
 
     /// A fault that hits every request.
-    pub fn new(fault: Fault) -> Rule {
-        Rule {
+    pub fn new(fault: Fault) -> FaultRule {
+        FaultRule {
             method: None,
             path_contains: None,
             verb: None,
@@ -94,43 +94,43 @@ impl Rule {
         }
     }
 
-    pub fn method(mut self, method: &str) -> Rule {
+    pub fn method(mut self, method: &str) -> FaultRule {
         self.method = Some(method.to_owned());
         self
     }
 
-    pub fn path_contains(mut self, part: &str) -> Rule {
+    pub fn path_contains(mut self, part: &str) -> FaultRule {
         self.path_contains = Some(part.to_owned());
         self
     }
 
-    pub fn verb(mut self, verb: &str) -> Rule {
+    pub fn verb(mut self, verb: &str) -> FaultRule {
         self.verb = Some(verb.to_owned());
         self
     }
 
-    pub fn resource(mut self, resource: &str) -> Rule {
+    pub fn resource(mut self, resource: &str) -> FaultRule {
         self.resource = Some(resource.to_owned());
         self
     }
 
-    pub fn namespace(mut self, namespace: &str) -> Rule {
+    pub fn namespace(mut self, namespace: &str) -> FaultRule {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    pub fn name(mut self, name: &str) -> Rule {
+    pub fn name(mut self, name: &str) -> FaultRule {
         self.name = Some(name.to_owned());
         self
     }
 
-    pub fn manager(mut self, manager: &str) -> Rule {
+    pub fn manager(mut self, manager: &str) -> FaultRule {
         self.manager = Some(manager.to_owned());
         self
     }
 
-    /// Whether a request is one the rule is about.
-    fn matches(&self, request: &Facts<'_>) -> bool {
+    /// Returns true if the rule applies to a request.
+    fn matches_request(&self, request: &RequestFacts<'_>) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
@@ -150,53 +150,53 @@ impl Rule {
             && is(&self.manager, Some(&request.manager))
     }
 
-    pub fn skip(mut self, requests: u64) -> Rule {
+    pub fn skip(mut self, requests: u64) -> FaultRule {
         self.skip = requests;
         self
     }
 
-    pub fn times(mut self, times: u64) -> Rule {
+    pub fn times(mut self, times: u64) -> FaultRule {
         self.times = Some(times);
         self
     }
 
-    pub fn probability(mut self, probability: f64) -> Rule {
+    pub fn probability(mut self, probability: f64) -> FaultRule {
         self.probability = probability;
         self
     }
 }
 
-/// What rules look at of a request.
-struct Facts<'r> {
+/// The facts of a request that rules match on.
+struct RequestFacts<'r> {
     method: &'r str,
     text: &'r str,
-    path: Option<crate::http::route::Path>,
+    path: Option<crate::http::route::ResourcePath>,
     verb: Option<Verb>,
     manager: String,
 }
 
-impl<'r> Facts<'r> {
-    fn of<B>(request: &'r Request<B>) -> Facts<'r> {
-        let query = crate::http::query::Query::parse(request.uri().query());
-        let path = match crate::http::route::parse(request.uri().path()) {
-            Some(crate::http::route::Target::Resource(path)) => Some(path),
+impl<'r> RequestFacts<'r> {
+    fn of<B>(request: &'r Request<B>) -> RequestFacts<'r> {
+        let query = crate::http::query::QueryParameters::parse(request.uri().query());
+        let path = match crate::http::route::parse_path(request.uri().path()) {
+            Some(crate::http::route::RequestTarget::Resource(path)) => Some(path),
             _ => None,
         };
         let verb = path.as_ref().and_then(|path| Verb::of_request(request.method(), path, &query));
         let agent = request.headers().get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
         let agent = agent.unwrap_or("").split('/').next().unwrap_or("");
-        Facts {
+        RequestFacts {
             method: request.method().as_str(),
             text: request.uri().path_and_query().map_or("", |p| p.as_str()),
-            manager: query.some("fieldManager").unwrap_or(agent).to_owned(),
+            manager: query.non_empty("fieldManager").unwrap_or(agent).to_owned(),
             path,
             verb,
         }
     }
 }
 
-struct Planned {
-    rule: Rule,
+struct PlannedFault {
+    rule: FaultRule,
     seen: AtomicU64,
     hit: AtomicU64,
 }
@@ -204,14 +204,18 @@ struct Planned {
 /// A plan of faults, the same every time under its seed. Rules can be added while requests run.
 #[derive(Clone)]
 pub struct FaultLayer {
-    rules: Arc<Mutex<Vec<Arc<Planned>>>>,
-    ids: Arc<Ids>,
+    rules: Arc<Mutex<Vec<Arc<PlannedFault>>>>,
+    ids: Arc<IdGenerator>,
     history: Weak<Store>,
 }
 
 impl FaultLayer {
     pub fn new(seed: u64) -> FaultLayer {
-        FaultLayer { rules: Arc::default(), ids: Arc::new(Ids::new(Some(seed))), history: Weak::new() }
+        FaultLayer {
+            rules: Arc::default(),
+            ids: Arc::new(IdGenerator::new(Some(seed))),
+            history: Weak::new(),
+        }
     }
 
     /// The history [`Fault::Compact`] forgets.
@@ -221,13 +225,13 @@ impl FaultLayer {
     }
 
     /// Every rule and how many requests it has hit.
-    pub fn rules(&self) -> Vec<(Rule, u64)> {
+    pub fn rules(&self) -> Vec<(FaultRule, u64)> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         rules.iter().map(|p| (p.rule.clone(), p.hit.load(Ordering::Relaxed))).collect()
     }
 
-    pub fn add(&self, rule: Rule) {
-        let planned = Arc::new(Planned { rule, seen: AtomicU64::new(0), hit: AtomicU64::new(0) });
+    pub fn add(&self, rule: FaultRule) {
+        let planned = Arc::new(PlannedFault { rule, seen: AtomicU64::new(0), hit: AtomicU64::new(0) });
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(planned);
     }
 
@@ -235,25 +239,25 @@ impl FaultLayer {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// How many requests were hit so far.
+    /// Number of requests hit so far.
     pub fn hits(&self) -> u64 {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         rules.iter().map(|r| r.hit.load(Ordering::Relaxed)).sum()
     }
 
-    fn pick<B>(&self, request: &Request<B>) -> Vec<Fault> {
+    fn pick_faults<B>(&self, request: &Request<B>) -> Vec<Fault> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut out = Vec::new();
         if rules.is_empty() {
             return out;
         }
-        let facts = Facts::of(request);
+        let facts = RequestFacts::of(request);
         for planned in rules {
             let rule = &planned.rule;
-            if !rule.matches(&facts) || planned.seen.fetch_add(1, Ordering::Relaxed) < rule.skip {
+            if !rule.matches_request(&facts) || planned.seen.fetch_add(1, Ordering::Relaxed) < rule.skip {
                 continue;
             }
-            let chance = (self.ids.next() >> 11) as f64 / (1_u64 << 53) as f64;
+            let chance = (self.ids.next_number() >> 11) as f64 / (1_u64 << 53) as f64;
             if chance >= rule.probability {
                 continue;
             }
@@ -275,7 +279,7 @@ impl<S> tower::Layer<S> for FaultLayer {
     }
 }
 
-/// A service with trouble in front of it.
+/// A service with planned faults in front of it.
 #[derive(Clone)]
 pub struct FaultService<S> {
     inner: S,
@@ -284,20 +288,20 @@ pub struct FaultService<S> {
 
 impl<S, B> tower::Service<Request<B>> for FaultService<S>
 where
-    S: tower::Service<Request<B>, Response = Response<Body>> + Send,
+    S: tower::Service<Request<B>, Response = Response<ResponseBody>> + Send,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
 {
-    type Response = Response<Body>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let faults = self.plan.pick(&request);
+        let faults = self.plan.pick_faults(&request);
         let mut delay = Duration::ZERO;
         let mut lose = false;
         let mut drop_after = None;
@@ -308,15 +312,15 @@ where
                 Fault::DropWatch { after } => drop_after = Some(after),
                 Fault::Compact => {
                     if let Some(store) = self.plan.history.upgrade() {
-                        store.compact();
+                        store.compact_history();
                     }
                 }
-                Fault::Reset => return Box::pin(async { Err(reset()) }),
+                Fault::Reset => return Box::pin(async { Err(connection_reset()) }),
                 Fault::TooManyRequests { retry_after } => {
                     let message =
                         "the server has received too many requests and has asked us to try again later";
                     let status = Status::too_many_requests(message, serde_json::Value::Null, retry_after);
-                    return Box::pin(async move { Ok(refuse(&status, PLAIN)) });
+                    return Box::pin(async move { Ok(render_failure(&status, PLAIN)) });
                 }
                 Fault::ServerError(code) => {
                     let reason = match code {
@@ -332,7 +336,7 @@ where
                         _ => "InternalError",
                     };
                     let status = Status::new(code, reason, "an injected fault");
-                    return Box::pin(async move { Ok(refuse(&status, PLAIN)) });
+                    return Box::pin(async move { Ok(render_failure(&status, PLAIN)) });
                 }
             }
         }
@@ -343,19 +347,19 @@ where
             }
             let response = answer.await.map_err(Into::into)?;
             if lose {
-                return Err(reset());
+                return Err(connection_reset());
             }
             Ok(match drop_after {
-                Some(after) => response.map(|body| cut(body, after)),
+                Some(after) => response.map(|body| cut_body(body, after)),
                 None => response,
             })
         })
     }
 }
 
-const PLAIN: Printing = Printing { accept: Accept::JSON, pretty: false, gzip: false };
+const PLAIN: PrintOptions = PrintOptions { accept: NegotiatedForm::JSON, pretty: false, gzip: false };
 
-fn reset() -> BoxError {
+fn connection_reset() -> BoxError {
     Box::new(std::io::Error::new(
         std::io::ErrorKind::ConnectionReset,
         "connection reset by an injected fault",
@@ -363,8 +367,8 @@ fn reset() -> BoxError {
 }
 
 /// A body that breaks off after some chunks.
-fn cut(body: Body, after: usize) -> Body {
-    Body::stream(futures::stream::unfold((body, after), |(mut body, left)| async move {
+fn cut_body(body: ResponseBody, after: usize) -> ResponseBody {
+    ResponseBody::stream(futures::stream::unfold((body, after), |(mut body, left)| async move {
         if left == 0 {
             return None;
         }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::http::fault::{Fault, Rule};
+use crate::http::fault::{Fault, FaultRule};
 
-/// One rule, flat: what it matches and exactly one thing that goes wrong.
+/// One rule, flat: the requests it matches and exactly one fault.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Flat {
+struct FlatRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,8 +54,8 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-impl Flat {
-    fn fault(&self) -> Result<Fault, String> {
+impl FlatRule {
+    fn to_fault(&self) -> Result<Fault, String> {
         let mut found = Vec::new();
         if let Some(code) = self.status {
             found.push(match code {
@@ -65,7 +65,7 @@ impl Flat {
             });
         }
         if let Some(text) = &self.delay {
-            found.push(Fault::Delay(crate::http::control::duration(text)?));
+            found.push(Fault::Delay(crate::http::control::parse_duration(text)?));
         }
         if self.close {
             found.push(Fault::Reset);
@@ -88,15 +88,15 @@ impl Flat {
     }
 }
 
-impl<'de> Deserialize<'de> for Rule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rule, D::Error> {
-        let flat = Flat::deserialize(deserializer)?;
-        let fault = flat.fault().map_err(serde::de::Error::custom)?;
+impl<'de> Deserialize<'de> for FaultRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FaultRule, D::Error> {
+        let flat = FlatRule::deserialize(deserializer)?;
+        let fault = flat.to_fault().map_err(serde::de::Error::custom)?;
         let probability = flat.probability.unwrap_or(1.0);
         if !(0.0..=1.0).contains(&probability) {
             return Err(serde::de::Error::custom("`probability` is from 0 to 1"));
         }
-        Ok(Rule {
+        Ok(FaultRule {
             method: flat.method,
             path_contains: flat.path_contains,
             verb: flat.verb,
@@ -112,9 +112,9 @@ impl<'de> Deserialize<'de> for Rule {
     }
 }
 
-impl Serialize for Rule {
+impl Serialize for FaultRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut flat = Flat {
+        let mut flat = FlatRule {
             method: self.method.clone(),
             path_contains: self.path_contains.clone(),
             verb: self.verb.clone(),
@@ -125,10 +125,10 @@ impl Serialize for Rule {
             skip: self.skip,
             times: self.times,
             probability: (self.probability < 1.0).then_some(self.probability),
-            ..Flat::default()
+            ..FlatRule::default()
         };
         match &self.fault {
-            Fault::Delay(by) => flat.delay = Some(print(*by)),
+            Fault::Delay(by) => flat.delay = Some(print_duration(*by)),
             Fault::TooManyRequests { retry_after } => {
                 flat.status = Some(429);
                 flat.retry_after = Some(*retry_after);
@@ -143,7 +143,7 @@ impl Serialize for Rule {
     }
 }
 
-fn print(by: Duration) -> String {
+fn print_duration(by: Duration) -> String {
     format!("{}ms", by.as_millis())
 }
 
@@ -162,7 +162,7 @@ mod tests {
             r#"{"compact":true}"#,
             r#"{"loseAnswer":true}"#,
         ] {
-            let rule: Rule = serde_json::from_str(text).unwrap();
+            let rule: FaultRule = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&rule).unwrap(), text);
         }
         for text in [
@@ -174,7 +174,7 @@ mod tests {
             r#"{"close":true,"probability":2}"#,
             r#"{"close":true,"colour":"red"}"#,
         ] {
-            assert!(serde_json::from_str::<Rule>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<FaultRule>(text).is_err(), "{text}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod control;
+pub(crate) mod documents;
 pub(crate) mod fault;
 mod fault_plan;
 pub(crate) mod negotiate;

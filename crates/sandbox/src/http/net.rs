@@ -22,18 +22,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::http::control::{Credentials, Server};
+use crate::http::control::{ClientCredentials, SandboxServer};
 use crate::sandbox::Sandbox;
 
-/// A client that has not finished its handshake by then never will.
+/// Time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the headers of a request may take, and a connection may idle before them.
+/// Time limit for the headers of a request, and for an idle connection before them.
 const HEADERS: Duration = Duration::from_secs(90);
-/// How often clients are asked whether they are still there, and how long they may take to answer.
+/// Interval of the pings to clients, and time limit for their answer.
 const PING: Duration = Duration::from_secs(30);
-/// How many connections may be open on which nobody has shown who they are.
-const MOST_STRANGERS: usize = 256;
-/// How long to wait before accepting again when the system has nothing left to give.
+/// Number of connections that may be open without authentication.
+const MOST_UNKNOWN_CLIENTS: usize = 256;
+/// Pause before accepting again when the system has no resources left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Sandbox {
@@ -55,9 +55,9 @@ impl Sandbox {
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let bound = listener.local_addr()?;
         self.core().options.address.set(&bound.to_string());
-        let acceptor = TlsAcceptor::from(Arc::new(self.tls(bound)?));
+        let acceptor = TlsAcceptor::from(Arc::new(self.tls_config(bound)?));
         let mut connections = JoinSet::new();
-        let mut strangers = Strangers::default();
+        let mut strangers = UnknownClients::default();
         tokio::pin!(shutdown);
         loop {
             tokio::select! {
@@ -65,11 +65,11 @@ impl Sandbox {
                     Ok((stream, _)) => {
                         let proof = ConnectionProof::default();
                         strangers.make_room();
-                        let task = connection(stream, acceptor.clone(), self.clone(), proof.clone());
+                        let task = serve_connection(stream, acceptor.clone(), self.clone(), proof.clone());
                         strangers.add(proof, connections.spawn(task));
                     }
-                    // One client's trouble goes with the client. What is left, such as too many open
-                    // files, stays until something is closed: asking again at once would only spin.
+                    // An error of one client ends with its connection. Other errors, such as too many open
+                    // files, stay until something is closed: accepting again at once would only spin.
                     Err(e) if is_of_one_client(&e) => {}
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
@@ -79,7 +79,7 @@ impl Sandbox {
         }
     }
 
-    fn tls(&self, bound: SocketAddr) -> io::Result<ServerConfig> {
+    fn tls_config(&self, bound: SocketAddr) -> io::Result<ServerConfig> {
         let mut names: Vec<String> = [
             "localhost",
             "kubernetes",
@@ -100,7 +100,7 @@ impl Sandbox {
         let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_client_cert_verifier(self.verifier(&provider)?)
+            .with_client_cert_verifier(self.client_verifier(&provider)?)
             .with_single_cert(
                 vec![CertificateDer::from(certificate)],
                 PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
@@ -111,9 +111,9 @@ impl Sandbox {
     }
 
     /// Accepts certificates of our authority, and clients that show none.
-    fn verifier(&self, provider: &Arc<CryptoProvider>) -> io::Result<Arc<dyn ClientCertVerifier>> {
+    fn client_verifier(&self, provider: &Arc<CryptoProvider>) -> io::Result<Arc<dyn ClientCertVerifier>> {
         let mut roots = RootCertStore::empty();
-        let authority = CertificateDer::from_pem_slice(self.authority().certificate().as_bytes());
+        let authority = CertificateDer::from_pem_slice(self.authority().certificate_pem().as_bytes());
         roots.add(authority.map_err(io::Error::other)?).map_err(io::Error::other)?;
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .allow_unauthenticated()
@@ -123,17 +123,17 @@ impl Sandbox {
 
     /// A kubeconfig for the administrator of the cluster served at `address`.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        self.kubeconfig_with(address, &Credentials::Token(self.authority().token().to_owned()))
+        self.kubeconfig_with(address, &ClientCredentials::Token(self.authority().admin_token().to_owned()))
     }
 
     /// A kubeconfig for whoever holds `credentials`.
-    pub fn kubeconfig_with(&self, address: SocketAddr, credentials: &Credentials) -> String {
+    pub fn kubeconfig_with(&self, address: SocketAddr, credentials: &ClientCredentials) -> String {
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-        let ca = encode(self.authority().certificate());
-        let host = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { ip(address) };
+        let ca = encode(self.authority().certificate_pem());
+        let host = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { host_text(address) };
         let user = match credentials {
-            Credentials::Token(token) => format!("token: {token}"),
-            Credentials::Certificate { certificate, key } => format!(
+            ClientCredentials::Token(token) => format!("token: {token}"),
+            ClientCredentials::Certificate { certificate, key } => format!(
                 "client-certificate-data: {}\n    client-key-data: {}",
                 encode(certificate),
                 encode(key)
@@ -154,19 +154,19 @@ impl Sandbox {
     }
 }
 
-fn ip(address: SocketAddr) -> String {
+fn host_text(address: SocketAddr) -> String {
     match address.ip() {
         std::net::IpAddr::V4(ip) => ip.to_string(),
         std::net::IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 
-/// Says whether somebody on the connection has shown who they are.
+/// Set when somebody on the connection has authenticated.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectionProof(Arc<AtomicBool>);
 
 impl ConnectionProof {
-    pub(crate) fn give(&self) {
+    pub(crate) fn mark_given(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -175,22 +175,22 @@ impl ConnectionProof {
     }
 }
 
-/// Connections of clients nobody knows yet: in a handshake, half way through a request, or anonymous.
-/// There are never more than [`MOST_STRANGERS`]; the one who has waited longest makes room.
+/// Connections of clients that have not authenticated: in a handshake, half way through a request, or anonymous.
+/// There are never more than [`MOST_UNKNOWN_CLIENTS`]; the oldest is closed to make room.
 #[derive(Default)]
-struct Strangers(VecDeque<(ConnectionProof, AbortHandle)>);
+struct UnknownClients(VecDeque<(ConnectionProof, AbortHandle)>);
 
-impl Strangers {
+impl UnknownClients {
     fn add(&mut self, proof: ConnectionProof, task: AbortHandle) {
         self.0.push_back((proof, task));
     }
 
     fn make_room(&mut self) {
-        if self.0.len() < MOST_STRANGERS {
+        if self.0.len() < MOST_UNKNOWN_CLIENTS {
             return;
         }
         self.0.retain(|(proof, task)| !proof.is_given() && !task.is_finished());
-        while self.0.len() >= MOST_STRANGERS {
+        while self.0.len() >= MOST_UNKNOWN_CLIENTS {
             if let Some((_, task)) = self.0.pop_front() {
                 task.abort();
             }
@@ -198,21 +198,26 @@ impl Strangers {
     }
 }
 
-/// Whether an accept failed for a reason that is gone with the connection.
+/// Returns true if an accept failed for a reason that is gone with the connection.
 fn is_of_one_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, sandbox: Sandbox, proof: ConnectionProof) {
+async fn serve_connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    sandbox: Sandbox,
+    proof: ConnectionProof,
+) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let user = certificate.and_then(|der| crate::auth::certificate::user(der));
+    let user = certificate.and_then(|der| crate::auth::certificate::certificate_user(der));
     if user.is_some() {
-        proof.give();
+        proof.mark_given();
     }
-    let service = Server::new(sandbox, user, proof);
+    let service = SandboxServer::new(sandbox, user, proof);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
     server
@@ -222,6 +227,6 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, sandbox: Sandbox, 
         .keep_alive_timeout(PING)
         .max_concurrent_streams(1000)
         .adaptive_window(true);
-    // How a client hangs up is its own business.
+    // Errors of a client that hangs up are not reported.
     let _ = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }

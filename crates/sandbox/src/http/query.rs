@@ -1,16 +1,16 @@
 //! Query parameters: the options of each verb, with the refusals the real server gives.
 
 use crate::http::route::decode_bytes;
-use crate::status::{Cause, Named, Result, Status};
+use crate::status::{NamedResource, Result, Status, StatusCause};
 use serde_json::json;
 
 /// A parsed query string, in order.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Query {
+pub(crate) struct QueryParameters {
     pairs: Vec<(String, String)>,
 }
 
-/// What to do about fields nobody declared.
+/// The treatment of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -19,8 +19,8 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-impl Query {
-    pub(crate) fn parse(text: Option<&str>) -> Query {
+impl QueryParameters {
+    pub(crate) fn parse(text: Option<&str>) -> QueryParameters {
         let mut pairs = Vec::new();
         for part in text.unwrap_or("").split('&').filter(|p| !p.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -28,7 +28,7 @@ impl Query {
                 pairs.push((key, value));
             }
         }
-        Query { pairs }
+        QueryParameters { pairs }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
@@ -36,21 +36,21 @@ impl Query {
     }
 
     /// The value unless it is empty.
-    pub(crate) fn some(&self, key: &str) -> Option<&str> {
+    pub(crate) fn non_empty(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|v| !v.is_empty())
     }
 
-    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all_values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
     /// A boolean as the real server reads it: present and not false-like is true.
-    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn bool_value(&self, key: &str) -> Option<bool> {
         self.get(key).map(|v| !matches!(v, "false" | "0"))
     }
 
-    pub(crate) fn int(&self, key: &str) -> Result<Option<i64>> {
-        let Some(text) = self.some(key) else { return Ok(None) };
+    pub(crate) fn int_value(&self, key: &str) -> Result<Option<i64>> {
+        let Some(text) = self.non_empty(key) else { return Ok(None) };
         text.parse().map(Some).map_err(|e: std::num::ParseIntError| {
             use std::num::IntErrorKind::{NegOverflow, PosOverflow};
             let over = matches!(e.kind(), PosOverflow | NegOverflow);
@@ -59,14 +59,17 @@ impl Query {
         })
     }
 
-    /// Whether the write must leave no trace.
+    /// Returns true if the write must not be stored.
     pub(crate) fn dry_run(&self, options: &str) -> Result<bool> {
-        let asked: Vec<&str> = self.all("dryRun").collect();
+        let asked: Vec<&str> = self.all_values("dryRun").collect();
         if asked.is_empty() {
             return Ok(false);
         }
         if asked.iter().any(|v| *v != "All") {
-            return Err(bad_option(options, vec![Cause::not_supported("dryRun", &json!(asked), &["All"])]));
+            return Err(bad_option(
+                options,
+                vec![StatusCause::not_supported("dryRun", &json!(asked), &["All"])],
+            ));
         }
         Ok(true)
     }
@@ -78,7 +81,7 @@ impl Query {
             "Strict" => Ok(FieldValidation::Strict),
             other => Err(bad_option(
                 options,
-                vec![Cause::not_supported(
+                vec![StatusCause::not_supported(
                     "fieldValidation",
                     &json!(other),
                     &["", "Ignore", "Strict", "Warn"],
@@ -89,17 +92,17 @@ impl Query {
 
     /// The name writes are recorded under, when the client chose one.
     pub(crate) fn field_manager(&self, options: &str) -> Result<Option<&str>> {
-        let Some(name) = self.some("fieldManager") else { return Ok(None) };
+        let Some(name) = self.non_empty("fieldManager") else { return Ok(None) };
         let mut causes = Vec::new();
         if name.len() > 128 {
-            causes.push(Cause {
+            causes.push(StatusCause {
                 reason: "FieldValueTooLong",
                 field: "fieldManager".into(),
                 message: "Too long: may not be more than 128 bytes".into(),
             });
         }
         if let Some((at, odd)) = name.chars().enumerate().find(|(_, c)| c.is_control()) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 "fieldManager",
                 &json!(name),
                 &format!("invalid character U+{:04X} (at position {at})", u32::from(odd)),
@@ -110,6 +113,6 @@ impl Query {
 }
 
 /// 422 about the options of a request, which the real server treats as an object of its own.
-pub(crate) fn bad_option(options: &str, causes: Vec<Cause>) -> Box<Status> {
-    Status::invalid(Named { group: "meta.k8s.io", what: options }, "", causes)
+pub(crate) fn bad_option(options: &str, causes: Vec<StatusCause>) -> Box<Status> {
+    Status::invalid(NamedResource { group: "meta.k8s.io", what: options }, "", causes)
 }

@@ -13,44 +13,44 @@ use serde_json::Value;
 use slipway_manifest::encode::encode_protobuf;
 use slipway_manifest::schema::Schema;
 
-use crate::http::negotiate::{Accept, Encoding};
+use crate::http::negotiate::{NegotiatedForm, ResponseEncoding};
 use crate::status::Status;
 
-/// Why a body ended early.
+/// The error that ends a body early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A response body: bytes at hand, or a stream of watch frames or log lines.
-pub struct Body(Kind);
+pub struct ResponseBody(BodyKind);
 
-enum Kind {
+enum BodyKind {
     Whole(Option<Bytes>),
     Stream(BoxStream<'static, Result<Bytes, BoxError>>),
 }
 
-impl Body {
-    pub fn empty() -> Body {
-        Body(Kind::Whole(None))
+impl ResponseBody {
+    pub fn empty() -> ResponseBody {
+        ResponseBody(BodyKind::Whole(None))
     }
 
-    pub fn whole(bytes: impl Into<Bytes>) -> Body {
-        Body(Kind::Whole(Some(bytes.into())))
+    pub fn whole(bytes: impl Into<Bytes>) -> ResponseBody {
+        ResponseBody(BodyKind::Whole(Some(bytes.into())))
     }
 
-    pub fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
-        Body(Kind::Stream(Box::pin(stream)))
+    pub fn stream(stream: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> ResponseBody {
+        ResponseBody(BodyKind::Stream(Box::pin(stream)))
     }
 }
 
-impl std::fmt::Debug for Body {
+impl std::fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
-            Kind::Whole(_) => "Body(whole)",
-            Kind::Stream(_) => "Body(stream)",
+            BodyKind::Whole(_) => "Body(whole)",
+            BodyKind::Stream(_) => "Body(stream)",
         })
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -59,19 +59,19 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
-            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            Kind::Stream(stream) => stream.as_mut().poll_next(cx).map_ok(Frame::data),
+            BodyKind::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            BodyKind::Stream(stream) => stream.as_mut().poll_next(cx).map_ok(Frame::data),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Whole(None))
+        matches!(self.0, BodyKind::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Kind::Stream(_) => SizeHint::default(),
+            BodyKind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            BodyKind::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -79,31 +79,31 @@ impl http_body::Body for Body {
 /// The answer to one request, before headers.
 pub(crate) struct Reply {
     pub code: u16,
-    pub content: Content,
+    pub content: ReplyContent,
     pub warnings: Vec<String>,
     /// The revision this request wrote; the answer waits until it is durable.
     pub wrote: Option<u64>,
 }
 
-/// What an answer carries.
-pub(crate) enum Content {
+/// The content of an answer.
+pub(crate) enum ReplyContent {
     /// JSON text, ready.
     Json(Bytes),
     Value(Value),
     Text(String),
     Stream {
         content_type: &'static str,
-        body: Body,
+        body: ResponseBody,
     },
 }
 
 impl Reply {
     pub(crate) fn json(code: u16, bytes: impl Into<Bytes>) -> Reply {
-        Reply { code, content: Content::Json(bytes.into()), warnings: vec![], wrote: None }
+        Reply { code, content: ReplyContent::Json(bytes.into()), warnings: vec![], wrote: None }
     }
 
     pub(crate) fn value(code: u16, value: Value) -> Reply {
-        Reply { code, content: Content::Value(value), warnings: vec![], wrote: None }
+        Reply { code, content: ReplyContent::Value(value), warnings: vec![], wrote: None }
     }
 
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Reply {
@@ -111,16 +111,16 @@ impl Reply {
         self
     }
 
-    pub(crate) fn wrote(mut self, rev: Option<u64>) -> Reply {
+    pub(crate) fn with_revision(mut self, rev: Option<u64>) -> Reply {
         self.wrote = rev;
         self
     }
 }
 
-/// How to print an answer.
+/// Options for printing an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Printing {
-    pub accept: Accept,
+pub(crate) struct PrintOptions {
+    pub accept: NegotiatedForm,
     pub pretty: bool,
     pub gzip: bool,
 }
@@ -128,22 +128,22 @@ pub(crate) struct Printing {
 /// Bodies longer than this are compressed for clients that can unpack them.
 const GZIP_FROM: usize = 128 * 1024;
 
-pub(crate) fn render(reply: Reply, printing: Printing) -> Response<Body> {
+pub(crate) fn render_reply(reply: Reply, printing: PrintOptions) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     let body = match reply.content {
-        Content::Stream { content_type, body } => {
+        ReplyContent::Stream { content_type, body } => {
             if !content_type.is_empty() {
                 headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
             }
             body
         }
-        Content::Text(text) => {
+        ReplyContent::Text(text) => {
             headers.push((CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")));
-            Body::whole(text)
+            ResponseBody::whole(text)
         }
-        Content::Json(bytes) => print_json(bytes, printing, &mut headers),
-        Content::Value(value) => {
+        ReplyContent::Json(bytes) => print_json(bytes, printing, &mut headers),
+        ReplyContent::Value(value) => {
             let mut text = serde_json::to_vec(&value).unwrap_or_default();
             text.push(b'\n');
             print_json(text.into(), printing, &mut headers)
@@ -154,26 +154,30 @@ pub(crate) fn render(reply: Reply, printing: Printing) -> Response<Body> {
     response.headers_mut().extend(headers.into_iter().map(|(k, v)| (Some(k), v)));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in reply.warnings {
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(&warning))) {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted_warning(&warning))) {
             response.headers_mut().append("warning", value);
         }
     }
     response
 }
 
-fn print_json(bytes: Bytes, printing: Printing, headers: &mut Vec<(HeaderName, HeaderValue)>) -> Body {
+fn print_json(
+    bytes: Bytes,
+    printing: PrintOptions,
+    headers: &mut Vec<(HeaderName, HeaderValue)>,
+) -> ResponseBody {
     let mut content_type = printing.accept.content_type();
     let bytes = match printing.accept.encoding {
-        Encoding::Protobuf => protobuf(&bytes).map_or_else(
+        ResponseEncoding::Protobuf => to_protobuf(&bytes).map_or_else(
             || {
-                content_type = Accept::JSON.content_type();
+                content_type = NegotiatedForm::JSON.content_type();
                 bytes
             },
             Bytes::from,
         ),
-        Encoding::Yaml => crate::http::body::json_to_yaml(&bytes).map_or(bytes, Bytes::from),
-        Encoding::Json if printing.pretty => pretty(&bytes).map_or(bytes, Bytes::from),
-        Encoding::Json => bytes,
+        ResponseEncoding::Yaml => crate::http::body::json_to_yaml(&bytes).map_or(bytes, Bytes::from),
+        ResponseEncoding::Json if printing.pretty => to_pretty(&bytes).map_or(bytes, Bytes::from),
+        ResponseEncoding::Json => bytes,
     };
     headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
     if printing.gzip && bytes.len() > GZIP_FROM {
@@ -184,19 +188,19 @@ fn print_json(bytes: Bytes, printing: Printing, headers: &mut Vec<(HeaderName, H
         {
             headers.push((http::header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
             headers.push((http::header::VARY, HeaderValue::from_static("Accept-Encoding")));
-            return Body::whole(packed);
+            return ResponseBody::whole(packed);
         }
     }
-    Body::whole(bytes)
+    ResponseBody::whole(bytes)
 }
 
 /// The object in protobuf; documents that are no objects have no such form.
-fn protobuf(json: &[u8]) -> Option<Vec<u8>> {
+fn to_protobuf(json: &[u8]) -> Option<Vec<u8>> {
     let value: Value = serde_json::from_slice(json).ok()?;
     encode_protobuf(&value, Schema::built_in().types())
 }
 
-fn pretty(bytes: &[u8]) -> Option<Vec<u8>> {
+fn to_pretty(bytes: &[u8]) -> Option<Vec<u8>> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let mut out = serde_json::to_vec_pretty(&value).ok()?;
     out.push(b'\n');
@@ -204,9 +208,9 @@ fn pretty(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Prints a failure.
-pub(crate) fn refuse(status: &Status, printing: Printing) -> Response<Body> {
-    let reply = Reply::value(status.code, status.body()).with_warnings(status.warnings.clone());
-    let mut response = render(reply, printing);
+pub(crate) fn render_failure(status: &Status, printing: PrintOptions) -> Response<ResponseBody> {
+    let reply = Reply::value(status.code, status.to_value()).with_warnings(status.warnings.clone());
+    let mut response = render_reply(reply, printing);
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }
@@ -214,7 +218,7 @@ pub(crate) fn refuse(status: &Status, printing: Printing) -> Response<Body> {
 }
 
 /// A quoted string as RFC 7234 warnings carry it.
-fn quote(text: &str) -> String {
+fn quoted_warning(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

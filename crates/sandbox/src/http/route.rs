@@ -1,8 +1,8 @@
-//! From a URL path to what is asked for.
+//! Parsing of URL paths.
 
 /// A path below `/api` or `/apis`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Path {
+pub(crate) struct ResourcePath {
     pub group: String,
     pub version: String,
     pub resource: String,
@@ -13,10 +13,10 @@ pub(crate) struct Path {
     pub watch: bool,
 }
 
-/// What a path points at.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    Resource(Path),
+pub(crate) enum RequestTarget {
+    Resource(ResourcePath),
     /// `/api`, `/apis`, `/apis/G`, `/apis/G/V`, `/api/v1`.
     Versions,
     Groups,
@@ -31,32 +31,32 @@ pub(crate) enum Target {
 
 /// Reads a percent-encoded path. `None` when it holds something no name may: an empty or dotted segment
 /// or an encoding that is no UTF-8.
-pub(crate) fn parse(path: &str) -> Option<Target> {
+pub(crate) fn parse_path(path: &str) -> Option<RequestTarget> {
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let mut segments: Vec<String> = Vec::new();
     for raw in trimmed.split('/') {
-        segments.push(decode(raw)?);
+        segments.push(decode_segment(raw)?);
     }
     if segments.last().is_some_and(String::is_empty) {
         segments.pop();
     }
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     Some(match parts.as_slice() {
-        ["api"] => Target::Versions,
-        ["apis"] => Target::Groups,
-        ["apis", group] => Target::Group((*group).to_owned()),
-        ["api", version] => Target::Resources { group: String::new(), version: (*version).to_owned() },
+        ["api"] => RequestTarget::Versions,
+        ["apis"] => RequestTarget::Groups,
+        ["apis", group] => RequestTarget::Group((*group).to_owned()),
+        ["api", version] => RequestTarget::Resources { group: String::new(), version: (*version).to_owned() },
         ["apis", group, version] => {
-            Target::Resources { group: (*group).to_owned(), version: (*version).to_owned() }
+            RequestTarget::Resources { group: (*group).to_owned(), version: (*version).to_owned() }
         }
-        ["api", version, rest @ ..] => resource("", version, rest)?,
-        ["apis", group, version, rest @ ..] => resource(group, version, rest)?,
-        _ => Target::Other,
+        ["api", version, rest @ ..] => parse_resource("", version, rest)?,
+        ["apis", group, version, rest @ ..] => parse_resource(group, version, rest)?,
+        _ => RequestTarget::Other,
     })
 }
 
-fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
-    let mut path = Path { group: group.into(), version: version.into(), ..Path::default() };
+fn parse_resource(group: &str, version: &str, rest: &[&str]) -> Option<RequestTarget> {
+    let mut path = ResourcePath { group: group.into(), version: version.into(), ..ResourcePath::default() };
     let mut rest = rest;
     if let ["watch", tail @ ..] = rest {
         path.watch = true;
@@ -75,18 +75,18 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
         ["namespaces", namespace, resource, tail @ ..] => {
             path.namespace = (*namespace).into();
             path.resource = (*resource).into();
-            fill(&mut path, tail)?;
+            fill_segments(&mut path, tail)?;
         }
         [resource, tail @ ..] => {
             path.resource = (*resource).into();
-            fill(&mut path, tail)?;
+            fill_segments(&mut path, tail)?;
         }
-        [] => return Some(Target::Other),
+        [] => return Some(RequestTarget::Other),
     }
-    Some(Target::Resource(path))
+    Some(RequestTarget::Resource(path))
 }
 
-fn fill(path: &mut Path, tail: &[&str]) -> Option<()> {
+fn fill_segments(path: &mut ResourcePath, tail: &[&str]) -> Option<()> {
     match tail {
         [] => {}
         [name] => path.name = (*name).into(),
@@ -103,7 +103,7 @@ fn fill(path: &mut Path, tail: &[&str]) -> Option<()> {
 }
 
 /// Percent-decoding of one path segment.
-pub(crate) fn decode(text: &str) -> Option<String> {
+pub(crate) fn decode_segment(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
     }
@@ -135,9 +135,9 @@ pub(crate) fn decode_bytes(text: &str, query: bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn path(text: &str) -> Path {
-        match parse(text) {
-            Some(Target::Resource(p)) => p,
+    fn path(text: &str) -> ResourcePath {
+        match parse_path(text) {
+            Some(RequestTarget::Resource(p)) => p,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
             "/api/v1/pods/%ff",
             "/api/v1/namespaces/a/pods/b/log/extra",
         ] {
-            assert_eq!(parse(bad), None, "{bad}");
+            assert_eq!(parse_path(bad), None, "{bad}");
         }
     }
 }

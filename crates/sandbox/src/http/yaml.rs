@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Reads one document by the rules of Kubernetes' YAML library.
-pub(crate) fn read(text: &str) -> Result<Value, String> {
+pub(crate) fn read_document(text: &str) -> Result<Value, String> {
     slipway_yaml::from_str_helm(text).map_err(|e| e.to_string())
 }
 
@@ -19,6 +19,6 @@ pub(crate) fn repeated_keys(text: &str) -> Vec<String> {
 }
 
 /// Prints a value.
-pub(crate) fn write(value: &Value) -> String {
+pub(crate) fn print_value(value: &Value) -> String {
     slipway_yaml::to_string(value).unwrap_or_default()
 }

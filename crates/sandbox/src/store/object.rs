@@ -3,24 +3,24 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Where an object lives inside its table. Cluster-scoped objects have an empty namespace.
+/// The key of an object in its table. Cluster-scoped objects have an empty namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct ObjectKey {
     pub namespace: Box<str>,
     pub name: Box<str>,
 }
 
-impl Key {
-    pub fn new(namespace: &str, name: &str) -> Key {
-        Key { namespace: namespace.into(), name: name.into() }
+impl ObjectKey {
+    pub fn new(namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey { namespace: namespace.into(), name: name.into() }
     }
 }
 
 /// An object at one revision. Only its text is kept: a parsed tree costs several times as much memory,
 /// and lists and watches never need it.
 #[derive(Debug)]
-pub struct Object {
-    pub key: Key,
+pub struct StoredObject {
+    pub key: ObjectKey,
     pub rev: u64,
     pub uid: Box<str>,
     pub labels: Box<[(Box<str>, Box<str>)]>,
@@ -32,7 +32,7 @@ pub struct Object {
     pub tail: Bytes,
 }
 
-impl Object {
+impl StoredObject {
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
@@ -54,20 +54,20 @@ impl Object {
     }
 
     /// Builds the stored form of `value` (without kind and apiVersion) at `rev`.
-    pub(crate) fn build(key: Key, draft: &Draft, rev: u64) -> Object {
-        Object {
+    pub(crate) fn build_at(key: ObjectKey, draft: &ObjectDraft, rev: u64) -> StoredObject {
+        StoredObject {
             key,
             rev,
             uid: draft.uid.clone(),
             labels: draft.labels.clone(),
             owners: draft.owners.clone(),
             deleting: draft.deleting,
-            tail: draft.tail.at(rev),
+            tail: draft.tail.text_at(rev),
         }
     }
 
-    pub(crate) fn restore(key: Key, rev: u64, tail: Bytes) -> Option<Object> {
-        let mut object = Object {
+    pub(crate) fn from_record(key: ObjectKey, rev: u64, tail: Bytes) -> Option<StoredObject> {
+        let mut object = StoredObject {
             key,
             rev,
             uid: "".into(),
@@ -76,22 +76,22 @@ impl Object {
             deleting: false,
             tail,
         };
-        let facts = Facts::of(&object.value());
+        let facts = ObjectFacts::of(&object.value());
         (object.uid, object.labels, object.owners, object.deleting) =
             (facts.uid, facts.labels, facts.owners, facts.deleting);
         Some(object)
     }
 }
 
-struct Facts {
+struct ObjectFacts {
     uid: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     owners: Box<[Box<str>]>,
     deleting: bool,
 }
 
-impl Facts {
-    fn of(value: &Value) -> Facts {
+impl ObjectFacts {
+    fn of(value: &Value) -> ObjectFacts {
         let meta = &value["metadata"];
         let labels = meta["labels"]
             .as_object()
@@ -101,7 +101,7 @@ impl Facts {
             .as_array()
             .map(|refs| refs.iter().filter_map(|r| r["uid"].as_str()).map(Box::from).collect())
             .unwrap_or_default();
-        Facts {
+        ObjectFacts {
             uid: meta["uid"].as_str().unwrap_or("").into(),
             labels,
             owners,
@@ -111,16 +111,16 @@ impl Facts {
 }
 
 /// An object ready to be stored: serialised outside the store's lock, lacking only its revision.
-pub struct Draft {
+pub struct ObjectDraft {
     uid: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     owners: Box<[Box<str>]>,
     deleting: bool,
-    tail: Spliced,
+    tail: SplicedText,
 }
 
 /// Text with a gap where the revision goes.
-struct Spliced {
+struct SplicedText {
     before: Vec<u8>,
     after: Vec<u8>,
 }
@@ -128,20 +128,20 @@ struct Spliced {
 /// Stands for the revision while serialising. It is not JSON, so no member can contain it.
 const GAP_JSON: &[u8] = b"\x01rev\x01";
 
-impl Draft {
-    /// Whether `object` is an earlier or the same state of this one.
-    pub(crate) fn is_of(&self, object: &Object) -> bool {
+impl ObjectDraft {
+    /// Returns true if `object` is an earlier or the same state of this one.
+    pub(crate) fn is_of(&self, object: &StoredObject) -> bool {
         self.uid == object.uid
     }
 
-    /// Whether `object` already says what this would.
-    pub(crate) fn holds(&self, object: &Object) -> bool {
-        self.tail.at(object.rev) == object.tail
+    /// Returns true if `object` has the same content.
+    pub(crate) fn is_stored_as(&self, object: &StoredObject) -> bool {
+        self.tail.text_at(object.rev) == object.tail
     }
 
     /// Serialises `value`; its `kind`, `apiVersion` and any `metadata.resourceVersion` are replaced.
-    pub fn new(value: &Value) -> Draft {
-        let facts = Facts::of(value);
+    pub fn new(value: &Value) -> ObjectDraft {
+        let facts = ObjectFacts::of(value);
         let mut text = Vec::with_capacity(1024);
         let mut first = true;
         if let Value::Object(members) = value {
@@ -163,21 +163,21 @@ impl Draft {
             }
         }
         text.push(b'}');
-        let at = find(&text, GAP_JSON).unwrap_or(text.len());
+        let at = find_bytes(&text, GAP_JSON).unwrap_or(text.len());
         let after = text.get(at + GAP_JSON.len()..).unwrap_or_default().to_vec();
         text.truncate(at);
-        Draft {
+        ObjectDraft {
             uid: facts.uid,
             labels: facts.labels,
             owners: facts.owners,
             deleting: facts.deleting,
-            tail: Spliced { before: text, after },
+            tail: SplicedText { before: text, after },
         }
     }
 }
 
-impl Spliced {
-    fn at(&self, rev: u64) -> Bytes {
+impl SplicedText {
+    fn text_at(&self, rev: u64) -> Bytes {
         let number = rev.to_string();
         let mut out = Vec::with_capacity(self.before.len() + self.after.len() + number.len() + 2);
         out.extend_from_slice(&self.before);
@@ -226,6 +226,6 @@ fn write_metadata(out: &mut Vec<u8>, meta: &Value) {
     out.push(b'}');
 }
 
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+fn find_bytes(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|w| w == needle)
 }

@@ -15,7 +15,7 @@ pub(crate) fn create_directory(dir: &Path) -> io::Result<()> {
 }
 
 /// Opens a file for its owner alone.
-pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     let file = options.open(path)?;
@@ -24,17 +24,17 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// Creates a file, or empties the one that is there.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    open(path, OpenOptions::new().write(true).create(true).truncate(true))
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    open_private(path, OpenOptions::new().write(true).create(true).truncate(true))
 }
 
 /// Writes a whole file: after a crash it holds the old content or the new one.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     use io::Write;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let fresh = path.with_file_name(name);
-    let mut file = create(&fresh)?;
+    let mut file = create_private(&fresh)?;
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&fresh, path)?;

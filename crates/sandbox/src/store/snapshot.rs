@@ -7,16 +7,16 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Key, Object, Placed, Store};
+use super::{ObjectKey, PlacedObject, Store, StoredObject};
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct SnapshotHeader {
     format: String,
     revision: u64,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct SnapshotLine {
     resource: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     namespace: String,
@@ -31,16 +31,16 @@ const FORMAT: &str = "slipway-sandbox/v1";
 #[derive(Clone, Default)]
 pub struct Snapshot {
     pub(crate) revision: u64,
-    pub(crate) objects: Vec<Placed>,
+    pub(crate) objects: Vec<PlacedObject>,
 }
 
 impl Snapshot {
     pub(crate) fn of(store: &Store) -> Snapshot {
-        let (revision, objects) = store.dump();
+        let (revision, objects) = store.all_objects();
         Snapshot { revision, objects }
     }
 
-    /// How many objects it holds.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -51,13 +51,13 @@ impl Snapshot {
 
     /// Writes it as a file that [`Snapshot::read`] understands.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, &Header { format: FORMAT.into(), revision: self.revision })?;
+        serde_json::to_writer(&mut *out, &SnapshotHeader { format: FORMAT.into(), revision: self.revision })?;
         out.write_all(b"\n")?;
         for (table, object) in &self.objects {
             let mut text = String::with_capacity(object.tail.len() + 1);
             text.push('{');
             text.push_str(std::str::from_utf8(&object.tail).map_err(io::Error::other)?);
-            let line = Line {
+            let line = SnapshotLine {
                 resource: table.to_string(),
                 namespace: object.namespace().into(),
                 name: object.name().into(),
@@ -81,7 +81,7 @@ impl Snapshot {
         };
         let mut text = String::new();
         input.read_line(&mut text)?;
-        let header: Header = serde_json::from_str(&text)
+        let header: SnapshotHeader = serde_json::from_str(&text)
             .map_err(|_| wrong(1, &"this is no snapshot of a sandbox; `slipway sandbox save` writes one"))?;
         if header.format != FORMAT {
             return Err(wrong(1, &format!("the format is `{}`; expected `{FORMAT}`", header.format)));
@@ -92,13 +92,14 @@ impl Snapshot {
             if line.is_empty() {
                 continue;
             }
-            let line: Line = serde_json::from_str(&line).map_err(|e| wrong(number, &e))?;
+            let line: SnapshotLine = serde_json::from_str(&line).map_err(|e| wrong(number, &e))?;
             let object = line.object.get();
             let Some(tail) = object.strip_prefix('{') else {
                 return Err(wrong(number, &"the object is not a JSON object"));
             };
-            let key = Key::new(&line.namespace, &line.name);
-            let restored = Object::restore(key, line.revision, Bytes::copy_from_slice(tail.as_bytes()));
+            let key = ObjectKey::new(&line.namespace, &line.name);
+            let restored =
+                StoredObject::from_record(key, line.revision, Bytes::copy_from_slice(tail.as_bytes()));
             let Some(object) = restored.filter(|o| !o.uid.is_empty()) else {
                 return Err(wrong(number, &"the object has no metadata.uid"));
             };

@@ -3,27 +3,27 @@
 use serde_json::json;
 
 use crate::core::Core;
-use crate::status::{Named, Result, Status};
-use crate::store::{Draft, Expect, Key};
-use crate::write::Author;
+use crate::status::{NamedResource, Result, Status};
+use crate::store::{ExpectedState, ObjectDraft, ObjectKey};
+use crate::write::WriteAuthor;
 use crate::write::admit::meta;
-use crate::write::admit::prepare::Part;
+use crate::write::admit::prepare::ObjectPart;
 
 /// Assigns a pod to a node and says that it is scheduled.
-pub(crate) fn bind(core: &Core, key: &Key, node: &str, author: &Author) -> Result<()> {
+pub(crate) fn bind_pod(core: &Core, key: &ObjectKey, node: &str, author: &WriteAuthor) -> Result<()> {
     let served = core.of_table("pods").ok_or_else(Status::no_such_resource)?;
-    let pods = Named { group: "", what: "pods" };
-    let _ = Part::Main;
+    let pods = NamedResource { group: "", what: "pods" };
+    let _ = ObjectPart::Main;
     loop {
-        let live = core.live(&served, key)?;
+        let live = core.live_object(&served, key)?;
         let mut pod = live.value.clone();
         if live.object.deleting {
             let why = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
-            return Err(Status::conflict(Named { group: "", what: "pods/binding" }, &key.name, &why));
+            return Err(Status::conflict(NamedResource { group: "", what: "pods/binding" }, &key.name, &why));
         }
         if let Some(host) = pod["spec"]["nodeName"].as_str().filter(|h| !h.is_empty()) {
             let why = format!("pod {} is already assigned to node \"{host}\"", key.name);
-            return Err(Status::conflict(Named { group: "", what: "pods/binding" }, &key.name, &why));
+            return Err(Status::conflict(NamedResource { group: "", what: "pods/binding" }, &key.name, &why));
         }
         if pod["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
             let why = format!("pod {} has non-empty .spec.schedulingGates", key.name);
@@ -42,13 +42,14 @@ pub(crate) fn bind(core: &Core, key: &Key, node: &str, author: &Author) -> Resul
         conditions.retain(|c| c["type"] != "PodScheduled");
         conditions.push(condition);
         pod["status"]["conditions"] = conditions.into();
-        let mut pod = crate::write::typed::decode(pod, served.shape(), &[]).map_err(Status::internal)?.value;
-        meta::tidy(&mut pod, false);
-        let draft = Draft::new(&pod);
-        let stored = core.store.put::<crate::store::Raced>(
+        let mut pod =
+            crate::write::typed::decode_typed(pod, served.type_ref(), &[]).map_err(Status::internal)?.value;
+        meta::order_metadata(&mut pod, false);
+        let draft = ObjectDraft::new(&pod);
+        let stored = core.store.put::<crate::store::WriteRaced>(
             &served.table,
             key,
-            Expect::Rev(live.object.rev),
+            ExpectedState::Rev(live.object.rev),
             &draft,
             |_| Ok(()),
         );

@@ -5,34 +5,34 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::core::Core;
-use crate::http::query::{Query, bad_option};
-use crate::status::{Cause, Named, Result, Status};
-use crate::store::{Draft, Expect, Key, Object};
-use crate::write::Live;
+use crate::http::query::{QueryParameters, bad_option};
+use crate::status::{NamedResource, Result, Status, StatusCause};
+use crate::store::{ExpectedState, ObjectDraft, ObjectKey, StoredObject};
+use crate::write::LiveObject;
 use crate::write::admit::{meta, rules};
 
-/// What becomes of the objects a deleted one owns.
+/// The treatment of the objects a deleted one owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DeletionPropagation {
     Background,
     Foreground,
     Orphan,
 }
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub grace: Option<i64>,
-    pub propagation: Option<Propagation>,
+    pub propagation: Option<DeletionPropagation>,
     pub uid: Option<String>,
     pub version: Option<String>,
     pub dry_run: bool,
 }
 
-/// What a deletion did.
-pub(crate) enum Deleted {
+/// The result of a deletion.
+pub(crate) enum DeletionOutcome {
     /// It is gone; this was its uid.
     Gone {
         uid: String,
@@ -40,27 +40,28 @@ pub(crate) enum Deleted {
     },
     /// It is gone; pods answer with themselves.
     GoneShown(Value, Option<u64>),
-    /// It stays until its finalizers or its grace are done.
-    Pending(Arc<Object>),
+    /// It stays until its finalizers are removed or its grace period has passed.
+    Pending(Arc<StoredObject>),
     PendingShown(Value),
 }
 
 impl DeleteOptions {
     /// Reads options from a body or, where it says nothing, from the query.
-    pub(crate) fn read(body: &Value, query: &Query) -> Result<DeleteOptions> {
+    pub(crate) fn from_request(body: &Value, query: &QueryParameters) -> Result<DeleteOptions> {
         let mut causes = Vec::new();
-        // A body speaks for the whole; the query is for those who send none.
-        let none = Query::default();
+        // Options in the body replace those of the query.
+        let none = QueryParameters::default();
         let query = if body.is_null() { query } else { &none };
-        let text =
-            |key: &str| body[key].as_str().map(str::to_owned).or_else(|| query.some(key).map(str::to_owned));
+        let text = |key: &str| {
+            body[key].as_str().map(str::to_owned).or_else(|| query.non_empty(key).map(str::to_owned))
+        };
         let propagation = match text("propagationPolicy").as_deref() {
             None => None,
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(DeletionPropagation::Background),
+            Some("Foreground") => Some(DeletionPropagation::Foreground),
+            Some("Orphan") => Some(DeletionPropagation::Orphan),
             Some(other) => {
-                causes.push(Cause::not_supported(
+                causes.push(StatusCause::not_supported(
                     "propagationPolicy",
                     &json!(other),
                     &["Foreground", "Background", "Orphan", "nil"],
@@ -68,9 +69,9 @@ impl DeleteOptions {
                 None
             }
         };
-        let orphan = body["orphanDependents"].as_bool().or_else(|| query.flag("orphanDependents"));
+        let orphan = body["orphanDependents"].as_bool().or_else(|| query.bool_value("orphanDependents"));
         if let (Some(_), Some(policy)) = (orphan, text("propagationPolicy")) {
-            causes.push(Cause::invalid(
+            causes.push(StatusCause::invalid(
                 "propagationPolicy",
                 &json!(policy),
                 "orphanDependents and deletionPropagation cannot be both set",
@@ -79,19 +80,19 @@ impl DeleteOptions {
         let dry: Vec<&str> =
             body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if dry.iter().any(|d| *d != "All") {
-            causes.push(Cause::not_supported("dryRun", &json!(dry), &["All"]));
+            causes.push(StatusCause::not_supported("dryRun", &json!(dry), &["All"]));
         }
         if !causes.is_empty() {
             return Err(bad_option("DeleteOptions", causes));
         }
         let propagation = propagation.or(match orphan {
-            Some(true) => Some(Propagation::Orphan),
-            Some(false) => Some(Propagation::Background),
+            Some(true) => Some(DeletionPropagation::Orphan),
+            Some(false) => Some(DeletionPropagation::Background),
             None => None,
         });
         let grace = match body["gracePeriodSeconds"].as_i64() {
             Some(grace) => Some(grace),
-            None => query.int("gracePeriodSeconds")?,
+            None => query.int_value("gracePeriodSeconds")?,
         };
         Ok(DeleteOptions {
             grace,
@@ -126,13 +127,22 @@ const RETURNED: &[&str] = &[
 const PROTECTED: &[&str] = &["default", "kube-system", "kube-public"];
 
 impl Core {
-    pub(crate) fn delete(&self, served: &Arc<Served>, key: &Key, options: &DeleteOptions) -> Result<Deleted> {
+    pub(crate) fn delete_object(
+        &self,
+        served: &Arc<ServedResource>,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<DeletionOutcome> {
         if &*served.table == "namespaces" && PROTECTED.contains(&&*key.name) {
-            return Err(Status::forbidden(served.named(), &key.name, "this namespace may not be deleted"));
+            return Err(Status::forbidden(
+                served.resource_name(),
+                &key.name,
+                "this namespace may not be deleted",
+            ));
         }
         loop {
-            let live = self.live(served, key)?;
-            preconditions(served, &live, options)?;
+            let live = self.live_object(served, key)?;
+            check_preconditions(served, &live, options)?;
             if let Some(done) = self.try_delete(served, &live, options) {
                 return Ok(done);
             }
@@ -140,7 +150,12 @@ impl Core {
     }
 
     /// `None` when a race was lost.
-    fn try_delete(&self, served: &Arc<Served>, live: &Live, options: &DeleteOptions) -> Option<Deleted> {
+    fn try_delete(
+        &self,
+        served: &Arc<ServedResource>,
+        live: &LiveObject,
+        options: &DeleteOptions,
+    ) -> Option<DeletionOutcome> {
         let mut object = live.value.clone();
         let already = live.object.deleting;
         let pod = &*served.table == "pods";
@@ -157,7 +172,7 @@ impl Core {
             if spec["nodeName"].as_str().unwrap_or("").is_empty() || matches!(phase, "Succeeded" | "Failed") {
                 grace = 0;
             }
-            // Grace only ever shrinks.
+            // A grace period can only be shortened.
             if already && let Some(left) = object["metadata"]["deletionGracePeriodSeconds"].as_i64() {
                 grace = grace.min(left);
             }
@@ -173,8 +188,8 @@ impl Core {
             }
         };
         if let Some(propagation) = options.propagation {
-            adjust("orphan", propagation == Propagation::Orphan);
-            adjust("foregroundDeletion", propagation == Propagation::Foreground);
+            adjust("orphan", propagation == DeletionPropagation::Orphan);
+            adjust("foregroundDeletion", propagation == DeletionPropagation::Foreground);
         }
         if &*served.table == "customresourcedefinitions.apiextensions.k8s.io" {
             adjust(crate::api::crd::FINALIZER, true);
@@ -183,10 +198,10 @@ impl Core {
             && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         let held = !finalizers.is_empty() || namespace_held;
         if grace == 0 && !held {
-            return self.remove(served, live, pod, options.dry_run);
+            return self.remove_object(served, live, pod, options.dry_run);
         }
         let now = self.clock.now();
-        let fields = meta::of(&mut object);
+        let fields = meta::metadata_mut(&mut object);
         if finalizers.is_empty() {
             fields.shift_remove("finalizers");
         } else {
@@ -212,62 +227,68 @@ impl Core {
             match &*served.table {
                 "namespaces" => object["status"]["phase"] = json!("Terminating"),
                 "customresourcedefinitions.apiextensions.k8s.io" => {
-                    crate::api::crd::terminating(self, &mut object);
+                    crate::api::crd::mark_terminating(self, &mut object);
                 }
                 _ => {}
             }
         }
-        meta::tidy(&mut object, served.custom.is_some());
+        meta::order_metadata(&mut object, served.custom.is_some());
         if object == live.value {
-            return Some(Deleted::Pending(live.object.clone()));
+            return Some(DeletionOutcome::Pending(live.object.clone()));
         }
         if options.dry_run {
-            return Some(Deleted::PendingShown(object));
+            return Some(DeletionOutcome::PendingShown(object));
         }
-        let draft = Draft::new(&object);
+        let draft = ObjectDraft::new(&object);
         let stored = self
             .store
-            .put::<crate::store::Raced>(
+            .put::<crate::store::WriteRaced>(
                 &served.table,
                 &live.object.key,
-                Expect::Rev(live.object.rev),
+                ExpectedState::Rev(live.object.rev),
                 &draft,
                 |_| Ok(()),
             )
             .ok()?;
         if &*served.table == "customresourcedefinitions.apiextensions.k8s.io" {
-            crate::api::crd::refresh(self);
+            crate::api::crd::refresh_registry(self);
         }
-        Some(Deleted::Pending(stored))
+        Some(DeletionOutcome::Pending(stored))
     }
 
-    fn remove(&self, served: &Arc<Served>, live: &Live, pod: bool, dry_run: bool) -> Option<Deleted> {
+    fn remove_object(
+        &self,
+        served: &Arc<ServedResource>,
+        live: &LiveObject,
+        pod: bool,
+        dry_run: bool,
+    ) -> Option<DeletionOutcome> {
         let mut last = live.value.clone();
         if pod {
-            let fields = meta::of(&mut last);
+            let fields = meta::metadata_mut(&mut last);
             fields.insert("deletionTimestamp".into(), self.now().into());
             fields.insert("deletionGracePeriodSeconds".into(), 0.into());
-            meta::tidy(&mut last, false);
+            meta::order_metadata(&mut last, false);
         }
         let uid = live.object.uid.to_string();
         let shown = RETURNED.contains(&&*served.table);
         if dry_run {
             return Some(if shown {
-                Deleted::GoneShown(last, None)
+                DeletionOutcome::GoneShown(last, None)
             } else {
-                Deleted::Gone { uid, rev: None }
+                DeletionOutcome::Gone { uid, rev: None }
             });
         }
-        let draft = Draft::new(&last);
+        let draft = ObjectDraft::new(&last);
         let gone = self.store.remove(&served.table, &live.object.key, live.object.rev, &draft).ok()?;
         self.after_delete(served, &live.object, &gone);
         let rev = Some(gone.rev);
-        Some(if shown { Deleted::GoneShown(last, rev) } else { Deleted::Gone { uid, rev } })
+        Some(if shown { DeletionOutcome::GoneShown(last, rev) } else { DeletionOutcome::Gone { uid, rev } })
     }
 }
 
-fn preconditions(served: &Served, live: &Live, options: &DeleteOptions) -> Result<()> {
-    let kind = Named { group: &served.def.group, what: &served.def.kind };
+fn check_preconditions(served: &ServedResource, live: &LiveObject, options: &DeleteOptions) -> Result<()> {
+    let kind = NamedResource { group: &served.def.group, what: &served.def.kind };
     let name = live.object.name();
     if let Some(uid) = &options.uid
         && **uid != *live.object.uid

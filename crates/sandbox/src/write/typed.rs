@@ -6,27 +6,35 @@ use slipway_manifest::schema::TypeRef;
 
 /// A decoded object and what strict decoding has to say about it.
 #[derive(Debug)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedObject {
     pub value: Value,
     /// `unknown field "spec.foo"`, `duplicate field "data.a"`.
     pub strict: Vec<String>,
 }
 
 /// Decodes `value` as `kind`. The error is the text Go's decoder gives.
-pub(crate) fn decode(value: Value, kind: TypeRef<'_>, duplicates: &[String]) -> Result<Decoded, String> {
+pub(crate) fn decode_typed(
+    value: Value,
+    kind: TypeRef<'_>,
+    duplicates: &[String],
+) -> Result<DecodedObject, String> {
     with_duplicates(decode_value(value, kind), duplicates)
 }
 
 /// The same of a value that was merged in memory: Go converts it, and words its errors differently.
-pub(crate) fn convert(value: Value, kind: TypeRef<'_>, duplicates: &[String]) -> Result<Decoded, String> {
+pub(crate) fn convert_merged(
+    value: Value,
+    kind: TypeRef<'_>,
+    duplicates: &[String],
+) -> Result<DecodedObject, String> {
     with_duplicates(convert_value(value, kind), duplicates)
 }
 
 fn with_duplicates(
     decoded: Result<decode::DecodedObject, DecodeError>,
     duplicates: &[String],
-) -> Result<Decoded, String> {
+) -> Result<DecodedObject, String> {
     let decode::DecodedObject { object, mut strict } = decoded.map_err(|e| e.to_string())?;
     strict.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-    Ok(Decoded { value: object, strict })
+    Ok(DecodedObject { value: object, strict })
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use slipway_sandbox::{ApiService, Body, Sandbox};
+use slipway_sandbox::{ApiService, ResponseBody, Sandbox};
 use tower::ServiceExt;
 
 pub(crate) struct Client {
@@ -39,7 +39,7 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> http::Response<Body> {
+    ) -> http::Response<ResponseBody> {
         let mut request = Request::builder().method(method).uri(path).header("user-agent", "tests/1.0");
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipway_sandbox::Sandbox;
-use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
+use slipway_sandbox::clone::{self, CloneSelection, ObjectReference, SecretHandling};
 
 use crate::client::{Client, config_map};
 
@@ -98,7 +98,7 @@ async fn a_namespace_comes_over_and_lives() {
     let (source, there) = shop().await;
     let sandbox = Sandbox::builder().build().unwrap();
     let here = Client::new(&sandbox);
-    let selection = Selection { namespaces: vec!["shop".into()], ..Selection::default() };
+    let selection = CloneSelection { namespaces: vec!["shop".into()], ..CloneSelection::default() };
     let report = clone::from_client(&sandbox, source.client(), &selection).await.unwrap();
     sandbox.settle().await;
 
@@ -128,7 +128,7 @@ async fn a_namespace_comes_over_and_lives() {
 
     // Again: what is there takes the other's content and keeps its uid.
     let again = clone::from_client(&sandbox, source.client(), &selection).await.unwrap();
-    assert_eq!(again.total(), report.total());
+    assert_eq!(again.total_copied(), report.total_copied());
     sandbox.settle().await;
     assert_eq!(here.get(&format!("{SHOP}/pods")).await.body["items"].as_array().unwrap().len(), 2);
 }
@@ -138,13 +138,13 @@ async fn a_list_of_objects_brings_what_they_need() {
     let (source, _) = shop().await;
     let sandbox = Sandbox::builder().build().unwrap();
     let here = Client::new(&sandbox);
-    let selection = Selection::of_objects([
-        Reference::new("apps/v1", "Deployment", "shop", "web"),
-        Reference::new("v1", "Secret", "shop", "password"),
-        Reference::new("example.com/v1", "Database", "shop", "not-yet"),
-        Reference::new("example.com/v1", "Unknown", "shop", "x"),
+    let selection = CloneSelection::of_objects([
+        ObjectReference::new("apps/v1", "Deployment", "shop", "web"),
+        ObjectReference::new("v1", "Secret", "shop", "password"),
+        ObjectReference::new("example.com/v1", "Database", "shop", "not-yet"),
+        ObjectReference::new("example.com/v1", "Unknown", "shop", "x"),
     ])
-    .with_secrets(Secrets::Copied);
+    .with_secrets(SecretHandling::Copied);
     let report = clone::from_client(&sandbox, source.client(), &selection).await.unwrap();
     sandbox.settle().await;
     let absent: Vec<String> = report.absent.iter().map(ToString::to_string).collect();
@@ -163,10 +163,10 @@ async fn kinds_and_labels_narrow_the_choice() {
     let (source, _) = shop().await;
     let run = async |kinds: &[&str], labels: Option<&str>| {
         let sandbox = Sandbox::builder().without_workloads().build().unwrap();
-        let selection = Selection {
+        let selection = CloneSelection {
             kinds: kinds.iter().map(|k| (*k).to_owned()).collect(),
             labels: labels.map(str::to_owned),
-            ..Selection::default()
+            ..CloneSelection::default()
         };
         let report = clone::from_client(&sandbox, source.client(), &selection).await;
         report.map(|report| report.copied.into_iter().map(|(k, n)| format!("{k} {n}")).collect::<Vec<_>>())

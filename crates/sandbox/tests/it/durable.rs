@@ -19,13 +19,13 @@ async fn restart_keeps_objects_revisions_and_history() {
     let before = client.patch(&format!("{CONFIG_MAPS}/x"), MERGE, &json!({"data": {"a": "2"}})).await.body;
     client.post(CONFIG_MAPS, &config_map("y")).await;
     client.delete(&format!("{CONFIG_MAPS}/y")).await;
-    let (rev, address) = (sandbox.store().rev(), ([127, 0, 0, 1], 1).into());
+    let (rev, address) = (sandbox.store().current_revision(), ([127, 0, 0, 1], 1).into());
     let kubeconfig = sandbox.kubeconfig(address);
     drop((sandbox, client));
     let (sandbox, client) = open(dir.path());
     assert_eq!(client.get(&format!("{CONFIG_MAPS}/x")).await.body, before);
     assert_eq!(client.get(&format!("{CONFIG_MAPS}/y")).await.code, 404);
-    assert_eq!(sandbox.store().rev(), rev);
+    assert_eq!(sandbox.store().current_revision(), rev);
     assert_eq!(sandbox.kubeconfig(address), kubeconfig);
     let exact =
         client.get(&format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=Exact", rev - 1)).await;

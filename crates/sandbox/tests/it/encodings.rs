@@ -231,7 +231,7 @@ async fn watches_are_answered_in_protobuf_with_a_bookmark_after_what_is_there() 
     assert_eq!(found[1].1["data"], json!({"a": "1"}));
     let mark = &found[2].1["metadata"];
     assert_eq!(mark["annotations"], json!({"k8s.io/initial-events-end": "true"}));
-    assert_eq!(mark["resourceVersion"], sandbox.store().rev().to_string());
+    assert_eq!(mark["resourceVersion"], sandbox.store().current_revision().to_string());
     // Metadata alone, as the metadata clients of controllers watch.
     let partial = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
     let response = client.send("GET", &path, &[("accept", &partial)], "").await;

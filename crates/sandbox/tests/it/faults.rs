@@ -2,7 +2,7 @@
 
 use http::Request;
 use http_body_util::Full;
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox};
 use tower::{Layer, ServiceExt};
 
 #[tokio::test]
@@ -10,9 +10,12 @@ async fn faults_hit_what_they_are_told_to() {
     let sandbox = Sandbox::builder().without_workloads().build().unwrap();
     let plan = FaultLayer::new(1);
     plan.add(
-        Rule::new(Fault::TooManyRequests { retry_after: 3 }).method("GET").path_contains("/nodes").times(1),
+        FaultRule::new(Fault::TooManyRequests { retry_after: 3 })
+            .method("GET")
+            .path_contains("/nodes")
+            .times(1),
     );
-    plan.add(Rule::new(Fault::Reset).path_contains("/secrets").skip(1));
+    plan.add(FaultRule::new(Fault::Reset).path_contains("/secrets").skip(1));
     let service = plan.layer(sandbox.service());
     let get = |path: &str| {
         let request = Request::get(path).body(Full::new(bytes::Bytes::new())).unwrap();

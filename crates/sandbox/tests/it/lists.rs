@@ -66,14 +66,14 @@ async fn pages_show_one_moment() {
 async fn revisions() {
     let (sandbox, client) = bare();
     fill(&client).await;
-    let rev = sandbox.store().rev();
+    let rev = sandbox.store().current_revision();
     client.delete(&format!("{CONFIG_MAPS}/m0")).await;
     let exact =
         client.get(&format!("{CONFIG_MAPS}?resourceVersion={rev}&resourceVersionMatch=Exact")).await.body;
     assert!(names(&exact).contains(&"m0"));
     let future = client.get(&format!("{CONFIG_MAPS}?resourceVersion=99999999")).await;
     assert_eq!((future.code, future.headers["retry-after"].to_str().unwrap()), (504, "1"));
-    sandbox.store().compact();
+    sandbox.store().compact_history();
     let old = client.get(&format!("{CONFIG_MAPS}?resourceVersion={rev}&resourceVersionMatch=Exact")).await;
     assert_eq!((old.code, &old.body["reason"]), (410, &json!("Expired")));
 }

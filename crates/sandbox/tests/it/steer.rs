@@ -4,14 +4,14 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use slipway_sandbox::{Credentials, Sandbox, Server, Speed, User};
+use slipway_sandbox::{ClientCredentials, ClockSpeed, Sandbox, SandboxServer, User};
 use tower::ServiceExt;
 
 use crate::client::{CONFIG_MAPS, Client, bare, config_map};
 
 /// Speaks to what a listener would serve, with a token.
 struct Caller {
-    server: Server,
+    server: SandboxServer,
     token: String,
 }
 
@@ -23,7 +23,8 @@ impl Caller {
     }
 
     fn of(sandbox: &Sandbox, user: &User) -> Caller {
-        let Credentials::Token(token) = sandbox.token_for(user, std::time::Duration::from_secs(600)) else {
+        let ClientCredentials::Token(token) = sandbox.token_for(user, std::time::Duration::from_secs(600))
+        else {
             unreachable!("a token was asked for")
         };
         Caller { server: sandbox.server(), token }
@@ -165,7 +166,7 @@ async fn wrong_snapshots_are_refused_with_the_line() {
 
 #[tokio::test]
 async fn endpoints_steer_and_only_the_administrator_may() {
-    let sandbox = Sandbox::builder().without_workloads().speed(Speed::Manual).build().unwrap();
+    let sandbox = Sandbox::builder().without_workloads().speed(ClockSpeed::Manual).build().unwrap();
     let admin = Caller::admin(&sandbox);
     let (code, status) = admin.call("GET", "/sandbox/status", Value::Null).await;
     assert_eq!((code, &status["speed"], &status["rbac"]), (200, &json!("manual"), &json!(false)));

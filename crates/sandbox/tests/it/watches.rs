@@ -37,7 +37,7 @@ fn short(events: &[Value]) -> Vec<(String, String)> {
 #[tokio::test]
 async fn history_is_replayed() {
     let (sandbox, client) = bare();
-    let rev = sandbox.store().rev();
+    let rev = sandbox.store().current_revision();
     client.post(CONFIG_MAPS, &config_map("x")).await;
     client.patch(&format!("{CONFIG_MAPS}/x"), MERGE, &json!({"data": {"a": "2"}})).await;
     client.delete(&format!("{CONFIG_MAPS}/x")).await;
@@ -57,7 +57,7 @@ async fn leaving_a_selection_looks_like_deletion() {
     let mut object = config_map("x");
     object["metadata"]["labels"] = json!({"t": "0"});
     client.post(CONFIG_MAPS, &object).await;
-    let rev = sandbox.store().rev();
+    let rev = sandbox.store().current_revision();
     let path = format!("{CONFIG_MAPS}/x");
     client.patch(&path, MERGE, &json!({"metadata": {"labels": {"t": "1"}}})).await;
     client.patch(&path, MERGE, &json!({"data": {"a": "2"}})).await;
@@ -83,7 +83,7 @@ async fn initial_events_end_with_a_bookmark() {
 async fn too_old_is_an_error_frame() {
     let (sandbox, client) = bare();
     client.post(CONFIG_MAPS, &config_map("x")).await;
-    sandbox.store().compact();
+    sandbox.store().compact_history();
     let found = events(&client, "resourceVersion=1", 1).await;
     assert_eq!((&found[0]["type"], &found[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use slipway_cluster::Cluster;
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule, Sandbox};
 use slipway_stack::record::{EventType, NodeStatus, NodeSummary};
 use slipway_stack::{ExecutedRun, RunOptions};
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ fn sustained_trouble_has_its_class_and_keeps_the_timeout() {
             virtual_time(async {
                 let world = world();
                 let faults = FaultLayer::new(1);
-                faults.add(Rule::new(fault.clone()).path_contains(part));
+                faults.add(FaultRule::new(fault.clone()).path_contains(part));
                 let (node, elapsed) = run(&world, &faults, 1).await;
                 assert_eq!(node.status, NodeStatus::Failed);
                 let told = node.last_error.unwrap_or_default();
@@ -75,7 +75,7 @@ fn retries_outlast_trouble_that_passes() {
         virtual_time(async {
             let world = world();
             let faults = FaultLayer::new(1);
-            faults.add(Rule::new(fault.clone()).times(times));
+            faults.add(FaultRule::new(fault.clone()).times(times));
             let (node, elapsed) = run(&world, &faults, 3).await;
             assert_eq!(node.status, NodeStatus::Succeeded, "{fault:?}: {:?}", node.last_error);
             assert!(node.attempt > 1, "{fault:?}");
@@ -95,7 +95,7 @@ fn passing_trouble_is_survived_or_has_its_class() {
             virtual_time(async {
                 let world = world();
                 let faults = FaultLayer::new(seed);
-                for rule in Rule::passing_trouble(probability) {
+                for rule in FaultRule::passing_trouble(probability) {
                     faults.add(rule);
                 }
                 let (node, elapsed) = run(&world, &faults, 1).await;

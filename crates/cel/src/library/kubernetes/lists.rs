@@ -1,4 +1,4 @@
-//! What Kubernetes asks of lists: order, sums, extremes, places.
+//! Kubernetes' functions of lists: order, sums, extremes, indexes.
 
 use std::cmp::Ordering;
 

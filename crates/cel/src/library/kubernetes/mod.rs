@@ -1,4 +1,4 @@
-//! What Kubernetes adds to the language: addresses, quantities, versions, names, lists.
+//! Kubernetes' additions to the language: addresses, quantities, versions, names, lists.
 
 mod lists;
 mod names;

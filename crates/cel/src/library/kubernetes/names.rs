@@ -53,7 +53,7 @@ fn subdomain(text: &str) -> bool {
     text.split('.').all(|part| label(part, false))
 }
 
-/// What is wrong with a text; nothing when it fits.
+/// Returns the problems of a text; none when it fits.
 fn problems(format: Format, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     // A prefix may end with the hyphen that joins what follows.

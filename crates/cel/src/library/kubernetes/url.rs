@@ -153,7 +153,7 @@ pub(super) fn add(functions: &mut Functions) {
     });
 }
 
-/// Whether a text is an address.
+/// Returns true if a text is a URL.
 pub(super) fn is_url(text: &str) -> bool {
     parse(text).is_some()
 }

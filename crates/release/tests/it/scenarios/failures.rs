@@ -9,7 +9,7 @@ use slipway_cluster::{ErrorClass, lock};
 use slipway_event::Event;
 use slipway_release::ReleaseStatus;
 use slipway_release::{Failure, FailureCause};
-use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, Speed, Status as Answer};
+use slipway_sandbox::{ClockSpeed, Fault, FaultLayer, FaultRule, Sandbox, Status as Answer};
 use tokio_util::sync::CancellationToken;
 
 use crate::tap::Tap;
@@ -145,7 +145,7 @@ async fn s31_stopped_and_killed_runs() {
 /// Scenario 32: time runs out while something becomes ready.
 #[tokio::test]
 async fn s32_timeouts() {
-    let sandbox = Sandbox::builder().seed(1).speed(Speed::Real).build().expect("the sandbox starts");
+    let sandbox = Sandbox::builder().seed(1).speed(ClockSpeed::Real).build().expect("the sandbox starts");
     let mut world = World::on(sandbox);
     world.apply.timeout = Some(Duration::from_millis(1500).into());
     let slow = fated(deployment("web", "nginx"), json!({"sim/fail": "pending"}));
@@ -162,11 +162,11 @@ async fn s32_timeouts() {
 #[tokio::test]
 async fn s33_watches_may_break() {
     let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::DropWatch { after: 1 }));
+    faults.add(FaultRule::new(Fault::DropWatch { after: 1 }));
     let world = World::new().troubled(&faults);
     let slow = fated(deployment("web", "nginx"), json!({"sim/delay": "30s"}));
     // Away: nothing is answered once the deployment is written.
-    faults.add(Rule::new(Fault::Reset).skip(25).times(8));
+    faults.add(FaultRule::new(Fault::Reset).skip(25).times(8));
     let report = world.deployed(&[slow]).await;
     assert_eq!(report.status, ReleaseStatus::Deployed);
     assert!(faults.hits() > 0);
@@ -177,7 +177,7 @@ async fn s33_watches_may_break() {
 async fn s34_watching_may_be_forbidden() {
     let faults = FaultLayer::new(1);
     for part in ["/pods", "/events", "watch=", "/replicasets"] {
-        faults.add(Rule::new(Fault::ServerError(403)).path_contains(part));
+        faults.add(FaultRule::new(Fault::ServerError(403)).path_contains(part));
     }
     let world = World::new().troubled(&faults);
     let slow = fated(deployment("web", "nginx"), json!({"sim/delay": "30s"}));
@@ -296,14 +296,14 @@ async fn failures_have_a_cause() {
     let world = failing();
     assert_eq!(world.failed(&[never("a")]).await.cause(), FailureCause::Timeout);
     let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::ServerError(403)).verb("patch").name("b"));
+    faults.add(FaultRule::new(Fault::ServerError(403)).verb("patch").name("b"));
     let world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
     let world = world.troubled(&faults);
     let failure = world.failed(&[config_map("a", "1"), config_map("b", "1")]).await;
     assert!(matches!(failure, Failure::Problems(_)), "{failure}");
     let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::ServerError(409)).verb("patch").name("b").skip(1));
+    faults.add(FaultRule::new(Fault::ServerError(409)).verb("patch").name("b").skip(1));
     let world = world.troubled(&faults);
     let failure = world.failed(&[config_map("a", "1"), config_map("b", "1")]).await;
     assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Conflict), "{failure}");

@@ -9,7 +9,7 @@ use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_event::{Event, ObjectState};
 use slipway_release::FailureCause;
 use slipway_release::ReleaseStatus;
-use slipway_sandbox::{Sandbox, Speed};
+use slipway_sandbox::{ClockSpeed, Sandbox};
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place};
 
@@ -295,7 +295,8 @@ async fn events_of_the_cluster_are_told_when_asked_for() {
 #[tokio::test]
 async fn progress_is_told() {
     // Slow enough to be watched.
-    let sandbox = Sandbox::builder().seed(1).speed(Speed::Times(20.0)).build().expect("the sandbox starts");
+    let sandbox =
+        Sandbox::builder().seed(1).speed(ClockSpeed::Times(20.0)).build().expect("the sandbox starts");
     let world = World::on(sandbox);
     let web = fated(deployment("web", "nginx"), json!({"sim/delay": "40s", "sim/logs": "hello"}));
     world.deployed(&[config_map("a", "1"), web]).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_sandbox::{Fault, Rule, Sandbox, User};
+use slipway_sandbox::{Fault, FaultRule, Sandbox, User};
 use tokio::time::Instant;
 
 use crate::world::{World, error, map_step};
@@ -33,7 +33,7 @@ async fn steps_keep_their_timeout_and_name_the_trouble() {
     ] {
         for step in steps() {
             let world = world();
-            world.faults.add(Rule::new(fault.clone()).path_contains("/namespaces/default/"));
+            world.faults.add(FaultRule::new(fault.clone()).path_contains("/namespaces/default/"));
             let started = Instant::now();
             let report = world.apply(&step).await;
             let said = error(&report, "a");
@@ -49,7 +49,7 @@ async fn steps_survive_passing_trouble_or_end_in_time() {
     for (seed, probability) in [(1, 0.05), (2, 0.05), (3, 0.5), (4, 0.5), (5, 0.5)] {
         for step in steps() {
             let world = world();
-            for rule in Rule::passing_trouble(probability) {
+            for rule in FaultRule::passing_trouble(probability) {
                 world.faults.add(rule.path_contains("/namespaces/default/"));
             }
             let started = Instant::now();

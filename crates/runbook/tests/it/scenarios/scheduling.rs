@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_runbook::state::NodeStatus;
-use slipway_sandbox::{Fault, Rule};
+use slipway_sandbox::{Fault, FaultRule};
 
 use crate::world::{World, bad_step, error, inline, map_step, statuses};
 
@@ -111,7 +111,7 @@ async fn s32_retries_count_and_timeouts_name_what_is_missing() {
 #[tokio::test]
 async fn s32_an_attempt_that_fails_twice_and_then_works() {
     let world = World::new();
-    let refusal = Rule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
+    let refusal = FaultRule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
     world.faults.add(refusal.clone().times(2));
     let step = |retries: u32| map_step("a", &format!(", retries: {retries}, retryDelay: 40ms"));
     let began = std::time::Instant::now();

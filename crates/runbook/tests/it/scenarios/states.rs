@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use slipway_runbook::RESUMED;
 use slipway_runbook::state::NodeStatus;
-use slipway_sandbox::{Fault, Rule};
+use slipway_sandbox::{Fault, FaultRule};
 
 use crate::world::{World, bad_step, error, map_step, statuses};
 
@@ -212,7 +212,7 @@ async fn s62_records_that_cannot_be_used() {
 async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
     let world = World::new();
     let faults = &world.faults;
-    faults.add(Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
+    faults.add(FaultRule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
     let steps = [map_step("a", ""), map_step("b", ", needs: [a]")].concat();
     let report = world.apply_with("state: {}", &steps).await;
     assert_eq!(statuses(&report), ["a ok", "b ok"]);
@@ -223,7 +223,11 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
     faults.clear();
     // One write that failed is enough, even if the last one tells everything.
     faults.add(
-        Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo").skip(1).times(1),
+        FaultRule::new(Fault::ServerError(403))
+            .method("PUT")
+            .path_contains("khook-state-demo")
+            .skip(1)
+            .times(1),
     );
     let changed = steps.replace("key: \"1\"", "key: \"2\"");
     let report = world.apply_with("state: {}", &changed).await;

@@ -3,39 +3,40 @@
 use serde_json::Value;
 
 use crate::http::respond::Reply;
-use crate::status::{Result, Status, deleted};
-use crate::write::delete::{DeleteOptions, Deleted, Propagation};
+use crate::status::{Result, Status, deletion_status};
+use crate::write::delete::{DeleteOptions, DeletionOutcome, DeletionPropagation};
 
-use super::Request;
+use super::ResourceRequest;
 
-pub(super) fn handle(request: &Request) -> Result<Reply> {
-    let options = options(request)?;
-    let served = request.storage();
-    let admitted = match request.core.store.get(&served.table, &request.key()) {
+pub(super) fn delete_object(request: &ResourceRequest) -> Result<Reply> {
+    let options = delete_options(request)?;
+    let served = request.storage_resource();
+    let admitted = match request.core.store.get(&served.table, &request.object_key()) {
         Some(object) => request.check_deletion(&served, &object, options.dry_run)?,
         None => Vec::new(),
     };
-    let warnings = [warnings(request), admitted].concat();
-    let reply = match request.core.delete(&served, &request.key(), &options)? {
-        Deleted::Gone { uid, rev } => {
-            Reply::value(200, deleted(request.served.named(), &request.path.name, &uid)).wrote(rev)
+    let warnings = [orphan_warnings(request), admitted].concat();
+    let reply = match request.core.delete_object(&served, &request.object_key(), &options)? {
+        DeletionOutcome::Gone { uid, rev } => {
+            Reply::value(200, deletion_status(request.served.resource_name(), &request.path.name, &uid))
+                .with_revision(rev)
         }
-        Deleted::GoneShown(value, rev) => request.value_reply(200, value).wrote(rev),
-        Deleted::Pending(object) => {
+        DeletionOutcome::GoneShown(value, rev) => request.value_reply(200, value).with_revision(rev),
+        DeletionOutcome::Pending(object) => {
             let rev = object.rev;
-            request.object_reply(200, &object).wrote(Some(rev))
+            request.object_reply(200, &object).with_revision(Some(rev))
         }
-        Deleted::PendingShown(value) => request.value_reply(200, value),
+        DeletionOutcome::PendingShown(value) => request.value_reply(200, value),
     };
     Ok(reply.with_warnings(request.all_warnings(warnings)))
 }
 
-/// What is said to those who delete jobs and not their pods, maybe without knowing.
-pub(super) fn warnings(request: &Request) -> Vec<String> {
+/// Returns the warning about jobs that are deleted without their pods.
+pub(super) fn orphan_warnings(request: &ResourceRequest) -> Vec<String> {
     let body = request.parse_options().map(|parsed| parsed.value).unwrap_or_default();
     let said = ["propagationPolicy", "orphanDependents"]
         .iter()
-        .any(|word| !body[*word].is_null() || request.query.some(word).is_some());
+        .any(|word| !body[*word].is_null() || request.query.non_empty(word).is_some());
     if &*request.served.table != "jobs.batch" || said {
         return super::list::read_warnings(request);
     }
@@ -46,7 +47,7 @@ pub(super) fn warnings(request: &Request) -> Vec<String> {
 }
 
 /// Options from the body, which may be empty, JSON, YAML or protobuf.
-pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
+pub(super) fn delete_options(request: &ResourceRequest) -> Result<DeleteOptions> {
     let body = if request.body.is_empty() {
         Value::Null
     } else {
@@ -86,9 +87,9 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
         }
         value
     };
-    let options = DeleteOptions::read(&body, &request.query)?;
-    // The oldest owners keep the habit of their time: what they own stays unless told otherwise.
+    let options = DeleteOptions::from_request(&body, &request.query)?;
+    // Replication controllers keep their old default: their pods are orphaned unless the options say otherwise.
     let keeps = matches!(&*request.served.table, "jobs.batch" | "replicationcontrollers");
-    let propagation = options.propagation.or(keeps.then_some(Propagation::Orphan));
+    let propagation = options.propagation.or(keeps.then_some(DeletionPropagation::Orphan));
     Ok(DeleteOptions { propagation, ..options })
 }

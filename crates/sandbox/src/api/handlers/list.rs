@@ -7,17 +7,17 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use crate::api::select::{Filter, bad_list_option};
-use crate::http::negotiate::View;
+use crate::api::select::{ObjectFilter, bad_list_option};
+use crate::http::negotiate::ResponseView;
 use crate::http::respond::Reply;
-use crate::status::{Cause, Result, Status};
-use crate::store::{Key, Object, Range, Unavailable};
+use crate::status::{Result, Status, StatusCause};
+use crate::store::{ObjectKey, PageRange, RevisionUnavailable, StoredObject};
 use crate::write::convert;
 
-use super::Request;
+use super::ResourceRequest;
 
 /// Warnings that come with reading a resource.
-pub(super) fn read_warnings(request: &Request) -> Vec<String> {
+pub(super) fn read_warnings(request: &ResourceRequest) -> Vec<String> {
     match &*request.served.table {
         "endpoints" => {
             vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()]
@@ -56,23 +56,23 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-struct Token {
+struct ContinueToken {
     rev: u64,
-    start: Key,
+    start: ObjectKey,
 }
 
-pub(super) fn handle(request: &Request) -> Result<Reply> {
+pub(super) fn list_objects(request: &ResourceRequest) -> Result<Reply> {
     let query = &request.query;
-    let filter = Filter::read(query, &request.served)?;
-    let limit = query.int("limit")?.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let filter = ObjectFilter::from_query(query, &request.served)?;
+    let limit = query.int_value("limit")?.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
     let matching = query.get("resourceVersionMatch").unwrap_or("");
     let version = query.get("resourceVersion").unwrap_or("");
-    let token = query.some("continue");
-    query.int("timeoutSeconds")?;
+    let token = query.non_empty("continue");
+    query.int_value("timeoutSeconds")?;
     check_options(query, matching, version, token)?;
     let namespace = Some(request.path.namespace.as_str()).filter(|n| !n.is_empty());
     let asked = if version.is_empty() { 0 } else { parse_version(version)? };
-    let current = request.core.store.rev();
+    let current = request.core.store.current_revision();
     if asked > current {
         return Err(Status::future_version(asked, current));
     }
@@ -85,7 +85,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
         Some(_) => None,
         None => exact.then_some(asked),
     };
-    let range = Range {
+    let range = PageRange {
         namespace,
         after: token.as_ref().map(|t| &t.start),
         limit,
@@ -94,8 +94,10 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     };
     let page = match request.core.store.page(&request.served.table, &range, &mut |o| filter.matches(o)) {
         Ok(page) => page,
-        Err(Unavailable::Future { current }) => return Err(Status::future_version(at.unwrap_or(0), current)),
-        Err(Unavailable::Compacted { .. }) => {
+        Err(RevisionUnavailable::Future { current }) => {
+            return Err(Status::future_version(at.unwrap_or(0), current));
+        }
+        Err(RevisionUnavailable::Compacted { .. }) => {
             let Some(token) = token else {
                 return Err(Status::expired("The resourceVersion for the provided list is too old."));
             };
@@ -109,42 +111,42 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     // There is no more of what has one name.
     let alone = namespace.is_some() && filter.fields.is_name();
     let next = page.last.as_ref().filter(|_| !alone).map(|last| encode_token(page.rev, last, namespace));
-    Ok(print(request, &page.objects, page.rev, next, page.remaining)
+    Ok(print_page(request, &page.objects, page.rev, next, page.remaining)
         .with_warnings(request.all_warnings(read_warnings(request))))
 }
 
 fn check_options(
-    query: &crate::http::query::Query,
+    query: &crate::http::query::QueryParameters,
     matching: &str,
     version: &str,
     token: Option<&str>,
 ) -> Result<()> {
     let mut causes = Vec::new();
     if query.get("sendInitialEvents").is_some() {
-        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        causes.push(StatusCause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     if !matching.is_empty() {
         if version.is_empty() {
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
         if token.is_some() {
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden when continue is provided",
             ));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
-            causes.push(Cause::not_supported(
+            causes.push(StatusCause::not_supported(
                 "resourceVersionMatch",
                 &json!(matching),
                 &["Exact", "NotOlderThan", ""],
             ));
         }
         if matching == "Exact" && version == "0" {
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             ));
@@ -159,7 +161,7 @@ fn check_options(
     Ok(())
 }
 
-fn encode_token(rev: u64, last: &Key, namespace: Option<&str>) -> String {
+fn encode_token(rev: u64, last: &ObjectKey, namespace: Option<&str>) -> String {
     let key = if namespace.is_some() || last.namespace.is_empty() {
         format!("/{}\u{0}", last.name)
     } else {
@@ -169,7 +171,7 @@ fn encode_token(rev: u64, last: &Key, namespace: Option<&str>) -> String {
     URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": key}).to_string())
 }
 
-fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
+fn decode_token(text: &str, namespace: Option<&str>) -> Result<ContinueToken> {
     let bad =
         |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
     let bytes = LENIENT.decode(text.trim_end_matches('=')).map_err(|_| {
@@ -181,7 +183,7 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
     })?;
     let token: Value =
         serde_json::from_slice(&bytes).map_err(|e| bad(&crate::http::body::go_json_error(&bytes, &e)))?;
-    if let Some((key, word, ty)) = mistyped(&token) {
+    if let Some((key, word, ty)) = mistyped_member(&token) {
         return Err(bad(&format!(
             "json: cannot unmarshal {word} into Go struct field continueToken.{key} of type {ty}"
         )));
@@ -206,15 +208,15 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
     }
     let start = bare.trim_end_matches('\u{0}');
     let key = match (namespace, start.split_once('/')) {
-        (Some(namespace), _) => Key::new(namespace, start),
-        (None, Some((namespace, name))) => Key::new(namespace, name),
-        (None, None) => Key::new("", start),
+        (Some(namespace), _) => ObjectKey::new(namespace, start),
+        (None, Some((namespace, name))) => ObjectKey::new(namespace, name),
+        (None, None) => ObjectKey::new("", start),
     };
-    Ok(Token { rev, start: key })
+    Ok(ContinueToken { rev, start: key })
 }
 
 /// The first member of a token that is of another type than it has to be, what it is, and what it has to be.
-fn mistyped(token: &Value) -> Option<(&'static str, &'static str, &'static str)> {
+fn mistyped_member(token: &Value) -> Option<(&'static str, &'static str, &'static str)> {
     [("v", "string"), ("rv", "int64"), ("start", "string")].into_iter().find_map(|(key, ty)| {
         let word = match &token[key] {
             Value::Null => return None,
@@ -230,9 +232,9 @@ fn mistyped(token: &Value) -> Option<(&'static str, &'static str, &'static str)>
 }
 
 /// Prints a page in the view the client asked for.
-pub(super) fn print(
-    request: &Request,
-    objects: &[Arc<Object>],
+pub(super) fn print_page(
+    request: &ResourceRequest,
+    objects: &[Arc<StoredObject>],
     rev: u64,
     next: Option<String>,
     remaining: Option<usize>,
@@ -240,7 +242,7 @@ pub(super) fn print(
     let served = &request.served;
     let mut metadata = serde_json::Map::new();
     let custom = served.custom.is_some();
-    if custom && request.accept.view == View::Object {
+    if custom && request.accept.view == ResponseView::Object {
         metadata.insert("continue".into(), next.clone().unwrap_or_default().into());
         if let Some(rest) = remaining {
             metadata.insert("remainingItemCount".into(), rest.into());
@@ -255,12 +257,14 @@ pub(super) fn print(
             metadata.insert("remainingItemCount".into(), rest.into());
         }
     }
-    let whole = |o: &Arc<Object>| convert::from_storage(served, request.core.whole(&request.storage(), o));
+    let whole = |o: &Arc<StoredObject>| {
+        convert::from_storage(served, request.core.whole_object(&request.storage_resource(), o))
+    };
     match request.accept.view {
-        View::Table => {
+        ResponseView::Table => {
             let include = request.query.get("includeObject").unwrap_or("");
             let values = objects.iter().map(whole).collect();
-            let mut table = crate::api::table::table(
+            let mut table = crate::api::table::object_table(
                 &request.core,
                 served,
                 values,
@@ -271,10 +275,10 @@ pub(super) fn print(
             table["metadata"] = Value::Object(metadata);
             Reply::value(200, table)
         }
-        View::Metadata => {
+        ResponseView::Metadata => {
             let beta = request.accept.beta;
             let items: Vec<Value> =
-                objects.iter().map(|o| crate::api::table::partial(whole(o), beta)).collect();
+                objects.iter().map(|o| crate::api::table::partial_metadata(whole(o), beta)).collect();
             Reply::value(
                 200,
                 json!({
@@ -285,7 +289,7 @@ pub(super) fn print(
                 }),
             )
         }
-        View::Object => {
+        ResponseView::Object => {
             let size: usize = objects.iter().map(|o| o.tail.len() + 64).sum();
             let mut out = Vec::with_capacity(size + 256);
             let metadata = Value::Object(metadata).to_string();

@@ -6,34 +6,34 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::Value;
 
-use crate::http::negotiate::View;
-use crate::http::respond::{Body, BoxError, Content, Reply};
-use crate::status::{Cause, Named, Result, Status};
+use crate::http::negotiate::ResponseView;
+use crate::http::respond::{BoxError, Reply, ReplyContent, ResponseBody};
+use crate::status::{NamedResource, Result, Status, StatusCause};
 
-use super::Request;
+use super::ResourceRequest;
 
-pub(super) fn handle(request: &Request) -> Result<Reply> {
-    if request.accept.view == View::Table && request.accept.only {
-        return Err(crate::http::negotiate::other_view());
+pub(super) fn read_log(request: &ResourceRequest) -> Result<Reply> {
+    if request.accept.view == ResponseView::Table && request.accept.only {
+        return Err(crate::http::negotiate::unsupported_view());
     }
     let object = request
         .core
         .store
-        .get("pods", &request.key())
-        .ok_or_else(|| Status::not_found(request.served.named(), &request.path.name))?;
+        .get("pods", &request.object_key())
+        .ok_or_else(|| Status::not_found(request.served.resource_name(), &request.path.name))?;
     let pod = object.value();
     let name = &request.path.name;
-    let container = choose(&pod, name, request.query.some("container"))?;
+    let container = choose_container(&pod, name, request.query.non_empty("container"))?;
     check_options(request)?;
     if pod["spec"]["nodeName"].as_str().unwrap_or("").is_empty() {
         return Ok(Reply {
             code: 204,
-            content: Content::Stream { content_type: "", body: Body::empty() },
+            content: ReplyContent::Stream { content_type: "", body: ResponseBody::empty() },
             warnings: vec![],
             wrote: None,
         });
     }
-    let previous = request.query.flag("previous") == Some(true);
+    let previous = request.query.bool_value("previous") == Some(true);
     let status = ["containerStatuses", "initContainerStatuses"]
         .iter()
         .flat_map(|list| pod["status"][*list].as_array().into_iter().flatten())
@@ -56,19 +56,19 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
             "container \"{container}\" in pod \"{name}\" is waiting to start: {detail}"
         )));
     }
-    let text = text(request, &pod, &container)?;
-    let follow = request.query.flag("follow") == Some(true);
+    let text = log_text(request, &pod, &container)?;
+    let follow = request.query.bool_value("follow") == Some(true);
     let running = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if !follow || !running(&pod) {
         return Ok(Reply {
             code: 200,
-            content: Content::Stream { content_type: "text/plain", body: Body::whole(text) },
+            content: ReplyContent::Stream { content_type: "text/plain", body: ResponseBody::whole(text) },
             warnings: vec![],
             wrote: None,
         });
     }
     // The stream stays open as long as the pod runs.
-    let (core, key, uid) = (request.core.clone(), request.key(), object.uid.clone());
+    let (core, key, uid) = (request.core.clone(), request.object_key(), object.uid.clone());
     let head = futures::stream::once(async move { Ok::<Bytes, BoxError>(text.into()) });
     let tail = futures::stream::unfold((core, key, uid), move |(core, key, uid)| async move {
         loop {
@@ -77,7 +77,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
             if !alive {
                 return None::<(Result<Bytes, BoxError>, _)>;
             }
-            let mut changes = core.store.changes("pods");
+            let mut changes = core.store.subscribe_changes("pods");
             tokio::select! {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(Duration::from_secs(5)) => {}
@@ -87,36 +87,41 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     type Result<T, E> = std::result::Result<T, E>;
     Ok(Reply {
         code: 200,
-        content: Content::Stream { content_type: "text/plain", body: Body::stream(head.chain(tail)) },
+        content: ReplyContent::Stream {
+            content_type: "text/plain",
+            body: ResponseBody::stream(head.chain(tail)),
+        },
         warnings: vec![],
         wrote: None,
     })
 }
 
-fn check_options(request: &Request) -> Result<()> {
+fn check_options(request: &ResourceRequest) -> Result<()> {
     let query = &request.query;
     let mut causes = Vec::new();
-    if let Some(tail) = query.int("tailLines")?.filter(|n| *n < 0) {
-        causes.push(Cause::invalid("tailLines", &tail.into(), "must be greater than or equal to 0"));
+    if let Some(tail) = query.int_value("tailLines")?.filter(|n| *n < 0) {
+        causes.push(StatusCause::invalid("tailLines", &tail.into(), "must be greater than or equal to 0"));
     }
-    if let Some(limit) = query.int("limitBytes")?.filter(|n| *n < 1) {
-        causes.push(Cause::invalid("limitBytes", &limit.into(), "must be greater than 0"));
+    if let Some(limit) = query.int_value("limitBytes")?.filter(|n| *n < 1) {
+        causes.push(StatusCause::invalid("limitBytes", &limit.into(), "must be greater than 0"));
     }
-    match (query.int("sinceSeconds")?, query.some("sinceTime")) {
-        (Some(_), Some(_)) => causes
-            .push(Cause::forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")),
+    match (query.int_value("sinceSeconds")?, query.non_empty("sinceTime")) {
+        (Some(_), Some(_)) => causes.push(StatusCause::forbidden(
+            "[]",
+            "at most one of `sinceTime` or `sinceSeconds` may be specified",
+        )),
         (Some(since), None) if since < 1 => {
-            causes.push(Cause::invalid("sinceSeconds", &since.into(), "must be greater than 0"));
+            causes.push(StatusCause::invalid("sinceSeconds", &since.into(), "must be greater than 0"));
         }
         _ => {}
     }
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Named { group: "", what: "PodLogOptions" }, &request.path.name, causes))
+    Err(Status::invalid(NamedResource { group: "", what: "PodLogOptions" }, &request.path.name, causes))
 }
 
-fn choose(pod: &Value, name: &str, asked: Option<&str>) -> Result<String> {
+fn choose_container(pod: &Value, name: &str, asked: Option<&str>) -> Result<String> {
     let names = |list: &str| -> Vec<String> {
         pod["spec"][list]
             .as_array()
@@ -152,18 +157,18 @@ fn choose(pod: &Value, name: &str, asked: Option<&str>) -> Result<String> {
     }
 }
 
-fn text(request: &Request, pod: &Value, container: &str) -> Result<Vec<u8>> {
+fn log_text(request: &ResourceRequest, pod: &Value, container: &str) -> Result<Vec<u8>> {
     let query = &request.query;
     let said = slipway_manifest::object::annotation(pod, "sim/logs").map_or_else(
         || format!("log of {}/{}/{container}\n", request.path.namespace, request.path.name),
         |text| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") },
     );
     let mut lines: Vec<&str> = said.lines().collect();
-    if let Some(tail) = query.int("tailLines")? {
+    if let Some(tail) = query.int_value("tailLines")? {
         let keep = usize::try_from(tail).unwrap_or(0).min(lines.len());
         lines = lines.split_off(lines.len() - keep);
     }
-    let stamps = query.flag("timestamps") == Some(true);
+    let stamps = query.bool_value("timestamps") == Some(true);
     let started = pod["status"]["startTime"].as_str().unwrap_or("1970-01-01T00:00:00Z");
     let stamp = started.trim_end_matches('Z');
     let mut out = String::new();
@@ -175,7 +180,7 @@ fn text(request: &Request, pod: &Value, container: &str) -> Result<Vec<u8>> {
         out.push('\n');
     }
     let mut out = out.into_bytes();
-    if let Some(limit) = query.int("limitBytes")?.and_then(|l| usize::try_from(l).ok()) {
+    if let Some(limit) = query.int_value("limitBytes")?.and_then(|l| usize::try_from(l).ok()) {
         out.truncate(limit);
     }
     Ok(out)

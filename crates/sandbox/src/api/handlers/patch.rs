@@ -5,57 +5,57 @@ use slipway_manifest::object::json_type;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
 use slipway_manifest::schema::Schema;
 
-use crate::http::body::Parsed;
+use crate::http::body::ParsedBody;
 use crate::http::negotiate::{PatchForm, patch_form};
 use crate::http::query::{FieldValidation, bad_option};
 use crate::http::respond::Reply;
-use crate::status::{Cause, Named, Result, Status};
+use crate::status::{NamedResource, Result, Status, StatusCause};
 use crate::write::admit::meta;
-use crate::write::admit::prepare::Part;
+use crate::write::admit::prepare::ObjectPart;
 use crate::write::convert;
-use crate::write::{Live, Ownership, Proposal, revision};
+use crate::write::{FieldOwnership, LiveObject, UpdateProposal, parse_revision};
 
-use super::{Naming, Request, check_identity};
+use super::{NameSource, ResourceRequest, check_identity};
 
 /// More operations than this are refused.
 const MOST_OPERATIONS: usize = 10_000;
 
-pub(super) fn handle(request: &Request) -> Result<Reply> {
-    patch(request, Part::Main)
+pub(super) fn patch_object(request: &ResourceRequest) -> Result<Reply> {
+    patch_part(request, ObjectPart::Main)
 }
 
 /// Patches one part of an object.
-pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
-    let form = patch_form(&request.content_type, request.served.origin())?;
-    let author = request.author("PatchOptions")?;
+pub(super) fn patch_part(request: &ResourceRequest, part: ObjectPart) -> Result<Reply> {
+    let form = patch_form(&request.content_type, request.served.type_origin())?;
+    let author = request.write_author("PatchOptions")?;
     let validation = request.query.field_validation("PatchOptions")?;
-    let force = request.query.flag("force");
+    let force = request.query.bool_value("force");
     if form == PatchForm::Apply {
-        if request.query.some("fieldManager").is_none() {
+        if request.query.non_empty("fieldManager").is_none() {
             return Err(bad_option(
                 "PatchOptions",
-                vec![Cause::required("fieldManager", "is required for apply patch")],
+                vec![StatusCause::required("fieldManager", "is required for apply patch")],
             ));
         }
-        return apply(request, part, force.unwrap_or(false), validation);
+        return apply_configuration(request, part, force.unwrap_or(false), validation);
     }
     if force.is_some() {
         return Err(bad_option(
             "PatchOptions",
-            vec![Cause::forbidden("force", "may not be specified for non-apply patch")],
+            vec![StatusCause::forbidden("force", "may not be specified for non-apply patch")],
         ));
     }
     let body = parse_patch(request, form)?;
-    let served = request.storage();
-    let written = request.core.update(&served, &request.key(), part, &author, &mut |live| {
-        propose(request, live, form, &body, validation, part)
+    let served = request.storage_resource();
+    let written = request.core.update_object(&served, &request.object_key(), part, &author, &mut |live| {
+        patched_proposal(request, live, form, &body, validation, part)
     })?;
-    Ok(request.reply(written))
+    Ok(request.write_reply(written))
 }
 
 /// Reads the patch itself.
-fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
-    let parsed = crate::http::body::json(&request.body).map_err(|e| match form {
+fn parse_patch(request: &ResourceRequest, form: PatchForm) -> Result<ParsedBody> {
+    let parsed = crate::http::body::parse_json(&request.body).map_err(|e| match form {
         PatchForm::Json | PatchForm::Strategic | PatchForm::Merge => {
             Status::bad_request("invalid JSON patch")
         }
@@ -85,7 +85,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
         }
         (PatchForm::Json, other) => {
             if other.is_null() {
-                return Ok(Parsed { value: Value::Array(vec![]), ..parsed });
+                return Ok(ParsedBody { value: Value::Array(vec![]), ..parsed });
             }
             let word = json_type(other);
             Err(Status::bad_request(format!(
@@ -95,7 +95,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
         (_, Value::Object(_)) => Ok(parsed),
         (PatchForm::Merge, Value::Null) => Err(Status::bad_request("Invalid JSON Patch")),
         (PatchForm::Strategic, Value::Null) => {
-            Ok(Parsed { value: Value::Object(serde_json::Map::new()), ..parsed })
+            Ok(ParsedBody { value: Value::Object(serde_json::Map::new()), ..parsed })
         }
         (PatchForm::Merge | PatchForm::Strategic, other) => {
             let word = json_type(other);
@@ -109,23 +109,23 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
 }
 
 /// The live object with the patch applied, decoded.
-fn propose(
-    request: &Request,
-    live: &Live,
+fn patched_proposal(
+    request: &ResourceRequest,
+    live: &LiveObject,
     form: PatchForm,
-    body: &Parsed,
+    body: &ParsedBody,
     validation: FieldValidation,
-    part: Part,
-) -> Result<Proposal> {
+    part: ObjectPart,
+) -> Result<UpdateProposal> {
     let served = &request.served;
     let patch = &body.value;
     let document = convert::from_storage(served, live.value.clone());
     let patched = match form {
-        PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable())?,
+        PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable_patch())?,
         PatchForm::Merge => {
             merge::apply(document, patch.clone()).map_err(|e| Status::bad_request(e.to_string()))?
         }
-        _ => strategic::apply(document, patch.clone(), Some(served.shape())).map_err(|e| match e {
+        _ => strategic::apply(document, patch.clone(), Some(served.type_ref())).map_err(|e| match e {
             PatchError::TooDeep(_) => Status::bad_request(e.to_string()),
             // What is wrong with a list of kept keys is the client's mistake, of other directives the server's.
             other if other.to_string().contains("retainKeys") => Status::bad_request(other.to_string()),
@@ -137,7 +137,11 @@ fn propose(
         _ => json!(patched.to_string()),
     };
     let wrong = |why: &str| {
-        Status::invalid(Named { group: "", what: "" }, "", vec![Cause::invalid("patch", &shown, why)])
+        Status::invalid(
+            NamedResource { group: "", what: "" },
+            "",
+            vec![StatusCause::invalid("patch", &shown, why)],
+        )
     };
     if !patched.is_object() {
         let word = if patched.is_array() { "array" } else { "string" };
@@ -149,7 +153,7 @@ fn propose(
         patched["kind"].as_str().unwrap_or("").to_owned(),
         patched["apiVersion"].as_str().unwrap_or("").to_owned(),
     );
-    if kind.is_empty() && meta::text(&patched, "name").is_empty() {
+    if kind.is_empty() && meta::metadata_text(&patched, "name").is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
             request.path.name
@@ -159,19 +163,19 @@ fn propose(
     let typed = |found: &str, known: &str| found == known || (found.is_empty() && served.custom.is_none());
     if !typed(&kind, &served.def.kind) || !typed(&version, served.api_version()) {
         if served.custom.is_some() {
-            let name = meta::text(&patched, "name");
+            let name = meta::metadata_text(&patched, "name");
             let (group, _) = slipway_manifest::object::split_api_version(&version);
             let cause = if version != served.api_version() {
                 let why = format!("must be {}", served.api_version());
-                Cause::invalid("apiVersion", &json!(version), &why)
+                StatusCause::invalid("apiVersion", &json!(version), &why)
             } else {
-                Cause::invalid("kind", &json!(kind), &format!("must be {}", served.def.kind))
+                StatusCause::invalid("kind", &json!(kind), &format!("must be {}", served.def.kind))
             };
-            return Err(Status::invalid(Named { group, what: &kind }, name, vec![cause]));
+            return Err(Status::invalid(NamedResource { group, what: &kind }, name, vec![cause]));
         }
         // A kind that exists is read as one first.
         if let Some(other) = Schema::built_in().types().type_of_kind(&version, &kind)
-            && let Err(why) = crate::write::typed::decode(patched.clone(), other, &[])
+            && let Err(why) = crate::write::typed::decode_typed(patched.clone(), other, &[])
         {
             return Err(wrong(&why));
         }
@@ -182,7 +186,7 @@ fn propose(
     let mut warnings = Vec::new();
     let duplicates = if form == PatchForm::Json { vec![] } else { body.duplicates.clone() };
     let merged = form == PatchForm::Strategic;
-    let parsed = Parsed { value: patched, duplicates, merged, ..Parsed::default() };
+    let parsed = ParsedBody { value: patched, duplicates, merged, ..ParsedBody::default() };
     let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
         let prefix = format!("cannot be handled as a {}: ", served.def.kind);
         match status.message.split_once(&prefix) {
@@ -194,7 +198,7 @@ fn propose(
     check_uid(request, live, &value)?;
     let _ = part;
     let value = convert::to_storage(served, value);
-    Ok(Proposal { value, ownership: Ownership::Update, warnings })
+    Ok(UpdateProposal { value, ownership: FieldOwnership::Update, warnings })
 }
 
 /// A value as Go's `%v` prints it.
@@ -204,16 +208,18 @@ fn go_print(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
         Value::Object(_) => {
-            let members: Vec<String> =
-                meta::sorted(value).into_iter().map(|(k, v)| format!("{k}:{}", go_print(v))).collect();
+            let members: Vec<String> = meta::sorted_members(value)
+                .into_iter()
+                .map(|(k, v)| format!("{k}:{}", go_print(v)))
+                .collect();
             format!("map[{}]", members.join(" "))
         }
         other => other.to_string(),
     }
 }
 
-fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
-    let name = meta::text(value, "name");
+fn check_patched_identity(request: &ResourceRequest, value: &mut Value) -> Result<()> {
+    let name = meta::metadata_text(value, "name");
     if name.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -226,27 +232,27 @@ fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
             request.path.name
         )));
     }
-    check_identity(request, value, Naming::FromPath)
+    check_identity(request, value, NameSource::FromPath)
 }
 
 /// A patch may name the uid it is for, not change it, and deletes nothing.
-fn check_uid(request: &Request, live: &Live, value: &Value) -> Result<()> {
-    let uid = meta::text(value, "uid");
-    let ends = meta::text(value, "deletionTimestamp");
+fn check_uid(request: &ResourceRequest, live: &LiveObject, value: &Value) -> Result<()> {
+    let uid = meta::metadata_text(value, "uid");
+    let ends = meta::metadata_text(value, "deletionTimestamp");
     let mut causes = Vec::new();
     if !uid.is_empty() && uid != &*live.object.uid {
-        causes.push(Cause::invalid("metadata.uid", &json!(uid), "field is immutable"));
+        causes.push(StatusCause::invalid("metadata.uid", &json!(uid), "field is immutable"));
     }
     if !ends.is_empty() && !live.object.deleting {
-        causes.push(Cause::invalid("metadata.deletionTimestamp", &json!(ends), "field is immutable"));
+        causes.push(StatusCause::invalid("metadata.deletionTimestamp", &json!(ends), "field is immutable"));
     }
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(request.served.named_kind(), &request.path.name, causes))
+    Err(Status::invalid(request.served.kind_name(), &request.path.name, causes))
 }
 
-fn unprocessable() -> Box<Status> {
+fn unprocessable_patch() -> Box<Status> {
     let mut status =
         Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
     status.details = Some(json!({}));
@@ -254,11 +260,16 @@ fn unprocessable() -> Box<Status> {
 }
 
 /// Server-side apply: merges a configuration into the live object, or makes it one.
-fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation) -> Result<Reply> {
-    let author = request.author("PatchOptions")?;
+fn apply_configuration(
+    request: &ResourceRequest,
+    part: ObjectPart,
+    force: bool,
+    validation: FieldValidation,
+) -> Result<Reply> {
+    let author = request.write_author("PatchOptions")?;
     let served = &request.served;
-    let Parsed { value: mut config, repeated: warnings, .. } = crate::http::body::yaml(&request.body)
-        .map_err(|e| {
+    let ParsedBody { value: mut config, repeated: warnings, .. } =
+        crate::http::body::parse_yaml(&request.body).map_err(|e| {
             let why = e.strip_prefix("error converting YAML to JSON: ").unwrap_or(&e);
             // What looks like JSON is only read once it is decoded.
             Status::bad_request(if looks_like_json(&request.body) {
@@ -271,7 +282,7 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         FieldValidation::Strict if !warnings.is_empty() => {
             return Err(Status::bad_request(format!(
                 "error strict decoding patch: error converting YAML to JSON: {}",
-                super::repeated(&warnings)
+                super::decode::repeated_keys_message(&warnings)
             )));
         }
         FieldValidation::Ignore => vec![],
@@ -295,23 +306,23 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
     if !config["metadata"]["managedFields"].is_null() {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    crate::write::admit::default::tidy(&mut config, "metadata");
+    crate::write::admit::default::remove_null(&mut config, "metadata");
     if let Some(metadata) = config.get_mut("metadata") {
-        crate::write::admit::default::tidy(metadata, "managedFields");
+        crate::write::admit::default::remove_null(metadata, "managedFields");
     }
     // Errors name the object as the configuration does.
-    let named = format!("{}/{}", meta::text(&config, "namespace"), request.path.name);
-    check_identity(request, &mut config, Naming::Required)?;
-    let storage = request.storage();
-    let key = request.key();
+    let named = format!("{}/{}", meta::metadata_text(&config, "namespace"), request.path.name);
+    check_identity(request, &mut config, NameSource::Required)?;
+    let storage = request.storage_resource();
+    let key = request.object_key();
     if request.core.store.get(&served.table, &key).is_none() {
-        if part != Part::Main {
-            return Err(Status::not_found(served.named(), &request.path.name));
+        if part != ObjectPart::Main {
+            return Err(Status::not_found(served.resource_name(), &request.path.name));
         }
-        let uid = meta::text(&config, "uid");
+        let uid = meta::metadata_text(&config, "uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
-                served.named(),
+                served.resource_name(),
                 &request.path.name,
                 &format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -322,33 +333,39 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         let applied = request.core.apply_config(served, None, &config, &author, part, force)?;
         let value = convert_applied(request, applied.object, &named)?;
         let mut value = convert::to_storage(served, value);
-        meta::of(&mut value).shift_remove("resourceVersion");
-        match request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Applied) {
+        meta::metadata_mut(&mut value).shift_remove("resourceVersion");
+        match request.core.create_object(
+            &storage,
+            &request.path.namespace,
+            value,
+            &author,
+            FieldOwnership::Applied,
+        ) {
             Err(status) if status.reason == "AlreadyExists" => {}
             other => {
                 return other.map(|mut written| {
                     written.warnings.splice(0..0, warnings);
-                    request.reply(written)
+                    request.write_reply(written)
                 });
             }
         }
     }
-    let written = request.core.update(&storage, &key, part, &author, &mut |live| {
-        let version = meta::text(&config, "resourceVersion");
-        if !version.is_empty() && revision(version)? != live.object.rev {
-            return Err(Status::stale(served.named(), &request.path.name));
+    let written = request.core.update_object(&storage, &key, part, &author, &mut |live| {
+        let version = meta::metadata_text(&config, "resourceVersion");
+        if !version.is_empty() && parse_revision(version)? != live.object.rev {
+            return Err(Status::stale(served.resource_name(), &request.path.name));
         }
         let document = convert::from_storage(served, live.value.clone());
         let applied = request.core.apply_config(served, Some(&document), &config, &author, part, force)?;
         let value = convert_applied(request, applied.object, &named)?;
         check_uid(request, live, &config)?;
-        Ok(Proposal {
+        Ok(UpdateProposal {
             value: convert::to_storage(served, value),
-            ownership: Ownership::Applied,
+            ownership: FieldOwnership::Applied,
             warnings: warnings.clone(),
         })
     })?;
-    Ok(request.reply(written))
+    Ok(request.write_reply(written))
 }
 
 fn looks_like_json(body: &[u8]) -> bool {
@@ -356,8 +373,8 @@ fn looks_like_json(body: &[u8]) -> bool {
 }
 
 /// Applying to nothing creates, and needs the right to.
-fn create_check(request: &Request) -> Result<()> {
-    let attributes = crate::auth::rbac::Attributes {
+fn create_check(request: &ResourceRequest) -> Result<()> {
+    let attributes = crate::auth::rbac::RequestAttributes {
         verb: "create",
         group: &request.served.def.group,
         resource: &request.served.def.plural,
@@ -370,12 +387,12 @@ fn create_check(request: &Request) -> Result<()> {
 }
 
 /// The merged object as its type has it.
-fn convert_applied(request: &Request, value: Value, named: &str) -> Result<Value> {
+fn convert_applied(request: &ResourceRequest, value: Value, named: &str) -> Result<Value> {
     if request.served.custom.is_some() {
-        let parsed = Parsed { value, ..Parsed::default() };
+        let parsed = ParsedBody { value, ..ParsedBody::default() };
         return request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new());
     }
-    let converted = crate::write::typed::convert(value, request.served.shape(), &[]);
+    let converted = crate::write::typed::convert_merged(value, request.served.type_ref(), &[]);
     converted.map(|converted| converted.value).map_err(|why| {
         let def = &request.served.def;
         let kind = format!("{}/{}, Kind={}", def.group, def.version, def.kind);

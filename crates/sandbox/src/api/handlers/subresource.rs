@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 
 use crate::api::Verb;
-use crate::api::select::Labels;
+use crate::api::select::LabelFilter;
 use crate::http::negotiate::{PatchForm, patch_form};
 use crate::http::respond::Reply;
-use crate::status::{Cause, Named, Result, Status};
+use crate::status::{NamedResource, Result, Status, StatusCause};
 use crate::write::admit::meta;
-use crate::write::admit::prepare::Part;
+use crate::write::admit::prepare::ObjectPart;
 use crate::write::delete::DeleteOptions;
-use crate::write::{Author, Ownership, Proposal};
+use crate::write::{FieldOwnership, UpdateProposal, WriteAuthor};
 
-use super::Request;
+use super::ResourceRequest;
 
-pub(super) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
+pub(super) fn handle_subresource(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
     let name = request.path.subresource.as_str();
     let Some(sub) = request.served.def.subresource(name) else {
         return Err(if request.served.custom.is_some() {
-            Status::not_found(request.served.named(), &request.path.name)
+            Status::not_found(request.served.resource_name(), &request.path.name)
         } else {
             Status::no_such_resource()
         });
@@ -27,18 +27,18 @@ pub(super) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
         return Err(Status::method_not_allowed());
     }
     let part = match name {
-        "status" => Part::Status,
-        "finalize" => Part::Finalize,
-        "approval" => Part::Approval,
-        "ephemeralcontainers" => Part::EphemeralContainers,
-        "resize" => Part::Resize,
-        "scale" => return scale(request, verb),
-        "log" => return super::log::handle(request),
-        "eviction" => return evict(request),
-        "binding" => return bind(request),
-        "token" => return crate::auth::review::token(request),
+        "status" => ObjectPart::Status,
+        "finalize" => ObjectPart::Finalize,
+        "approval" => ObjectPart::Approval,
+        "ephemeralcontainers" => ObjectPart::EphemeralContainers,
+        "resize" => ObjectPart::Resize,
+        "scale" => return handle_scale(request, verb),
+        "log" => return super::log::read_log(request),
+        "eviction" => return evict_pod(request),
+        "binding" => return bind_pod(request),
+        "token" => return crate::auth::review::create_token(request),
         _ => {
-            request.core.live(&request.storage(), &request.key())?;
+            request.core.live_object(&request.storage_resource(), &request.object_key())?;
             let mut status = Status::new(
                 501,
                 "",
@@ -49,15 +49,15 @@ pub(super) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
         }
     };
     match verb {
-        Verb::Get => super::get::handle(request),
-        Verb::Update => super::update::replace(request, part),
-        Verb::Patch => super::patch::patch(request, part),
+        Verb::Get => super::get::get_object(request),
+        Verb::Update => super::update::replace_part(request, part),
+        Verb::Patch => super::patch::patch_part(request, part),
         _ => Err(Status::method_not_allowed()),
     }
 }
 
 /// The scale of an object.
-fn scale_of(request: &Request, value: &Value) -> Result<Value> {
+fn scale_of(request: &ResourceRequest, value: &Value) -> Result<Value> {
     let meta = &value["metadata"];
     let (spec, status, selector) = match request.served.custom.as_ref().and_then(|c| c.scale.as_ref()) {
         Some(paths) => {
@@ -131,22 +131,22 @@ fn print_selector(selector: &Value) -> String {
     parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
 }
 
-fn scale(request: &Request, verb: Verb) -> Result<Reply> {
-    let served = request.storage();
-    let key = request.key();
+fn handle_scale(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
+    let served = request.storage_resource();
+    let key = request.object_key();
     if verb == Verb::Get {
-        let live = request.core.live(&served, &key)?;
+        let live = request.core.live_object(&served, &key)?;
         return Ok(request.scale_reply(scale_of(request, &live.value)?));
     }
     let options = if verb == Verb::Patch { "PatchOptions" } else { "UpdateOptions" };
-    let author = request.author(options)?;
-    let own_kind = |value: &Value| registered(value, "Scale", "autoscaling/v1");
-    let body = crate::http::body::yaml(&request.body)
+    let author = request.write_author(options)?;
+    let own_kind = |value: &Value| check_registered_kind(value, "Scale", "autoscaling/v1");
+    let body = crate::http::body::parse_yaml(&request.body)
         .map_err(Status::bad_request)
         .or_else(|e| request.parse_body().map_err(|_| e))?
         .value;
     let form = (verb == Verb::Patch)
-        .then(|| patch_form(&request.content_type, request.served.origin()))
+        .then(|| patch_form(&request.content_type, request.served.type_origin()))
         .transpose()?;
     let body = if verb == Verb::Update { request.parse_body()?.value } else { body };
     if verb == Verb::Update {
@@ -158,15 +158,15 @@ fn scale(request: &Request, verb: Verb) -> Result<Reply> {
         let kind = body["kind"].as_str().unwrap_or("");
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
-    let named = meta::text(&body, "name");
+    let named = meta::metadata_text(&body, "name");
     if form != Some(PatchForm::Json) && !named.is_empty() && named != request.path.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({named}) does not match the name on the URL ({})",
             request.path.name
         )));
     }
-    let force = request.query.flag("force").unwrap_or(false);
-    let written = request.core.update(&served, &key, Part::Main, &scale_author(&author), &mut |live| {
+    let force = request.query.bool_value("force").unwrap_or(false);
+    let written = request.core.update_object(&served, &key, ObjectPart::Main, &scale_author(&author), &mut |live| {
         let current = scale_of(request, &live.value).unwrap_or_else(|_| json!({"spec": {}}));
         let asked = match form {
             None => body.clone(),
@@ -175,7 +175,7 @@ fn scale(request: &Request, verb: Verb) -> Result<Reply> {
             Some(_) => slipway_manifest::patch::merge::apply(current, body.clone())
                 .map_err(|e| Status::bad_request(e.to_string()))?,
         };
-        let uid = meta::text(&asked, "uid");
+        let uid = meta::metadata_text(&asked, "uid");
         if !uid.is_empty() && uid != &*live.object.uid {
             return Err(crate::write::other_uid(&served, &live.object, uid, author.dry_run));
         }
@@ -192,21 +192,21 @@ fn scale(request: &Request, verb: Verb) -> Result<Reply> {
                 ),
             };
             return Err(Status::invalid(
-                Named { group: "", what: "" },
+                NamedResource { group: "", what: "" },
                 "",
-                vec![Cause::invalid("patch", &shown.into(), &why)],
+                vec![StatusCause::invalid("patch", &shown.into(), &why)],
             ));
         }
-        let version = meta::text(&asked, "resourceVersion");
+        let version = meta::metadata_text(&asked, "resourceVersion");
         if !version.is_empty() && version != live.object.rev.to_string() {
-            return Err(Status::stale(request.served.named(), &request.path.name));
+            return Err(Status::stale(request.served.resource_name(), &request.path.name));
         }
         let replicas = asked["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas < 0 && request.served.custom.is_none() {
             return Err(Status::invalid(
-                Named { group: "autoscaling", what: "Scale" },
+                NamedResource { group: "autoscaling", what: "Scale" },
                 &request.path.name,
-                vec![Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0")],
+                vec![StatusCause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0")],
             ));
         }
         let mut value = live.value.clone();
@@ -232,21 +232,21 @@ fn scale(request: &Request, verb: Verb) -> Result<Reply> {
             let author = scale_author(&author);
             let applied = request
                 .core
-                .apply_config(&served, Some(&value), &config, &author, Part::Main, force)
+                .apply_config(&served, Some(&value), &config, &author, ObjectPart::Main, force)
                 .map_err(|status| in_words_of_scale(status, served.api_version()))?;
             let mut value = applied.object;
             if value.pointer(&path).is_none_or(Value::is_null) {
                 // Whoever gives the number up leaves none.
                 set_pointer(&mut value, &path, 0.into());
             }
-            return Ok(Proposal { value, ownership: Ownership::Applied, warnings: vec![] });
+            return Ok(UpdateProposal { value, ownership: FieldOwnership::Applied, warnings: vec![] });
         }
         set_pointer(&mut value, &path, replicas.into());
-        Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+        Ok(UpdateProposal { value, ownership: FieldOwnership::Update, warnings: vec![] })
     })?;
     let rev = written.rev();
     let shown = scale_of(request, &written.value())?;
-    Ok(request.scale_reply(shown).wrote(rev))
+    Ok(request.scale_reply(shown).with_revision(rev))
 }
 
 fn json_word(value: &Value) -> &'static str {
@@ -274,8 +274,8 @@ fn print_go(value: &Value) -> String {
 }
 
 /// Ownership through `/scale` is recorded apart.
-fn scale_author(author: &Author) -> Author {
-    Author { scale: true, ..author.clone() }
+fn scale_author(author: &WriteAuthor) -> WriteAuthor {
+    WriteAuthor { scale: true, ..author.clone() }
 }
 
 fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
@@ -309,7 +309,7 @@ fn in_words_of_scale(mut status: Box<Status>, version: &str) -> Box<Status> {
 }
 
 /// Refuses a body of another kind than the subresource takes.
-pub(crate) fn registered(body: &Value, kind: &str, version: &str) -> Result<()> {
+pub(crate) fn check_registered_kind(body: &Value, kind: &str, version: &str) -> Result<()> {
     let given = body["kind"].as_str().unwrap_or("");
     if given.is_empty() || given == kind {
         return Ok(());
@@ -321,38 +321,38 @@ pub(crate) fn registered(body: &Value, kind: &str, version: &str) -> Result<()> 
     )))
 }
 
-fn evict(request: &Request) -> Result<Reply> {
-    let author = request.author("CreateOptions")?;
+fn evict_pod(request: &ResourceRequest) -> Result<Reply> {
+    let author = request.write_author("CreateOptions")?;
     let body = request.parse_body()?.value;
-    registered(&body, "Eviction", "policy/v1")?;
+    check_registered_kind(&body, "Eviction", "policy/v1")?;
     let core = &request.core;
-    let key = request.key();
-    let served = request.storage();
-    let live = core.live(&served, &key)?;
-    let named = meta::text(&body, "name");
+    let key = request.object_key();
+    let served = request.storage_resource();
+    let live = core.live_object(&served, &key)?;
+    let named = meta::metadata_text(&body, "name");
     if !named.is_empty() && named != request.path.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let options = DeleteOptions::read(&body["deleteOptions"], &request.query)?;
+    let options = DeleteOptions::from_request(&body["deleteOptions"], &request.query)?;
     let options = DeleteOptions { dry_run: author.dry_run || options.dry_run, ..options };
     let phase = live.value["status"]["phase"].as_str().unwrap_or("");
     let free = matches!(phase, "Succeeded" | "Failed" | "Pending") || live.object.deleting;
     if !free {
         budget_allows(request, &live.object)?;
     }
-    core.delete(&served, &key, &options)?;
-    let rev = core.store.rev();
+    core.delete_object(&served, &key, &options)?;
+    let rev = core.store.current_revision();
     let body =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(Reply::value(201, body).wrote(Some(rev)))
+    Ok(Reply::value(201, body).with_revision(Some(rev)))
 }
 
 /// Refuses an eviction a disruption budget has no room for, and books one it has.
-fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
+fn budget_allows(request: &ResourceRequest, pod: &crate::store::StoredObject) -> Result<()> {
     let core = &request.core;
     let mut budgets = core.store.list("poddisruptionbudgets.policy", Some(pod.namespace()));
     budgets.retain(|budget| {
-        Labels::of_selector(&budget.value()["spec"]["selector"]).is_some_and(|s| s.matches(pod))
+        LabelFilter::of_selector(&budget.value()["spec"]["selector"]).is_some_and(|s| s.matches(pod))
     });
     if budgets.len() > 1 {
         return Err(Status::plain_500(
@@ -377,24 +377,24 @@ fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
             ));
         }
         let Some(served) = core.of_table("poddisruptionbudgets.policy") else { continue };
-        let author = Author::system("kube-apiserver");
-        core.update(&served, &budget.key, Part::Status, &author, &mut |live| {
+        let author = WriteAuthor::system("kube-apiserver");
+        core.update_object(&served, &budget.key, ObjectPart::Status, &author, &mut |live| {
             let mut value = live.value.clone();
             let left = value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0) - 1;
             value["status"]["disruptionsAllowed"] = left.max(0).into();
-            Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+            Ok(UpdateProposal { value, ownership: FieldOwnership::Update, warnings: vec![] })
         })?;
     }
     Ok(())
 }
 
-fn bind(request: &Request) -> Result<Reply> {
-    let author = request.author("CreateOptions")?;
+fn bind_pod(request: &ResourceRequest) -> Result<Reply> {
+    let author = request.write_author("CreateOptions")?;
     let body = request.parse_body()?.value;
-    registered(&body, "Binding", "v1")?;
+    check_registered_kind(&body, "Binding", "v1")?;
     let target = body["target"]["name"].as_str().unwrap_or("");
     let kind = body["target"]["kind"].as_str().unwrap_or("");
-    let named = meta::text(&body, "name");
+    let named = meta::metadata_text(&body, "name");
     if !named.is_empty() && named != request.path.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -407,14 +407,14 @@ fn bind(request: &Request) -> Result<Reply> {
     if target.is_empty() {
         return Err(Status::plain_500("target.name: Required value"));
     }
-    let uid = meta::text(&body, "uid");
-    let live = request.core.live(&request.storage(), &request.key())?;
+    let uid = meta::metadata_text(&body, "uid");
+    let live = request.core.live_object(&request.storage_resource(), &request.object_key())?;
     if !uid.is_empty() && uid != &*live.object.uid {
-        return Err(crate::write::other_uid(&request.storage(), &live.object, uid, author.dry_run));
+        return Err(crate::write::other_uid(&request.storage_resource(), &live.object, uid, author.dry_run));
     }
-    crate::write::bind::bind(&request.core, &request.key(), target, &author)?;
-    let rev = request.core.store.rev();
+    crate::write::bind::bind_pod(&request.core, &request.object_key(), target, &author)?;
+    let rev = request.core.store.current_revision();
     let body =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(Reply::value(201, body).wrote(Some(rev)))
+    Ok(Reply::value(201, body).with_revision(Some(rev)))
 }

@@ -10,29 +10,29 @@ use slipway_manifest::encode::{encode_protobuf, encode_watch_event};
 use slipway_manifest::schema::Schema;
 use tokio::time::Instant;
 
-use crate::api::resource::Served;
-use crate::api::select::{Filter, bad_list_option};
+use crate::api::resource::ServedResource;
+use crate::api::select::{ObjectFilter, bad_list_option};
 use crate::core::Core;
-use crate::http::negotiate::{Accept, Encoding, View};
-use crate::http::respond::{Body, BoxError, Content, Reply};
-use crate::status::{Cause, Result, Status};
-use crate::store::{Change, Event, Object, Range, Unavailable};
+use crate::http::negotiate::{NegotiatedForm, ResponseEncoding, ResponseView};
+use crate::http::respond::{BoxError, Reply, ReplyContent, ResponseBody};
+use crate::status::{Result, Status, StatusCause};
+use crate::store::{ChangeType, PageRange, RevisionUnavailable, StoreEvent, StoredObject};
 use crate::write::convert;
 
-use super::Request;
+use super::ResourceRequest;
 
 /// Events read from the store at a time.
 const BATCH: usize = 256;
-/// How often an idle watch tells where it is.
+/// Interval of the bookmarks of an idle watch.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-struct Watch {
+struct WatchStream {
     core: Arc<Core>,
-    served: Arc<Served>,
-    storage: Arc<Served>,
+    served: Arc<ServedResource>,
+    storage: Arc<ServedResource>,
     namespace: Option<String>,
-    filter: Filter,
-    accept: Accept,
+    filter: ObjectFilter,
+    accept: NegotiatedForm,
     include: String,
     cursor: u64,
     changes: tokio::sync::watch::Receiver<u64>,
@@ -43,30 +43,31 @@ struct Watch {
     ended: bool,
 }
 
-pub(super) fn handle(request: &Request) -> Result<Reply> {
+pub(super) fn watch_objects(request: &ResourceRequest) -> Result<Reply> {
     let query = &request.query;
     let served = &request.served;
-    let mut filter = Filter::read(query, served)?;
+    let mut filter = ObjectFilter::from_query(query, served)?;
     if !request.path.name.is_empty() {
         // The deprecated form of a single-object watch.
         filter.fields =
-            crate::api::select::Fields::parse(&format!("metadata.name={}", request.path.name), served)?;
+            crate::api::select::FieldFilter::parse(&format!("metadata.name={}", request.path.name), served)?;
     }
-    let initial = query.flag("sendInitialEvents");
+    let initial = query.bool_value("sendInitialEvents");
     let matching = query.get("resourceVersionMatch").unwrap_or("");
-    let bookmarks = query.flag("allowWatchBookmarks") == Some(true);
-    check_options(initial, matching, query.some("continue").is_some())?;
+    let bookmarks = query.bool_value("allowWatchBookmarks") == Some(true);
+    check_options(initial, matching, query.non_empty("continue").is_some())?;
     let version = query.get("resourceVersion").unwrap_or("");
     let asked: u64 = if version.is_empty() { 0 } else { super::list::version_or_500(version)? };
-    let seconds = query.int("timeoutSeconds")?.filter(|s| *s > 0).and_then(|s| u64::try_from(s).ok());
-    let lifetime = Duration::from_secs(seconds.unwrap_or_else(|| 1800 + request.core.ids.next() % 1800));
+    let seconds = query.int_value("timeoutSeconds")?.filter(|s| *s > 0).and_then(|s| u64::try_from(s).ok());
+    let lifetime =
+        Duration::from_secs(seconds.unwrap_or_else(|| 1800 + request.core.ids.next_number() % 1800));
     let core = request.core.clone();
-    // Subscribe before reading, so that nothing falls between the two.
-    let changes = core.store.changes(&served.table);
+    // Subscribe before reading, so that no event is missed between the two.
+    let changes = core.store.subscribe_changes(&served.table);
     let namespace = Some(request.path.namespace.clone()).filter(|n| !n.is_empty());
-    let mut watch = Watch {
+    let mut watch = WatchStream {
         served: served.clone(),
-        storage: request.storage(),
+        storage: request.storage_resource(),
         namespace,
         filter,
         accept: request.accept,
@@ -86,21 +87,21 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
         None => asked == 0,
     };
     if from_present {
-        watch.present();
+        watch.queue_present_objects();
         if initial == Some(true) && bookmarks {
-            let frame = watch.bookmark(true);
+            let frame = watch.bookmark_frame(true);
             watch.ready.push_back(frame);
         }
     } else if asked == 0 {
-        watch.cursor = watch.core.store.rev();
+        watch.cursor = watch.core.store.current_revision();
     }
-    let body = Body::stream(futures::stream::unfold(watch, |mut watch| async move {
-        watch.next().await.map(|frames| (Ok::<Bytes, BoxError>(frames), watch))
+    let body = ResponseBody::stream(futures::stream::unfold(watch, |mut watch| async move {
+        watch.next_frames().await.map(|frames| (Ok::<Bytes, BoxError>(frames), watch))
     }));
     let content_type = request.accept.stream_type();
     Ok(Reply {
         code: 200,
-        content: Content::Stream { content_type, body },
+        content: ReplyContent::Stream { content_type, body },
         warnings: request.all_warnings(super::list::read_warnings(request)),
         wrote: None,
     })
@@ -110,12 +111,12 @@ fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Resu
     let mut causes = Vec::new();
     match initial {
         Some(_) if matching != "NotOlderThan" => {
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
             if !matching.is_empty() {
-                causes.push(Cause::not_supported(
+                causes.push(StatusCause::not_supported(
                     "resourceVersionMatch",
                     &json!(matching),
                     &["NotOlderThan"],
@@ -123,12 +124,12 @@ fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Resu
             }
         }
         None if !matching.is_empty() => {
-            causes.push(Cause::forbidden(
+            causes.push(StatusCause::forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
             if matching != "NotOlderThan" {
-                causes.push(Cause::not_supported(
+                causes.push(StatusCause::not_supported(
                     "resourceVersionMatch",
                     &json!(matching),
                     &["NotOlderThan"],
@@ -138,7 +139,7 @@ fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Resu
         _ => {}
     }
     if continued {
-        causes.push(Cause::forbidden(
+        causes.push(StatusCause::forbidden(
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden when continue is provided",
         ));
@@ -146,7 +147,7 @@ fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Resu
     if causes.is_empty() { Ok(()) } else { Err(bad_list_option(causes)) }
 }
 
-/// What a cell says when there is nothing to show, where that is said otherwise of a stored object:
+/// Cells of an object without content that differ from those of a stored object without it:
 /// table, column, cell.
 const EMPTY_CELLS: &[(&str, usize, &str)] = &[
     ("services", 3, "<unknown>"),
@@ -163,19 +164,19 @@ const EMPTY_CELLS: &[(&str, usize, &str)] = &[
     ("customresourcedefinitions.apiextensions.k8s.io", 3, NEVER),
 ];
 
-/// When nothing was created, as Go prints it.
+/// The time of an object never created, as Go prints it.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-impl Watch {
+impl WatchStream {
     /// Queues an ADDED frame for everything there is and starts after it.
-    fn present(&mut self) {
-        let range = Range { namespace: self.namespace.as_deref(), ..Range::all() };
+    fn queue_present_objects(&mut self) {
+        let range = PageRange { namespace: self.namespace.as_deref(), ..PageRange::all() };
         let filter = &self.filter;
         if let Ok(page) = self.core.store.page(&self.served.table, &range, &mut |o| filter.matches(o)) {
             self.cursor = page.rev;
             let mut batch = Vec::new();
             for object in &page.objects {
-                self.frame(&mut batch, "ADDED", object, None);
+                self.print_frame(&mut batch, "ADDED", object, None);
             }
             if !batch.is_empty() {
                 self.ready.push_back(batch.into());
@@ -184,7 +185,7 @@ impl Watch {
     }
 
     /// The next frames, or the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next_frames(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frames) = self.ready.pop_front() {
                 return Some(frames);
@@ -198,7 +199,7 @@ impl Watch {
                     let mut batch = Vec::new();
                     for event in &events {
                         self.cursor = event.rev;
-                        self.event(&mut batch, event);
+                        self.print_event(&mut batch, event);
                     }
                     if !batch.is_empty() {
                         return Some(batch.into());
@@ -206,7 +207,7 @@ impl Watch {
                     continue;
                 }
                 Ok(_) => {}
-                Err(Unavailable::Compacted { oldest }) => {
+                Err(RevisionUnavailable::Compacted { oldest }) => {
                     self.ended = true;
                     let status = Status::expired(format!(
                         "too old resource version: {} ({})",
@@ -214,10 +215,10 @@ impl Watch {
                         oldest + 1
                     ));
                     let mut frame = Vec::new();
-                    self.print(&mut frame, "ERROR", &status.body());
+                    self.print_line(&mut frame, "ERROR", &status.to_value());
                     return Some(frame.into());
                 }
-                Err(Unavailable::Future { .. }) => {}
+                Err(RevisionUnavailable::Future { .. }) => {}
             }
             let bookmark = async {
                 match self.next_bookmark {
@@ -234,37 +235,38 @@ impl Watch {
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = bookmark => {
                     self.next_bookmark = Some(Instant::now() + BOOKMARK_EVERY);
-                    return Some(self.bookmark(false));
+                    return Some(self.bookmark_frame(false));
                 }
             }
         }
     }
 
     /// Prints an event as the watcher's selectors see it.
-    fn event(&mut self, out: &mut Vec<u8>, event: &Event) {
+    fn print_event(&mut self, out: &mut Vec<u8>, event: &StoreEvent) {
         if self.namespace.as_deref().is_some_and(|ns| *event.object.key.namespace != *ns) {
             return;
         }
         let before = event.prev.as_ref().is_some_and(|o| self.filter.matches(o));
-        let after = event.change != Change::Deleted && self.filter.matches(&event.object);
+        let after = event.change != ChangeType::Deleted && self.filter.matches(&event.object);
         match (before, after) {
-            (false, true) => self.frame(out, "ADDED", &event.object, None),
-            (true, true) => self.frame(out, "MODIFIED", &event.object, None),
-            (true, false) if event.change == Change::Deleted => {
-                self.frame(out, "DELETED", &event.object, None);
+            (false, true) => self.print_frame(out, "ADDED", &event.object, None),
+            (true, true) => self.print_frame(out, "MODIFIED", &event.object, None),
+            (true, false) if event.change == ChangeType::Deleted => {
+                self.print_frame(out, "DELETED", &event.object, None);
             }
             // It left the selection: the watcher sees the last content it knew, at the new revision.
             (true, false) => {
                 if let Some(prev) = &event.prev {
-                    self.frame(out, "DELETED", prev, Some(event.rev));
+                    self.print_frame(out, "DELETED", prev, Some(event.rev));
                 }
             }
             (false, false) => {}
         }
     }
 
-    fn frame(&mut self, out: &mut Vec<u8>, kind: &str, object: &Arc<Object>, at: Option<u64>) {
-        let copied = self.accept.encoding != Encoding::Protobuf && self.accept.view == View::Object;
+    fn print_frame(&mut self, out: &mut Vec<u8>, kind: &str, object: &Arc<StoredObject>, at: Option<u64>) {
+        let copied =
+            self.accept.encoding != ResponseEncoding::Protobuf && self.accept.view == ResponseView::Object;
         if at.is_none() && copied && convert::is_stored_form(&self.served) {
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());
@@ -274,18 +276,18 @@ impl Watch {
             out.extend_from_slice(b"}\n");
             return;
         }
-        let mut value = self.core.whole(&self.storage, object);
+        let mut value = self.core.whole_object(&self.storage, object);
         if let Some(rev) = at {
             value["metadata"]["resourceVersion"] = rev.to_string().into();
         }
         let value = convert::from_storage(&self.served, value);
-        let value = self.view(value);
-        self.print(out, kind, &value);
+        let value = self.object_view(value);
+        self.print_line(out, kind, &value);
     }
 
     /// Prints an event: a line of JSON, or protobuf after its length.
-    fn print(&self, out: &mut Vec<u8>, kind: &str, object: &Value) {
-        let protobuf = (self.accept.encoding == Encoding::Protobuf)
+    fn print_line(&self, out: &mut Vec<u8>, kind: &str, object: &Value) {
+        let protobuf = (self.accept.encoding == ResponseEncoding::Protobuf)
             .then(|| encode_protobuf(object, Schema::built_in().types()))
             .flatten();
         if let Some(object) = protobuf {
@@ -298,13 +300,13 @@ impl Watch {
         }
     }
 
-    fn view(&mut self, value: Value) -> Value {
+    fn object_view(&mut self, value: Value) -> Value {
         match self.accept.view {
-            View::Object => value,
-            View::Metadata => crate::api::table::partial(value, self.accept.beta),
-            View::Table => {
+            ResponseView::Object => value,
+            ResponseView::Metadata => crate::api::table::partial_metadata(value, self.accept.beta),
+            ResponseView::Table => {
                 let version = value["metadata"]["resourceVersion"].clone();
-                let mut table = crate::api::table::table(
+                let mut table = crate::api::table::object_table(
                     &self.core,
                     &self.served,
                     vec![value],
@@ -323,11 +325,11 @@ impl Watch {
     }
 
     /// An object of the kind with nothing but metadata.
-    fn zero(&self, metadata: Value) -> Value {
+    fn empty_object(&self, metadata: Value) -> Value {
         let mut zero = if self.served.custom.is_some() {
             json!({})
         } else {
-            slipway_manifest::schema::zero_value(self.served.shape())
+            slipway_manifest::schema::zero_value(self.served.type_ref())
         };
         if let Some(members) = zero.as_object_mut() {
             members.shift_insert(0, "apiVersion".into(), self.served.api_version().into());
@@ -337,18 +339,18 @@ impl Watch {
         zero
     }
 
-    fn bookmark(&mut self, initial_end: bool) -> Bytes {
+    fn bookmark_frame(&mut self, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.accept.view {
-            View::Metadata => json!({
+            ResponseView::Metadata => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
             }),
-            View::Table => {
+            ResponseView::Table => {
                 // A row of an object with nothing in it.
-                let mut table = self.view(self.zero(metadata.clone()));
+                let mut table = self.object_view(self.empty_object(metadata.clone()));
                 if table["rows"][0]["cells"][0].is_null() {
                     table["rows"][0]["cells"][0] = "".into();
                 }
@@ -362,10 +364,10 @@ impl Watch {
                 });
                 table
             }
-            View::Object => self.zero(metadata),
+            ResponseView::Object => self.empty_object(metadata),
         };
         let mut frame = Vec::new();
-        self.print(&mut frame, "BOOKMARK", &object);
+        self.print_line(&mut frame, "BOOKMARK", &object);
         frame.into()
     }
 }

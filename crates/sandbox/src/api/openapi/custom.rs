@@ -4,29 +4,29 @@
 use serde_json::{Map, Value, json};
 use slipway_manifest::schema::Schema;
 
-use crate::api::crd::Custom;
-use crate::api::resource::Served;
+use crate::api::crd::CustomVersion;
+use crate::api::resource::ServedResource;
 
-use super::{API_VERSION, KIND, Schemas, custom_name};
+use super::schemas::{API_VERSION, KIND, SchemaCollector, custom_name};
 
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-impl Schemas {
+impl SchemaCollector {
     /// Adds a custom resource and its list.
-    pub(super) fn custom(&mut self, served: &Served, custom: &Custom) {
-        let (name, schema) = (custom_name(served, &served.def.kind), custom.schema());
+    pub(super) fn add_custom(&mut self, served: &ServedResource, custom: &CustomVersion) {
+        let (name, schema) = (custom_name(served, &served.def.kind), custom.schema_value());
         let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
         // Clients would refuse what is not among the properties of an open object.
         let mut body = if !schema.is_object() || (open && !self.v3) {
             json!({"type": "object"})
         } else {
-            let mut body = if self.v3 { schema.clone() } else { reduced(schema) };
-            let metadata = self.metadata("ObjectMeta", "object's metadata", "metadata");
-            set(&mut body, "apiVersion", json!({"type": "string", "description": API_VERSION}));
-            set(&mut body, "kind", json!({"type": "string", "description": KIND}));
-            set(&mut body, "metadata", metadata);
-            self.embed(&mut body);
+            let mut body = if self.v3 { schema.clone() } else { reduce_to_v2(schema) };
+            let metadata = self.metadata_reference("ObjectMeta", "object's metadata", "metadata");
+            set_property(&mut body, "apiVersion", json!({"type": "string", "description": API_VERSION}));
+            set_property(&mut body, "kind", json!({"type": "string", "description": KIND}));
+            set_property(&mut body, "metadata", metadata);
+            self.embed_metadata(&mut body);
             body
         };
         let mut list = json!({
@@ -41,7 +41,7 @@ impl Schemas {
                     "description": format!("List of {}. More info: {CONVENTIONS}", served.def.plural),
                     "items": {"$ref": format!("{}{name}", self.prefix)},
                 },
-                "metadata": self.metadata("ListMeta", "list metadata", "types-kinds"),
+                "metadata": self.metadata_reference("ListMeta", "list metadata", "types-kinds"),
             },
         });
         let paths = custom.selectable_fields().iter();
@@ -59,27 +59,27 @@ impl Schemas {
     }
 
     /// A reference to a type of metadata, which is added.
-    fn metadata(&mut self, name: &str, what: &str, section: &str) -> Value {
+    fn metadata_reference(&mut self, name: &str, what: &str, section: &str) -> Value {
         let types = Schema::built_in().types();
         let of = if name == "ListMeta" { "ConfigMapList" } else { "ConfigMap" };
         let reference = types
             .type_of_kind("v1", of)
             .and_then(|kind| kind.child("metadata"))
-            .map_or_else(|| json!({}), |kind| self.named(kind, None));
+            .map_or_else(|| json!({}), |kind| self.named_reference(kind, None));
         let mut out = if self.v3 { json!({"allOf": [reference]}) } else { reference };
         out["description"] = format!("Standard {what}. More info: {CONVENTIONS}#{section}").into();
         out
     }
 
     /// Adds what every object has to the objects within.
-    fn embed(&mut self, schema: &mut Value) {
+    fn embed_metadata(&mut self, schema: &mut Value) {
         let Some(members) = schema.as_object_mut() else { return };
         for key in ["properties", "items", "additionalProperties"] {
             match members.get_mut(key) {
                 Some(Value::Object(properties)) if key == "properties" => {
-                    properties.values_mut().for_each(|property| self.embed(property));
+                    properties.values_mut().for_each(|property| self.embed_metadata(property));
                 }
-                Some(inner) => self.embed(inner),
+                Some(inner) => self.embed_metadata(inner),
                 None => {}
             }
         }
@@ -93,10 +93,10 @@ impl Schemas {
         let kind = format!(
             "kind is a string value representing the type of this object. In CamelCase. More info: {CONVENTIONS}#types-kinds"
         );
-        let metadata = self.metadata("ObjectMeta", "object's metadata", "metadata");
-        set(schema, "apiVersion", json!({"type": "string", "description": version}));
-        set(schema, "kind", json!({"type": "string", "description": kind}));
-        set(schema, "metadata", metadata);
+        let metadata = self.metadata_reference("ObjectMeta", "object's metadata", "metadata");
+        set_property(schema, "apiVersion", json!({"type": "string", "description": version}));
+        set_property(schema, "kind", json!({"type": "string", "description": kind}));
+        set_property(schema, "metadata", metadata);
         let mut required = schema["required"].as_array().cloned().unwrap_or_default();
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|r| r == name) {
@@ -107,7 +107,7 @@ impl Schemas {
     }
 }
 
-fn set(schema: &mut Value, name: &str, property: Value) {
+fn set_property(schema: &mut Value, name: &str, property: Value) {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }
@@ -115,7 +115,7 @@ fn set(schema: &mut Value, name: &str, property: Value) {
 }
 
 /// A schema without what version 2 of OpenAPI, or kubectl reading it, does not understand.
-fn reduced(schema: &Value) -> Value {
+fn reduce_to_v2(schema: &Value) -> Value {
     let Some(members) = schema.as_object() else { return schema.clone() };
     let is = |schema: &Value, key: &str| schema[key] == true;
     let (nullable, open) = (is(schema, "nullable"), is(schema, "x-kubernetes-preserve-unknown-fields"));
@@ -131,9 +131,9 @@ fn reduced(schema: &Value) -> Value {
             "type" if nullable || listless || (open && value == "object") => continue,
             "properties" => {
                 let entries = value.as_object().into_iter().flatten();
-                Value::Object(entries.map(|(name, schema)| (name.clone(), reduced(schema))).collect())
+                Value::Object(entries.map(|(name, schema)| (name.clone(), reduce_to_v2(schema))).collect())
             }
-            "items" | "additionalProperties" => reduced(value),
+            "items" | "additionalProperties" => reduce_to_v2(value),
             "required" => {
                 let nulls = |name: &Value| {
                     name.as_str().is_some_and(|name| is(&schema["properties"][name], "nullable"))

@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::core::Core;
 
 static COLUMNS: &str = include_str!("../../../data/tables.json");
 
 /// Column definitions of built-in resources, by `apiVersion resource`.
-fn built_in() -> &'static HashMap<String, Vec<Value>> {
+fn built_in_columns() -> &'static HashMap<String, Vec<Value>> {
     static PARSED: OnceLock<HashMap<String, Vec<Value>>> = OnceLock::new();
     PARSED.get_or_init(|| {
         // Name, type, format, priority, description.
@@ -39,7 +39,7 @@ fn built_in() -> &'static HashMap<String, Vec<Value>> {
 const NAME_TEXT: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const AGE_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-fn columns(served: &Served) -> Vec<Value> {
+fn column_definitions(served: &ServedResource) -> Vec<Value> {
     if let Some(custom) = &served.custom {
         let mut out = vec![json!({
             "name": "Name", "type": "string", "format": "name", "description": NAME_TEXT, "priority": 0,
@@ -63,7 +63,7 @@ fn columns(served: &Served) -> Vec<Value> {
         }
         return out;
     }
-    built_in().get(&format!("{} {}", served.api_version(), served.def.plural)).cloned().unwrap_or_else(|| {
+    built_in_columns().get(&format!("{} {}", served.api_version(), served.def.plural)).cloned().unwrap_or_else(|| {
         vec![
             json!({"name": "Name", "type": "string", "format": "name", "description": NAME_TEXT, "priority": 0}),
             json!({"name": "Created At", "type": "date", "format": "", "description": AGE_TEXT, "priority": 0}),
@@ -72,17 +72,17 @@ fn columns(served: &Served) -> Vec<Value> {
 }
 
 /// A table of one scale.
-pub(crate) fn scale(core: &Core, scale: Value, include: &str, beta: bool) -> Value {
+pub(crate) fn scale_table(core: &Core, scale: Value, include: &str, beta: bool) -> Value {
     let column = |name: &str, kind: &str, text: &str| json!({"name": name, "type": kind, "format": "", "description": text, "priority": 0});
     let metadata = &scale["metadata"];
     let replicas = |part: &str| scale[part]["replicas"].as_i64().unwrap_or(0);
-    let age = cells::ago(&metadata["creationTimestamp"], core.clock.now());
+    let age = cells::age_since(&metadata["creationTimestamp"], core.clock.now());
     let cells = json!([metadata["name"], replicas("spec"), replicas("status"), age]);
     let version = json!({"resourceVersion": metadata["resourceVersion"]});
     let shown = match include {
         "None" => Value::Null,
         "Object" => scale,
-        _ => partial(scale, beta),
+        _ => partial_metadata(scale, beta),
     };
     let desired = "replicas is the desired number of instances for the scaled object.";
     let actual = "replicas is the actual number of observed instances of the scaled object.";
@@ -101,14 +101,14 @@ pub(crate) fn scale(core: &Core, scale: Value, include: &str, beta: bool) -> Val
 }
 
 /// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(mut value: Value, beta: bool) -> Value {
+pub(crate) fn partial_metadata(mut value: Value, beta: bool) -> Value {
     if value["kind"] == "DaemonSet"
         && let Some(Value::Object(annotations)) = value.pointer_mut("/metadata/annotations")
     {
         // Made when the whole object is printed; metadata alone does not have it.
         annotations.shift_remove("deprecated.daemonset.template.generation");
         if annotations.is_empty() {
-            crate::write::admit::meta::of(&mut value).shift_remove("annotations");
+            crate::write::admit::meta::metadata_mut(&mut value).shift_remove("annotations");
         }
     }
     json!({
@@ -119,33 +119,33 @@ pub(crate) fn partial(mut value: Value, beta: bool) -> Value {
 }
 
 /// A table of objects.
-pub(crate) fn table(
+pub(crate) fn object_table(
     core: &Core,
-    served: &Served,
+    served: &ServedResource,
     objects: Vec<Value>,
     include: &str,
     beta: bool,
     version: Value,
 ) -> Value {
-    let definitions = columns(served);
+    let definitions = column_definitions(served);
     let now = core.clock.now();
     let rows: Vec<Value> = objects
         .into_iter()
         .map(|object| {
             let cells = match &served.custom {
-                Some(custom) => cells::custom(custom, &object, now),
+                Some(custom) => cells::custom_row(custom, &object, now),
                 // The older version of an autoscaler has no room for most of what it shows.
                 None if &*served.table == "horizontalpodautoscalers.autoscaling" => {
                     let stored = crate::write::convert::to_storage(served, object.clone());
-                    cells::built_in(&served.table, &stored, now, definitions.len())
+                    cells::built_in_row(&served.table, &stored, now, definitions.len())
                 }
-                None => cells::built_in(&served.table, &object, now, definitions.len()),
+                None => cells::built_in_row(&served.table, &object, now, definitions.len()),
             };
-            let conditions = cells::conditions(&served.table, &object);
+            let conditions = cells::row_conditions(&served.table, &object);
             let shown = match include {
                 "None" => Value::Null,
                 "Object" => object,
-                _ => partial(object, beta),
+                _ => partial_metadata(object, beta),
             };
             match conditions {
                 Some(conditions) => json!({"cells": cells, "conditions": conditions, "object": shown}),

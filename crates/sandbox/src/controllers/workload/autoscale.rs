@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
 use crate::status::Result;
-use crate::store::{Event, Key};
+use crate::store::{ObjectKey, StoreEvent};
 
 const TABLE: &str = "horizontalpodautoscalers.autoscaling";
 const COMPONENT: &str = "horizontal-pod-autoscaler";
 
-pub(super) struct Autoscalers;
+pub(super) struct AutoscalerController;
 
 fn table_of(kind: &str) -> Option<&'static str> {
     Some(match kind {
@@ -22,30 +22,30 @@ fn table_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-impl Controller for Autoscalers {
+impl Controller for AutoscalerController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue) {
         match &*event.table {
-            TABLE => queue.push(Item::of(event)),
+            TABLE => queue.push(WorkItem::of(event)),
             "deployments.apps" | "statefulsets.apps" => {
-                for scaler in cluster.objects(TABLE, Some(event.object.namespace())) {
-                    queue.push(Item::new(TABLE, scaler.namespace(), scaler.name()));
+                for scaler in cluster.stored_objects(TABLE, Some(event.object.namespace())) {
+                    queue.push(WorkItem::new(TABLE, scaler.namespace(), scaler.name()));
                 }
             }
             _ => {}
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(scaler) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
         let target = &scaler["spec"]["scaleTargetRef"];
         let (kind, called) = (target["kind"].as_str().unwrap_or(""), target["name"].as_str().unwrap_or(""));
-        let found = table_of(kind).and_then(|t| Some((t, cluster.get(t, namespace(&scaler), called)?)));
+        let found = table_of(kind).and_then(|t| Some((t, cluster.get(t, namespace_of(&scaler), called)?)));
         let mut conditions = Vec::new();
         let mut counts = (0, 0);
         match found {
@@ -58,7 +58,7 @@ impl Controller for Autoscalers {
             }
             Some((table, object)) => {
                 let current = int_or(&object, "/spec/replicas", 1);
-                let shown = int(&object, "/status/replicas");
+                let shown = int_at(&object, "/status/replicas");
                 let (least, most) =
                     (int_or(&scaler, "/spec/minReplicas", 1), int_or(&scaler, "/spec/maxReplicas", 1));
                 let bounded = if current == 0 { 0 } else { current.clamp(least.min(most), most) };
@@ -67,7 +67,7 @@ impl Controller for Autoscalers {
                     let message = "the HPA controller was able to get the target's current scale";
                     conditions.push(("AbleToScale", "True", "SucceededGetScale", message.to_owned()));
                 } else {
-                    resize(&scaler, table, &key(&object), bounded, current > most, cluster)?;
+                    resize_target(&scaler, table, &key_of(&object), bounded, current > most, cluster)?;
                     let message =
                         format!("the HPA controller was able to update the target scale to {bounded}");
                     conditions.push(("AbleToScale", "True", "SucceededRescale", message));
@@ -76,7 +76,7 @@ impl Controller for Autoscalers {
                     let message = "scaling is disabled since the replica count of the target is zero";
                     conditions.push(("ScalingActive", "False", "ScalingDisabled", message.to_owned()));
                 } else {
-                    let what = text(&scaler, "/spec/metrics/0/resource/name");
+                    let what = text_at(&scaler, "/spec/metrics/0/resource/name");
                     let what = if what.is_empty() { "cpu" } else { what };
                     let message = format!(
                         "the HPA was unable to compute the replica count: failed to get {what} utilization: unable to get metrics for resource {what}: no metrics returned from resource metrics API"
@@ -85,7 +85,7 @@ impl Controller for Autoscalers {
                 }
             }
         }
-        let now = cluster.timestamp();
+        let now = cluster.now_text();
         cluster.update_status(TABLE, &item.key, MANAGER, |value| {
             let shown: Vec<Value> = conditions
                 .iter()
@@ -103,17 +103,17 @@ impl Controller for Autoscalers {
             status["conditions"] = shown.into();
             value["status"] = status;
         })?;
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 }
 
-fn resize(
+fn resize_target(
     scaler: &Value,
     table: &str,
-    target: &Key,
+    target: &ObjectKey,
     size: i64,
     above: bool,
-    cluster: &Cluster,
+    cluster: &ClusterHandle,
 ) -> Result<()> {
     cluster.update(table, target, MANAGER, |value| value["spec"]["replicas"] = size.into())?;
     let why = if above {
@@ -122,6 +122,6 @@ fn resize(
         "Current number of replicas below Spec.MinReplicas"
     };
     let message = format!("New size: {size}; reason: {why}");
-    cluster.event(scaler, COMPONENT, "Normal", "SuccessfulRescale", &message);
+    cluster.record_event(scaler, COMPONENT, "Normal", "SuccessfulRescale", &message);
     Ok(())
 }

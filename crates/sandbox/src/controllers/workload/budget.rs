@@ -4,30 +4,30 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use crate::api::select::Labels;
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{ChangeType, StoreEvent};
 
 const TABLE: &str = "poddisruptionbudgets.policy";
 
 /// Finds the objects of a table whose selector matches the pod an event is about.
-pub(super) struct Selectors {
+pub(super) struct SelectorIndex {
     table: &'static str,
-    read: fn(&Value) -> Option<Labels>,
-    known: HashMap<Item, Labels>,
+    read: fn(&Value) -> Option<LabelFilter>,
+    known: HashMap<WorkItem, LabelFilter>,
 }
 
-impl Selectors {
-    pub(super) fn new(table: &'static str, read: fn(&Value) -> Option<Labels>) -> Selectors {
-        Selectors { table, read, known: HashMap::new() }
+impl SelectorIndex {
+    pub(super) fn new(table: &'static str, read: fn(&Value) -> Option<LabelFilter>) -> SelectorIndex {
+        SelectorIndex { table, read, known: HashMap::new() }
     }
 
-    pub(super) fn observe(&mut self, event: &Event, queue: &mut Queue) {
+    pub(super) fn observe_selected(&mut self, event: &StoreEvent, queue: &mut WorkQueue) {
         if *event.table == *self.table {
-            let item = Item::of(event);
-            match (self.read)(&event.object.value()).filter(|_| event.change != Change::Deleted) {
+            let item = WorkItem::of(event);
+            match (self.read)(&event.object.value()).filter(|_| event.change != ChangeType::Deleted) {
                 Some(labels) => self.known.insert(item.clone(), labels),
                 None => self.known.remove(&item),
             };
@@ -46,38 +46,42 @@ impl Selectors {
     }
 }
 
-pub(super) struct Budgets {
-    budgets: Selectors,
+pub(super) struct DisruptionController {
+    budgets: SelectorIndex,
 }
 
-impl Default for Budgets {
-    fn default() -> Budgets {
-        Budgets { budgets: Selectors::new(TABLE, |b| Labels::of_selector(&b["spec"]["selector"])) }
+impl Default for DisruptionController {
+    fn default() -> DisruptionController {
+        DisruptionController {
+            budgets: SelectorIndex::new(TABLE, |b| LabelFilter::of_selector(&b["spec"]["selector"])),
+        }
     }
 }
 
-impl Controller for Budgets {
+impl Controller for DisruptionController {
     fn name(&self) -> &'static str {
         "disruption-controller"
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
-        self.budgets.observe(event, queue);
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
+        self.budgets.observe_selected(event, queue);
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(budget) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let Some(labels) = Labels::of_selector(&budget["spec"]["selector"]) else { return Ok(Next::Done) };
-        let mut pods = cluster.select("pods", namespace(&budget), &labels);
+        let Some(labels) = LabelFilter::of_selector(&budget["spec"]["selector"]) else {
+            return Ok(NextReconcile::Done);
+        };
+        let mut pods = cluster.select_values("pods", namespace_of(&budget), &labels);
         pods.retain(is_active);
         let healthy = i64::try_from(pods.iter().filter(|p| is_ready(p)).count()).unwrap_or(0);
-        let (expected, desired) = wanted(&budget["spec"], &pods, cluster);
+        let (expected, desired) = wanted_pods(&budget["spec"], &pods, cluster);
         let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
         let (state, reason) =
             if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-        let now = cluster.timestamp();
+        let now = cluster.now_text();
         cluster.update_status(TABLE, &item.key, MANAGER, |value| {
             let known = condition(value, "DisruptionAllowed").filter(|c| c["status"] == state);
             let since = known.map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
@@ -94,33 +98,33 @@ impl Controller for Budgets {
                 }],
             });
         })?;
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 }
 
-/// How many pods there should be, and how many of them must stay.
-fn wanted(spec: &Value, pods: &[Value], cluster: &Cluster) -> (i64, i64) {
+/// Returns how many pods there should be, and how many of them must stay.
+fn wanted_pods(spec: &Value, pods: &[Value], cluster: &ClusterHandle) -> (i64, i64) {
     let count = i64::try_from(pods.len()).unwrap_or(0);
     match (&spec["minAvailable"], &spec["maxUnavailable"]) {
         (Value::Number(least), _) => (count, least.as_i64().unwrap_or(0)),
         (Value::Null, Value::Null) => (count, 1.min(count)),
         (Value::Null, most) => {
-            let expected = scale(pods, cluster);
-            (expected, (expected - amount_of(most, expected, Rounding::Up)).max(0))
+            let expected = expected_count(pods, cluster);
+            (expected, (expected - amount_of(most, expected, PercentRounding::Up)).max(0))
         }
         (least, _) => {
-            let expected = scale(pods, cluster);
-            (expected, amount_of(least, expected, Rounding::Up))
+            let expected = expected_count(pods, cluster);
+            (expected, amount_of(least, expected, PercentRounding::Up))
         }
     }
 }
 
-/// The sum of what the owners of these pods ask for.
-fn scale(pods: &[Value], cluster: &Cluster) -> i64 {
+/// Returns the sum of the replicas the owners of these pods want.
+fn expected_count(pods: &[Value], cluster: &ClusterHandle) -> i64 {
     let mut owners: HashMap<&str, i64> = HashMap::new();
     let mut total = 0;
     for pod in pods {
-        let Some(owner) = list(pod, "/metadata/ownerReferences").iter().find(|o| o["controller"] == true)
+        let Some(owner) = list_at(pod, "/metadata/ownerReferences").iter().find(|o| o["controller"] == true)
         else {
             total += 1;
             continue;
@@ -136,7 +140,7 @@ fn scale(pods: &[Value], cluster: &Cluster) -> i64 {
         };
         let called = owner["name"].as_str().unwrap_or("");
         owners.entry(owner["uid"].as_str().unwrap_or("")).or_insert_with(|| {
-            cluster.get(table, namespace(pod), called).map_or(0, |o| int_or(&o, "/spec/replicas", 1))
+            cluster.get(table, namespace_of(pod), called).map_or(0, |o| int_or(&o, "/spec/replicas", 1))
         });
     }
     total + owners.values().sum::<i64>()

@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use crate::controllers::cron::Schedule;
+use crate::controllers::cron::CronSchedule;
 use crate::status::Result;
-use crate::store::Event;
+use crate::store::StoreEvent;
 
 const TABLE: &str = "cronjobs.batch";
 const JOBS: &str = "jobs.batch";
@@ -20,40 +20,40 @@ const MANY: usize = 100;
 /// Missed times looked at one by one before the search starts over from a day ago.
 const MOST: usize = 5000;
 
-pub(super) struct CronJobs {
-    family: Family,
+pub(super) struct CronJobController {
+    family: OwnerIndex,
 }
 
-impl Default for CronJobs {
-    fn default() -> CronJobs {
-        CronJobs { family: Family::new(TABLE, &[JOBS]) }
+impl Default for CronJobController {
+    fn default() -> CronJobController {
+        CronJobController { family: OwnerIndex::new(TABLE, &[JOBS]) }
     }
 }
 
-impl Controller for CronJobs {
+impl Controller for CronJobController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
         // Jobs are never adopted.
         if &*event.table == JOBS && event.object.owners.is_empty() {
             return;
         }
-        self.family.observe(event, queue);
+        self.family.observe_owned(event, queue);
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(cron) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        if deleting(&cron) {
-            return Ok(Next::Done);
+        if is_deleting(&cron) {
+            return Ok(NextReconcile::Done);
         }
-        let jobs = children(cluster, JOBS, &cron, None)?;
-        let mut book = Book { status: cron["status"].clone(), cron, jobs, cluster };
-        book.close()?;
-        let next = book.open();
+        let jobs = owned_children(cluster, JOBS, &cron, None)?;
+        let mut book = CronJobSync { status: cron["status"].clone(), cron, jobs, cluster };
+        book.close_finished()?;
+        let next = book.start_due();
         if book.status != book.cron["status"] {
             let status = book.status.clone();
             cluster.update_status(TABLE, &item.key, MANAGER, |value| value["status"] = status.clone())?;
@@ -62,33 +62,33 @@ impl Controller for CronJobs {
     }
 }
 
-struct Book<'a> {
+struct CronJobSync<'a> {
     cron: Value,
     status: Value,
     jobs: Vec<Value>,
-    cluster: &'a Cluster,
+    cluster: &'a ClusterHandle,
 }
 
 /// `Complete` or `Failed`.
-fn outcome(job: &Value) -> Option<&'static str> {
+fn job_outcome(job: &Value) -> Option<&'static str> {
     ["Complete", "Failed"].into_iter().find(|k| has_condition(job, k))
 }
 
-impl Book<'_> {
-    fn tell(&self, kind: &str, reason: &str, message: &str) {
-        self.cluster.event(&self.cron, COMPONENT, kind, reason, message);
+impl CronJobSync<'_> {
+    fn record_event(&self, kind: &str, reason: &str, message: &str) {
+        self.cluster.record_event(&self.cron, COMPONENT, kind, reason, message);
     }
 
-    /// Takes finished and vanished jobs off the list of active ones, and trims the history.
-    fn close(&mut self) -> Result<()> {
-        let mut active = list(&self.status, "/active").to_vec();
+    /// Removes finished and vanished jobs from the list of active ones, and trims the history.
+    fn close_finished(&mut self) -> Result<()> {
+        let mut active = list_at(&self.status, "/active").to_vec();
         for job in &self.jobs {
-            let listed = active.iter().any(|r| r["uid"] == *uid(job));
-            match outcome(job) {
+            let listed = active.iter().any(|r| r["uid"] == *uid_of(job));
+            match job_outcome(job) {
                 Some(how) if listed => {
-                    active.retain(|r| r["uid"] != *uid(job));
-                    let message = format!("Saw completed job: {}, condition: {how}", name(job));
-                    self.tell("Normal", "SawCompletedJob", &message);
+                    active.retain(|r| r["uid"] != *uid_of(job));
+                    let message = format!("Saw completed job: {}, condition: {how}", name_of(job));
+                    self.record_event("Normal", "SawCompletedJob", &message);
                     if how == "Complete" {
                         self.status["lastSuccessfulTime"] = job["status"]["completionTime"].clone();
                     }
@@ -96,7 +96,7 @@ impl Book<'_> {
                 _ => {}
             }
         }
-        active.retain(|r| self.jobs.iter().any(|j| r["uid"] == *uid(j)));
+        active.retain(|r| self.jobs.iter().any(|j| r["uid"] == *uid_of(j)));
         self.set_active(active);
         for (kind, pointer, usual) in [
             ("Complete", "/spec/successfulJobsHistoryLimit", 3),
@@ -104,12 +104,12 @@ impl Book<'_> {
         ] {
             let limit = usize::try_from(int_or(&self.cron, pointer, usual)).unwrap_or(usize::MAX);
             let mut old: Vec<&Value> =
-                self.jobs.iter().filter(|j| outcome(j) == Some(kind) && !deleting(j)).collect();
-            old.sort_by_key(|j| (text(j, "/status/startTime"), name(j)));
+                self.jobs.iter().filter(|j| job_outcome(j) == Some(kind) && !is_deleting(j)).collect();
+            old.sort_by_key(|j| (text_at(j, "/status/startTime"), name_of(j)));
             let excess = old.len().saturating_sub(limit);
             for job in old.into_iter().take(excess) {
-                remove(self.cluster, JOBS, job)?;
-                self.tell("Normal", "SuccessfulDelete", &format!("Deleted job {}", name(job)));
+                delete_exactly(self.cluster, JOBS, job)?;
+                self.record_event("Normal", "SuccessfulDelete", &format!("Deleted job {}", name_of(job)));
             }
         }
         Ok(())
@@ -123,24 +123,24 @@ impl Book<'_> {
         }
     }
 
-    /// Starts the job that is due, if one is, and says when to look again.
-    fn open(&mut self) -> Result<Next> {
+    /// Starts the job that is due, if one is, and returns the time of the next.
+    fn start_due(&mut self) -> Result<NextReconcile> {
         if self.cron["spec"]["suspend"] == true {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
-        let schedule = match Schedule::parse(text(&self.cron, "/spec/schedule")) {
+        let schedule = match CronSchedule::parse(text_at(&self.cron, "/spec/schedule")) {
             Ok(schedule) => schedule,
             Err(why) => {
-                self.tell("Warning", "UnparseableSchedule", &why);
-                return Ok(Next::Done);
+                self.record_event("Warning", "UnparseableSchedule", &why);
+                return Ok(NextReconcile::Done);
             }
         };
-        let zone = TimeZone::get(text(&self.cron, "/spec/timeZone")).unwrap_or(TimeZone::UTC);
+        let zone = TimeZone::get(text_at(&self.cron, "/spec/timeZone")).unwrap_or(TimeZone::UTC);
         let now = self.cluster.now();
-        let (due, next) = self.due(&schedule, &zone, now);
-        let wait = next.map_or(Next::Done, |at| {
+        let (due, next) = self.due_times(&schedule, &zone, now);
+        let wait = next.map_or(NextReconcile::Done, |at| {
             let left = at.timestamp().duration_since(now);
-            Next::Later(Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1))
+            NextReconcile::Later(Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1))
         });
         let Some(due) = due else { return Ok(wait) };
         if let Some(limit) = self.cron["spec"]["startingDeadlineSeconds"].as_u64() {
@@ -150,35 +150,40 @@ impl Book<'_> {
                     "Missed scheduled time to start a job: {}",
                     due.timestamp().strftime("%a, %d %b %Y %H:%M:%S +0000")
                 );
-                self.tell("Warning", "MissSchedule", &message);
+                self.record_event("Warning", "MissSchedule", &message);
                 return Ok(wait);
             }
         }
-        let active = list(&self.status, "/active").to_vec();
-        match text(&self.cron, "/spec/concurrencyPolicy") {
+        let active = list_at(&self.status, "/active").to_vec();
+        match text_at(&self.cron, "/spec/concurrencyPolicy") {
             "Forbid" if !active.is_empty() => {
                 let message =
                     "Not starting job because prior execution is running and concurrency policy is Forbid";
-                self.tell("Normal", "JobAlreadyActive", message);
+                self.record_event("Normal", "JobAlreadyActive", message);
                 return Ok(wait);
             }
             "Replace" => {
-                for job in self.jobs.iter().filter(|j| outcome(j).is_none()) {
-                    remove(self.cluster, JOBS, job)?;
-                    self.tell("Normal", "SuccessfulDelete", &format!("Deleted job {}", name(job)));
+                for job in self.jobs.iter().filter(|j| job_outcome(j).is_none()) {
+                    delete_exactly(self.cluster, JOBS, job)?;
+                    self.record_event("Normal", "SuccessfulDelete", &format!("Deleted job {}", name_of(job)));
                 }
                 self.set_active(vec![]);
             }
             _ => {}
         }
-        self.start(&due)?;
+        self.start_job(&due)?;
         Ok(wait)
     }
 
     /// The last time that has come since the last run, and the next that will.
-    fn due(&self, schedule: &Schedule, zone: &TimeZone, now: Timestamp) -> (Option<Zoned>, Option<Zoned>) {
-        let parse = |pointer: &str| text(&self.cron, pointer).parse::<Timestamp>().ok();
-        let last = text(&self.status, "/lastScheduleTime").parse::<Timestamp>().ok();
+    fn due_times(
+        &self,
+        schedule: &CronSchedule,
+        zone: &TimeZone,
+        now: Timestamp,
+    ) -> (Option<Zoned>, Option<Zoned>) {
+        let parse = |pointer: &str| text_at(&self.cron, pointer).parse::<Timestamp>().ok();
+        let last = text_at(&self.status, "/lastScheduleTime").parse::<Timestamp>().ok();
         let mut from = last.or_else(|| parse("/metadata/creationTimestamp")).unwrap_or(now);
         if let Some(limit) = self.cron["spec"]["startingDeadlineSeconds"].as_i64() {
             let earliest = now.checked_sub(jiff::SignedDuration::from_secs(limit.clamp(0, 1 << 40)));
@@ -194,7 +199,7 @@ impl Book<'_> {
                     let message = format!(
                         "too many missed start times: {missed}. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
                     );
-                    self.tell("Warning", "TooManyMissedTimes", &message);
+                    self.record_event("Warning", "TooManyMissedTimes", &message);
                 }
                 return (due, Some(next));
             }
@@ -208,9 +213,9 @@ impl Book<'_> {
         }
     }
 
-    fn start(&mut self, due: &Zoned) -> Result<()> {
+    fn start_job(&mut self, due: &Zoned) -> Result<()> {
         let template = &self.cron["spec"]["jobTemplate"];
-        let called = format!("{}-{}", name(&self.cron), due.timestamp().as_second() / 60);
+        let called = format!("{}-{}", name_of(&self.cron), due.timestamp().as_second() / 60);
         let mut meta = json!({"name": called, "ownerReferences": [owner_reference(&self.cron)]});
         for kind in ["labels", "annotations"] {
             if let Some(members) = template["metadata"].get(kind) {
@@ -224,18 +229,22 @@ impl Book<'_> {
         };
         meta["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] = shown.into();
         let job = json!({"metadata": meta, "spec": template["spec"]});
-        match self.cluster.create(JOBS, namespace(&self.cron), job, MANAGER) {
-            Ok(_) => self.tell("Normal", "SuccessfulCreate", &format!("Created job {called}")),
+        match self.cluster.create(JOBS, namespace_of(&self.cron), job, MANAGER) {
+            Ok(_) => self.record_event("Normal", "SuccessfulCreate", &format!("Created job {called}")),
             // Made before the sandbox was opened again.
             Err(status) if status.code == 409 => {}
             Err(status) => {
-                self.tell("Warning", "FailedCreate", &format!("Error creating job: {}", status.message));
+                self.record_event(
+                    "Warning",
+                    "FailedCreate",
+                    &format!("Error creating job: {}", status.message),
+                );
                 return Err(status);
             }
         }
-        if let Some(job) = self.cluster.get(JOBS, namespace(&self.cron), &called) {
-            let mut active = list(&self.status, "/active").to_vec();
-            active.push(reference(&job));
+        if let Some(job) = self.cluster.get(JOBS, namespace_of(&self.cron), &called) {
+            let mut active = list_at(&self.status, "/active").to_vec();
+            active.push(job_reference(&job));
             self.set_active(active);
         }
         self.status["lastScheduleTime"] = crate::clock::rfc3339(due.timestamp()).into();
@@ -243,9 +252,9 @@ impl Book<'_> {
     }
 }
 
-fn reference(job: &Value) -> Value {
+fn job_reference(job: &Value) -> Value {
     json!({
-        "kind": "Job", "namespace": namespace(job), "name": name(job), "uid": uid(job),
+        "kind": "Job", "namespace": namespace_of(job), "name": name_of(job), "uid": uid_of(job),
         "apiVersion": "batch/v1", "resourceVersion": job["metadata"]["resourceVersion"],
     })
 }

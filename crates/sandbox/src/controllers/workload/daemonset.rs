@@ -2,78 +2,80 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
 use super::node;
-use super::revision::{GENERATION, RevisionOwner, Revisions};
-use crate::api::select::Labels;
+use super::revision::{GENERATION, RevisionHistory, RevisionOwner};
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::Event;
+use crate::store::StoreEvent;
 
 const TABLE: &str = "daemonsets.apps";
 const COMPONENT: &str = "daemonset-controller";
 const REVISION: &str = "controller-revision-hash";
 
-pub(super) struct DaemonSets {
-    family: Family,
+pub(super) struct DaemonSetController {
+    family: OwnerIndex,
 }
 
-impl Default for DaemonSets {
-    fn default() -> DaemonSets {
-        DaemonSets { family: Family::new(TABLE, &["pods"]) }
+impl Default for DaemonSetController {
+    fn default() -> DaemonSetController {
+        DaemonSetController { family: OwnerIndex::new(TABLE, &["pods"]) }
     }
 }
 
-impl Controller for DaemonSets {
+impl Controller for DaemonSetController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue) {
-        self.family.observe(event, queue);
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue) {
+        self.family.observe_owned(event, queue);
         if &*event.table == "nodes" {
-            for set in cluster.objects(TABLE, None) {
-                queue.push(Item::new(TABLE, set.namespace(), set.name()));
+            for set in cluster.stored_objects(TABLE, None) {
+                queue.push(WorkItem::new(TABLE, set.namespace(), set.name()));
             }
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(set) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let Some(selector) = Labels::of_selector(&set["spec"]["selector"]) else { return Ok(Next::Done) };
-        if deleting(&set) {
-            return Ok(Next::Done);
+        let Some(selector) = LabelFilter::of_selector(&set["spec"]["selector"]) else {
+            return Ok(NextReconcile::Done);
+        };
+        if is_deleting(&set) {
+            return Ok(NextReconcile::Done);
         }
-        let revisions = Revisions::sync(cluster, &set, RevisionOwner::DaemonSet)?;
-        let hash = Revisions::hash_of(revisions.update()).to_owned();
-        let nodes = cluster.list("nodes", None);
-        let spread = Spread { set: &set, hash: &hash, nodes: &nodes, cluster };
-        let pods = children(cluster, "pods", &set, Some(&selector))?;
-        let acted = spread.act(&pods);
-        let pods = children(cluster, "pods", &set, Some(&selector))?;
-        let next = spread.tell(&pods)?;
+        let revisions = RevisionHistory::sync_revisions(cluster, &set, RevisionOwner::DaemonSet)?;
+        let hash = RevisionHistory::hash_of(revisions.update_revision()).to_owned();
+        let nodes = cluster.list_values("nodes", None);
+        let spread = DaemonSetSync { set: &set, hash: &hash, nodes: &nodes, cluster };
+        let pods = owned_children(cluster, "pods", &set, Some(&selector))?;
+        let acted = spread.sync_pods(&pods);
+        let pods = owned_children(cluster, "pods", &set, Some(&selector))?;
+        let next = spread.write_status(&pods)?;
         acted?;
         let limit = int_or(&set, "/spec/revisionHistoryLimit", 10);
-        let used = |r: &Value| pods.iter().any(|p| label(p, REVISION) == Some(Revisions::hash_of(r)));
-        revisions.trim(cluster, limit, used)?;
+        let used = |r: &Value| pods.iter().any(|p| label(p, REVISION) == Some(RevisionHistory::hash_of(r)));
+        revisions.trim_history(cluster, limit, used)?;
         Ok(next)
     }
 }
 
-struct Spread<'a> {
+struct DaemonSetSync<'a> {
     set: &'a Value,
     hash: &'a str,
     nodes: &'a [Value],
-    cluster: &'a Cluster,
+    cluster: &'a ClusterHandle,
 }
 
 /// The node a pod is on, or is meant for.
 fn node_of(pod: &Value) -> &str {
-    let bound = text(pod, "/spec/nodeName");
+    let bound = text_at(pod, "/spec/nodeName");
     if bound.is_empty() {
-        text(
+        text_at(
             pod,
             "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0",
         )
@@ -82,11 +84,11 @@ fn node_of(pod: &Value) -> &str {
     }
 }
 
-impl Spread<'_> {
+impl DaemonSetSync<'_> {
     /// The pod spec with the tolerations every daemon has.
-    fn tolerant(&self) -> Value {
+    fn tolerant_spec(&self) -> Value {
         let mut spec = self.set["spec"]["template"]["spec"].clone();
-        let mut tolerations = list(&spec, "/tolerations").to_vec();
+        let mut tolerations = list_at(&spec, "/tolerations").to_vec();
         let pressure = [
             ("not-ready", "NoExecute"),
             ("unreachable", "NoExecute"),
@@ -110,8 +112,8 @@ impl Spread<'_> {
         spec
     }
 
-    fn wants(&self, node: &Value) -> bool {
-        !deleting(node) && node::fits(&self.tolerant(), node).is_ok()
+    fn wants_node(&self, node: &Value) -> bool {
+        !is_deleting(node) && node::check_fit(&self.tolerant_spec(), node).is_ok()
     }
 
     fn is_new(&self, pod: &Value) -> bool {
@@ -119,49 +121,49 @@ impl Spread<'_> {
     }
 
     fn is_available(&self, pod: &Value) -> bool {
-        let min_ready = int(self.set, "/spec/minReadySeconds");
-        !deleting(pod) && until_available(self.cluster, pod, min_ready).is_some_and(|d| d.is_zero())
+        let min_ready = int_at(self.set, "/spec/minReadySeconds");
+        !is_deleting(pod) && until_available(self.cluster, pod, min_ready).is_some_and(|d| d.is_zero())
     }
 
-    fn act(&self, pods: &[Value]) -> Result<()> {
-        let rolling = text(self.set, "/spec/updateStrategy/type") != "OnDelete";
-        let wanted = self.nodes.iter().filter(|n| self.wants(n)).count();
+    fn sync_pods(&self, pods: &[Value]) -> Result<()> {
+        let rolling = text_at(self.set, "/spec/updateStrategy/type") != "OnDelete";
+        let wanted = self.nodes.iter().filter(|n| self.wants_node(n)).count();
         let wanted = i64::try_from(wanted).unwrap_or(0);
         let rules = &self.set["spec"]["updateStrategy"]["rollingUpdate"];
-        let mut surge = if rolling { amount_of(&rules["maxSurge"], wanted, Rounding::Up) } else { 0 };
+        let mut surge = if rolling { amount_of(&rules["maxSurge"], wanted, PercentRounding::Up) } else { 0 };
         let spare = match &rules["maxUnavailable"] {
             Value::Null => 1,
-            value => amount_of(value, wanted, Rounding::Up),
+            value => amount_of(value, wanted, PercentRounding::Up),
         };
         let spare = if surge == 0 { spare.max(1) } else { spare };
-        let on = |node: &Value| pods.iter().filter(|p| node_of(p) == name(node)).collect::<Vec<_>>();
+        let on = |node: &Value| pods.iter().filter(|p| node_of(p) == name_of(node)).collect::<Vec<_>>();
         let mut outdated = Vec::new();
         let mut down = 0;
         for node in self.nodes {
             let here = on(node);
             let live: Vec<&&Value> = here.iter().filter(|p| is_active(p)).collect();
-            if !self.wants(node) {
-                for pod in here.iter().filter(|p| !deleting(p)) {
+            if !self.wants_node(node) {
+                for pod in here.iter().filter(|p| !is_deleting(p)) {
                     delete_pod(self.cluster, self.set, pod, COMPONENT)?;
                 }
                 continue;
             }
-            for pod in here.iter().filter(|p| is_finished(p) && !deleting(p)) {
+            for pod in here.iter().filter(|p| is_finished(p) && !is_deleting(p)) {
                 let message = format!(
                     "Found failed daemon pod {}/{} on node {}, will try to kill it",
-                    namespace(pod),
-                    name(pod),
-                    name(node)
+                    namespace_of(pod),
+                    name_of(pod),
+                    name_of(node)
                 );
-                self.cluster.event(self.set, COMPONENT, "Warning", "FailedDaemonPod", &message);
+                self.cluster.record_event(self.set, COMPONENT, "Warning", "FailedDaemonPod", &message);
                 delete_pod(self.cluster, self.set, pod, COMPONENT)?;
             }
             let new: Vec<&&&Value> = live.iter().filter(|p| self.is_new(p)).collect();
             let old: Vec<&&&Value> = live.iter().filter(|p| !self.is_new(p)).collect();
             if live.is_empty() {
                 down += 1;
-                if here.iter().all(|p| deleting(p)) {
-                    self.create(name(node))?;
+                if here.iter().all(|p| is_deleting(p)) {
+                    self.create_on(name_of(node))?;
                 }
                 continue;
             }
@@ -183,26 +185,29 @@ impl Spread<'_> {
             }
         }
         if rolling {
-            self.roll(&outdated, surge, spare - down)?;
+            self.roll_outdated(&outdated, surge, spare - down)?;
         }
-        for pod in pods.iter().filter(|p| !deleting(p)) {
-            if !self.nodes.iter().any(|n| name(n) == node_of(pod)) {
-                remove(self.cluster, "pods", pod)?;
+        for pod in pods.iter().filter(|p| !is_deleting(p)) {
+            if !self.nodes.iter().any(|n| name_of(n) == node_of(pod)) {
+                delete_exactly(self.cluster, "pods", pod)?;
             }
         }
         Ok(())
     }
 
     /// Replaces outdated pods: beside them while there is surge, else in their place.
-    fn roll(&self, outdated: &[Value], surge: i64, mut spare: i64) -> Result<()> {
+    fn roll_outdated(&self, outdated: &[Value], surge: i64, mut spare: i64) -> Result<()> {
         let surges = !self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"].is_null()
-            && amount_of(&self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], 100, Rounding::Up)
-                > 0;
+            && amount_of(
+                &self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"],
+                100,
+                PercentRounding::Up,
+            ) > 0;
         let mut surge = surge;
         for pod in outdated {
             if surges {
                 if surge > 0 {
-                    self.create(node_of(pod))?;
+                    self.create_on(node_of(pod))?;
                     surge -= 1;
                 }
             } else if !self.is_available(pod) {
@@ -215,12 +220,12 @@ impl Spread<'_> {
         Ok(())
     }
 
-    fn create(&self, node: &str) -> Result<()> {
+    fn create_on(&self, node: &str) -> Result<()> {
         let mut pod = pod_of_template(self.set, &self.set["spec"]["template"]);
         let labels = &mut pod["metadata"]["labels"];
         labels[REVISION] = self.hash.into();
         labels["pod-template-generation"] = annotation(self.set, GENERATION).unwrap_or("1").into();
-        pod["spec"] = self.tolerant();
+        pod["spec"] = self.tolerant_spec();
         let affinity = &mut pod["spec"]["affinity"]["nodeAffinity"];
         let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = json!({"nodeSelectorTerms": [term]});
@@ -228,14 +233,14 @@ impl Spread<'_> {
         Ok(())
     }
 
-    fn tell(&self, pods: &[Value]) -> Result<Next> {
+    fn write_status(&self, pods: &[Value]) -> Result<NextReconcile> {
         let (mut desired, mut current, mut stray) = (0usize, 0usize, 0usize);
         let mut best = Vec::new();
         let mut updated = 0usize;
         for node in self.nodes {
             let mut here: Vec<&Value> =
-                pods.iter().filter(|p| node_of(p) == name(node) && is_active(p)).collect();
-            if !self.wants(node) {
+                pods.iter().filter(|p| node_of(p) == name_of(node) && is_active(p)).collect();
+            if !self.wants_node(node) {
                 stray += usize::from(!here.is_empty());
                 continue;
             }
@@ -245,8 +250,8 @@ impl Spread<'_> {
             here.sort_by_key(|p| !is_ready(p));
             best.extend(here.first().copied());
         }
-        let tally = Tally::of(self.cluster, best, int(self.set, "/spec/minReadySeconds"));
-        self.cluster.update_status(TABLE, &key(self.set), MANAGER, |value| {
+        let tally = ReplicaCounts::of(self.cluster, best, int_at(self.set, "/spec/minReadySeconds"));
+        self.cluster.update_status(TABLE, &key_of(self.set), MANAGER, |value| {
             let mut status = json!({
                 "currentNumberScheduled": current,
                 "numberMisscheduled": stray,
@@ -259,6 +264,6 @@ impl Spread<'_> {
             put_count(&mut status, "numberUnavailable", desired.saturating_sub(tally.available));
             value["status"] = status;
         })?;
-        Ok(tally.next())
+        Ok(tally.next_reconcile())
     }
 }

@@ -1,16 +1,15 @@
 //! Deployments: replica sets rolled from one template to the next.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use super::rollout::{self, DESIRED, HISTORY, MAXIMUM, REVISION, Sets};
+use super::deployment_progress::has_deadline;
+use super::rollout::{self, DESIRED, HISTORY, MAXIMUM, REVISION, RolloutSets};
 use super::template_hash::template_hash;
-use crate::api::select::Labels;
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{ChangeType, StoreEvent};
 
 const TABLE: &str = "deployments.apps";
 const SETS: &str = "replicasets.apps";
@@ -25,85 +24,93 @@ const KEPT: &[&str] = &[
     "deprecated.deployment.rollback.to",
 ];
 
-pub(super) struct Deployments {
-    family: Family,
+pub(super) struct DeploymentController {
+    family: OwnerIndex,
 }
 
-impl Default for Deployments {
-    fn default() -> Deployments {
-        Deployments { family: Family::new(TABLE, &[SETS]) }
+impl Default for DeploymentController {
+    fn default() -> DeploymentController {
+        DeploymentController { family: OwnerIndex::new(TABLE, &[SETS]) }
     }
 }
 
-impl Controller for Deployments {
+impl Controller for DeploymentController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, cluster: &Cluster, queue: &mut Queue) {
-        self.family.observe(event, queue);
-        // Recreating waits for the last old pod, which may outlive every change of its set.
-        if &*event.table == "pods" && event.change == Change::Deleted {
+    fn observe_event(&mut self, event: &StoreEvent, cluster: &ClusterHandle, queue: &mut WorkQueue) {
+        self.family.observe_owned(event, queue);
+        // A recreation waits for the last old pod, which may outlive every change of its set.
+        if &*event.table == "pods" && event.change == ChangeType::Deleted {
             let owners = &event.object.owners;
-            for set in cluster.objects(SETS, Some(event.object.namespace())) {
+            for set in cluster.stored_objects(SETS, Some(event.object.namespace())) {
                 if owners.iter().any(|o| **o == *set.uid) {
-                    let as_set = Event {
+                    let as_set = StoreEvent {
                         rev: set.rev,
                         table: SETS.into(),
-                        change: Change::Modified,
+                        change: ChangeType::Modified,
                         prev: None,
                         object: set,
                     };
-                    self.family.observe(&as_set, queue);
+                    self.family.observe_owned(&as_set, queue);
                 }
             }
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(deployment) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let Some(selector) = Labels::of_selector(&deployment["spec"]["selector"]) else {
-            return Ok(Next::Done);
+        let Some(selector) = LabelFilter::of_selector(&deployment["spec"]["selector"]) else {
+            return Ok(NextReconcile::Done);
         };
-        let mut sets = children(cluster, SETS, &deployment, Some(&selector))?;
-        sets.sort_by_cached_key(|s| (text(s, "/metadata/creationTimestamp").to_owned(), name(s).to_owned()));
-        let mut rollout = Rollout { deployment, sets, cluster };
-        if deleting(&rollout.deployment) {
-            return rollout.tell();
+        let mut sets = owned_children(cluster, SETS, &deployment, Some(&selector))?;
+        sets.sort_by_cached_key(|s| {
+            (text_at(s, "/metadata/creationTimestamp").to_owned(), name_of(s).to_owned())
+        });
+        let mut rollout = DeploymentRollout { deployment, sets, cluster };
+        if is_deleting(&rollout.deployment) {
+            return rollout.update_status();
         }
         rollout.note_pause()?;
         if rollout.deployment["spec"]["paused"] == true || rollout.is_scaling() {
             rollout.sync_revision(false)?;
-            rollout.rescale()?;
-            return rollout.tell();
+            rollout.rescale_sets()?;
+            return rollout.update_status();
         }
-        if rollout::is_recreate(&rollout.deployment) { rollout.recreate() } else { rollout.roll() }
+        if rollout::is_recreate(&rollout.deployment) {
+            rollout.recreate_pods()
+        } else {
+            rollout.roll_forward()
+        }
     }
 }
 
-struct Rollout<'a> {
-    deployment: Value,
+pub(super) struct DeploymentRollout<'a> {
+    pub(super) deployment: Value,
     /// Oldest first.
-    sets: Vec<Value>,
-    cluster: &'a Cluster,
+    pub(super) sets: Vec<Value>,
+    pub(super) cluster: &'a ClusterHandle,
 }
 
-impl Rollout<'_> {
-    fn newest(&self) -> Option<usize> {
+impl DeploymentRollout<'_> {
+    pub(super) fn newest_index(&self) -> Option<usize> {
         let template = without_hash(&self.deployment["spec"]["template"]);
         self.sets.iter().position(|s| without_hash(&s["spec"]["template"]) == template)
     }
 
-    fn olds(&self) -> Vec<usize> {
-        let newest = self.newest();
+    fn old_indexes(&self) -> Vec<usize> {
+        let newest = self.newest_index();
         (0..self.sets.len()).filter(|i| Some(*i) != newest).collect()
     }
 
-    fn write_status(&mut self, change: impl FnMut(&mut Value)) -> Result<()> {
-        self.cluster.update_status(TABLE, &key(&self.deployment), MANAGER, change)?;
-        if let Some(fresh) = self.cluster.get(TABLE, namespace(&self.deployment), name(&self.deployment)) {
+    pub(super) fn write_status(&mut self, change: impl FnMut(&mut Value)) -> Result<()> {
+        self.cluster.update_status(TABLE, &key_of(&self.deployment), MANAGER, change)?;
+        if let Some(fresh) =
+            self.cluster.get(TABLE, namespace_of(&self.deployment), name_of(&self.deployment))
+        {
             self.deployment = fresh;
         }
         Ok(())
@@ -111,14 +118,15 @@ impl Rollout<'_> {
 
     /// Makes sure that the newest set and the deployment carry the right revision.
     fn sync_revision(&mut self, create: bool) -> Result<()> {
-        let newest = self.newest();
-        let last = self.olds().iter().map(|i| rollout::revision(&self.sets[*i])).max().unwrap_or(0);
+        let newest = self.newest_index();
+        let last =
+            self.old_indexes().iter().map(|i| rollout::revision_number(&self.sets[*i])).max().unwrap_or(0);
         let wanted = (last + 1).to_string();
         if let Some(index) = newest {
             let set = &self.sets[index];
             let mut annotations = set["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
             copy_annotations(&self.deployment, &mut annotations);
-            let has = rollout::revision(set);
+            let has = rollout::revision_number(set);
             if has < last + 1 {
                 if has > 0 {
                     let history = annotation(set, HISTORY).filter(|h| !h.is_empty());
@@ -132,17 +140,17 @@ impl Rollout<'_> {
                 || set["spec"].get("minReadySeconds").and_then(Value::as_i64).unwrap_or(0)
                     != ready.as_ref().and_then(Value::as_i64).unwrap_or(0);
             if changed {
-                self.cluster.update(SETS, &key(set), MANAGER, |value| {
+                self.cluster.update(SETS, &key_of(set), MANAGER, |value| {
                     value["metadata"]["annotations"] = annotations.clone().into();
                     if let Some(ready) = &ready {
                         value["spec"]["minReadySeconds"] = ready.clone();
                     }
                 })?;
-                self.refresh(index);
+                self.reload_set(index);
             }
             let shown = annotation(&self.sets[index], REVISION).unwrap_or("1").to_owned();
-            let message = format!("Found new replica set \"{}\"", name(&self.sets[index]));
-            return self.mark(&shown, "FoundNewReplicaSet", &message, false);
+            let message = format!("Found new replica set \"{}\"", name_of(&self.sets[index]));
+            return self.mark_revision(&shown, "FoundNewReplicaSet", &message, false);
         }
         if !create {
             return Ok(());
@@ -155,19 +163,19 @@ impl Rollout<'_> {
         let template = without_hash(&deployment["spec"]["template"]);
         let collisions = deployment["status"]["collisionCount"].as_i64();
         let hash = template_hash(&deployment["spec"]["template"], collisions);
-        let size = rollout::new_size(deployment, 0, rollout::total(&self.sets));
+        let size = rollout::new_size(deployment, 0, rollout::total_replicas(&self.sets));
         let mut template = template;
         template["metadata"]["labels"][HASH_LABEL] = hash.as_str().into();
         let mut selector = deployment["spec"]["selector"].clone();
         selector["matchLabels"][HASH_LABEL] = hash.as_str().into();
         let mut annotations = serde_json::Map::new();
         copy_annotations(deployment, &mut annotations);
-        let wanted = rollout::replicas(deployment);
+        let wanted = rollout::wanted_replicas(deployment);
         let most = wanted + rollout::surge_and_unavailable(deployment).0;
         annotations.insert(DESIRED.into(), wanted.to_string().into());
         annotations.insert(MAXIMUM.into(), most.to_string().into());
         annotations.insert(REVISION.into(), revision.into());
-        let set_name = format!("{}-{hash}", name(deployment));
+        let set_name = format!("{}-{hash}", name_of(deployment));
         let mut set = json!({
             "metadata": {
                 "name": set_name,
@@ -180,13 +188,13 @@ impl Rollout<'_> {
         if let Some(ready) = deployment["spec"].get("minReadySeconds") {
             set["spec"]["minReadySeconds"] = ready.clone();
         }
-        match self.cluster.create(SETS, namespace(deployment), set, MANAGER) {
+        match self.cluster.create(SETS, namespace_of(deployment), set, MANAGER) {
             Ok(_) => {}
             Err(status) if status.code == 409 => {
-                // The name is taken by another template, or by an old self on its way out.
-                let taken = self.cluster.get(SETS, namespace(deployment), &set_name);
-                if taken.is_some_and(|t| !deleting(&t) && label(&t, HASH_LABEL) == Some(&hash)) {
-                    let count = int(deployment, "/status/collisionCount") + 1;
+                // The name is taken by another template, or by an earlier set that is being deleted.
+                let taken = self.cluster.get(SETS, namespace_of(deployment), &set_name);
+                if taken.is_some_and(|t| !is_deleting(&t) && label(&t, HASH_LABEL) == Some(&hash)) {
+                    let count = int_at(deployment, "/status/collisionCount") + 1;
                     self.write_status(|value| value["status"]["collisionCount"] = count.into())?;
                 }
                 return Err(status);
@@ -195,21 +203,21 @@ impl Rollout<'_> {
                 let message = format!("Failed to create new replica set \"{set_name}\": {}", status.message);
                 self.write_status(|_| {})?;
                 let event = &self.deployment;
-                self.cluster.event(event, COMPONENT, "Warning", "ReplicaSetCreateError", &message);
+                self.cluster.record_event(event, COMPONENT, "Warning", "ReplicaSetCreateError", &message);
                 return Err(status);
             }
         }
-        self.sets.extend(self.cluster.get(SETS, namespace(&self.deployment), &set_name));
+        self.sets.extend(self.cluster.get(SETS, namespace_of(&self.deployment), &set_name));
         if size > 0 {
             let message = format!("Scaled up replica set {set_name} from 0 to {size}");
-            self.cluster.event(&self.deployment, COMPONENT, "Normal", "ScalingReplicaSet", &message);
+            self.cluster.record_event(&self.deployment, COMPONENT, "Normal", "ScalingReplicaSet", &message);
         }
         let message = format!("Created new replica set \"{set_name}\"");
-        self.mark(revision, "NewReplicaSetCreated", &message, true)
+        self.mark_revision(revision, "NewReplicaSetCreated", &message, true)
     }
 
-    /// Writes the revision, and what happened to the newest set, on the deployment.
-    fn mark(&mut self, revision: &str, reason: &str, message: &str, created: bool) -> Result<()> {
+    /// Writes the revision and the event of the newest set to the deployment.
+    fn mark_revision(&mut self, revision: &str, reason: &str, message: &str, created: bool) -> Result<()> {
         let tracked = has_deadline(&self.deployment);
         let progress = tracked && (created || condition(&self.deployment, "Progressing").is_none());
         if !progress && annotation(&self.deployment, REVISION) == Some(revision) {
@@ -219,78 +227,78 @@ impl Rollout<'_> {
         self.write_status(|value| {
             slipway_manifest::object::set_annotation(value, REVISION, revision);
             if progress {
-                let mut conditions = list(value, "/status/conditions").to_vec();
+                let mut conditions = list_at(value, "/status/conditions").to_vec();
                 rollout::set_condition(&mut conditions, "Progressing", "True", reason, message, cluster);
                 value["status"]["conditions"] = conditions.into();
             }
         })
     }
 
-    fn refresh(&mut self, index: usize) {
+    fn reload_set(&mut self, index: usize) {
         let set = &self.sets[index];
-        if let Some(fresh) = self.cluster.get(SETS, namespace(set), name(set)) {
+        if let Some(fresh) = self.cluster.get(SETS, namespace_of(set), name_of(set)) {
             self.sets[index] = fresh;
         }
     }
 
-    /// Gives a set a size; says whether it had another.
-    fn resize(&mut self, index: usize, size: i64) -> Result<bool> {
-        let wanted = rollout::replicas(&self.deployment);
+    /// Resizes a set; returns true if its size changed.
+    fn resize_set(&mut self, index: usize, size: i64) -> Result<bool> {
+        let wanted = rollout::wanted_replicas(&self.deployment);
         let most = wanted + rollout::surge_and_unavailable(&self.deployment).0;
         let (wanted, most) = (wanted.to_string(), most.to_string());
         let set = &self.sets[index];
-        let before = rollout::replicas(set);
+        let before = rollout::wanted_replicas(set);
         if before == size
             && annotation(set, DESIRED) == Some(&wanted)
             && annotation(set, MAXIMUM) == Some(&most)
         {
             return Ok(false);
         }
-        self.cluster.update(SETS, &key(set), MANAGER, |value| {
+        self.cluster.update(SETS, &key_of(set), MANAGER, |value| {
             value["spec"]["replicas"] = size.into();
             slipway_manifest::object::set_annotation(value, DESIRED, &wanted);
             slipway_manifest::object::set_annotation(value, MAXIMUM, &most);
         })?;
         if before != size {
             let way = if size > before { "up" } else { "down" };
-            let message = format!("Scaled {way} replica set {} from {before} to {size}", name(set));
-            self.cluster.event(&self.deployment, COMPONENT, "Normal", "ScalingReplicaSet", &message);
+            let message = format!("Scaled {way} replica set {} from {before} to {size}", name_of(set));
+            self.cluster.record_event(&self.deployment, COMPONENT, "Normal", "ScalingReplicaSet", &message);
         }
-        self.refresh(index);
+        self.reload_set(index);
         Ok(before != size)
     }
 
     fn is_scaling(&self) -> bool {
-        let wanted = rollout::replicas(&self.deployment).to_string();
+        let wanted = rollout::wanted_replicas(&self.deployment).to_string();
         self.sets
             .iter()
-            .filter(|s| rollout::replicas(s) > 0)
+            .filter(|s| rollout::wanted_replicas(s) > 0)
             .any(|s| annotation(s, DESIRED).is_some_and(|d| d != wanted))
     }
 
-    /// Scales without rolling: one set takes all, or several share.
-    fn rescale(&mut self) -> Result<()> {
-        let wanted = rollout::replicas(&self.deployment);
+    /// Scales without rolling: one set takes all, or several share in proportion.
+    fn rescale_sets(&mut self) -> Result<()> {
+        let wanted = rollout::wanted_replicas(&self.deployment);
         let active: Vec<usize> =
-            (0..self.sets.len()).filter(|i| rollout::replicas(&self.sets[*i]) > 0).collect();
-        let newest = self.newest();
+            (0..self.sets.len()).filter(|i| rollout::wanted_replicas(&self.sets[*i]) > 0).collect();
+        let newest = self.newest_index();
         let only = match active.as_slice() {
             [] => newest.or_else(|| self.sets.len().checked_sub(1)),
             [one] => Some(*one),
             _ => None,
         };
         if let Some(only) = only {
-            self.resize(only, wanted)?;
+            self.resize_set(only, wanted)?;
             return Ok(());
         }
         if let Some(newest) = newest {
             let set = &self.sets[newest];
-            let saturated = rollout::replicas(set) == wanted
+            let saturated = rollout::wanted_replicas(set) == wanted
                 && annotation(set, DESIRED) == Some(&wanted.to_string())
-                && int(set, "/status/availableReplicas") == wanted;
+                && int_at(set, "/status/availableReplicas") == wanted;
             if saturated {
-                for index in self.olds() {
-                    self.resize(index, 0)?;
+                for index in self.old_indexes() {
+                    self.resize_set(index, 0)?;
                 }
                 return Ok(());
             }
@@ -298,208 +306,118 @@ impl Rollout<'_> {
         if !rollout::is_recreate(&self.deployment) {
             let sets: Vec<Value> = active.iter().map(|i| self.sets[*i].clone()).collect();
             for (index, size) in active.into_iter().zip(rollout::in_proportion(&self.deployment, &sets)) {
-                self.resize(index, size)?;
+                self.resize_set(index, size)?;
             }
         }
         Ok(())
     }
 
-    fn roll(&mut self) -> Result<Next> {
+    fn roll_forward(&mut self) -> Result<NextReconcile> {
         self.sync_revision(true)?;
-        let Some(newest) = self.newest() else { return self.tell() };
-        let wanted = rollout::replicas(&self.deployment);
-        let has = rollout::replicas(&self.sets[newest]);
+        let Some(newest) = self.newest_index() else { return self.update_status() };
+        let wanted = rollout::wanted_replicas(&self.deployment);
+        let has = rollout::wanted_replicas(&self.sets[newest]);
         let size = if has > wanted {
             wanted
         } else {
-            rollout::new_size(&self.deployment, has, rollout::total(&self.sets))
+            rollout::new_size(&self.deployment, has, rollout::total_replicas(&self.sets))
         };
-        if size != has && self.resize(newest, size)? {
-            return self.tell();
+        if size != has && self.resize_set(newest, size)? {
+            return self.update_status();
         }
         if self.shrink_old(newest)? {
-            return self.tell();
+            return self.update_status();
         }
         self.clean_up()?;
-        self.tell()
+        self.update_status()
     }
 
-    /// Takes old pods away as far as enough stay available.
+    /// Removes old pods while enough stay available.
     fn shrink_old(&mut self, newest: usize) -> Result<bool> {
-        let olds = self.olds();
-        if olds.iter().all(|i| rollout::replicas(&self.sets[*i]) == 0) {
+        let olds = self.old_indexes();
+        if olds.iter().all(|i| rollout::wanted_replicas(&self.sets[*i]) == 0) {
             return Ok(false);
         }
-        let wanted = rollout::replicas(&self.deployment);
+        let wanted = rollout::wanted_replicas(&self.deployment);
         let least = wanted - rollout::surge_and_unavailable(&self.deployment).1;
         let fresh = &self.sets[newest];
-        let missing = rollout::replicas(fresh) - int(fresh, "/status/availableReplicas");
-        let mut room = rollout::total(&self.sets) - least - missing;
+        let missing = rollout::wanted_replicas(fresh) - int_at(fresh, "/status/availableReplicas");
+        let mut room = rollout::total_replicas(&self.sets) - least - missing;
         if room <= 0 {
             return Ok(false);
         }
         let mut changed = false;
-        // What does not work is no loss.
+        // Pods that are not available go first.
         for index in &olds {
-            let size = rollout::replicas(&self.sets[*index]);
-            let broken = size - int(&self.sets[*index], "/status/availableReplicas");
+            let size = rollout::wanted_replicas(&self.sets[*index]);
+            let broken = size - int_at(&self.sets[*index], "/status/availableReplicas");
             let less = broken.min(room);
             if less > 0 {
-                changed |= self.resize(*index, size - less)?;
+                changed |= self.resize_set(*index, size - less)?;
                 room -= less;
             }
         }
-        let mut spare = rollout::available(&self.sets) - least;
+        let mut spare = rollout::available_replicas(&self.sets) - least;
         for index in olds {
-            let size = rollout::replicas(&self.sets[index]);
+            let size = rollout::wanted_replicas(&self.sets[index]);
             let less = size.min(spare);
             if less > 0 {
-                changed |= self.resize(index, size - less)?;
+                changed |= self.resize_set(index, size - less)?;
                 spare -= less;
             }
         }
         Ok(changed)
     }
 
-    fn recreate(&mut self) -> Result<Next> {
+    fn recreate_pods(&mut self) -> Result<NextReconcile> {
         self.sync_revision(false)?;
         let mut shrunk = false;
-        for index in self.olds() {
-            if rollout::replicas(&self.sets[index]) > 0 {
-                shrunk |= self.resize(index, 0)?;
+        for index in self.old_indexes() {
+            if rollout::wanted_replicas(&self.sets[index]) > 0 {
+                shrunk |= self.resize_set(index, 0)?;
             }
         }
         if shrunk || self.old_pods_run() {
-            return self.tell();
+            return self.update_status();
         }
         self.sync_revision(true)?;
-        if let Some(newest) = self.newest() {
-            self.resize(newest, rollout::replicas(&self.deployment))?;
+        if let Some(newest) = self.newest_index() {
+            self.resize_set(newest, rollout::wanted_replicas(&self.deployment))?;
         }
         self.clean_up()?;
-        self.tell()
+        self.update_status()
     }
 
     fn old_pods_run(&self) -> bool {
-        let space = namespace(&self.deployment);
-        self.olds().iter().any(|i| {
-            let pods = self.cluster.owned("pods", space, uid(&self.sets[*i]));
+        let space = namespace_of(&self.deployment);
+        self.old_indexes().iter().any(|i| {
+            let pods = self.cluster.owned_values("pods", space, uid_of(&self.sets[*i]));
             pods.iter().any(|p| !is_finished(p))
         })
     }
 
-    /// Forgets the oldest sets beyond the history limit.
+    /// Deletes the oldest sets beyond the history limit.
     fn clean_up(&mut self) -> Result<()> {
-        let sets = Sets { newest: self.newest().map(|i| &self.sets[i]), all: &self.sets };
-        let status = rollout::status(&self.deployment, &sets, self.cluster);
+        let sets = RolloutSets { newest: self.newest_index().map(|i| &self.sets[i]), all: &self.sets };
+        let status = rollout::deployment_status(&self.deployment, &sets, self.cluster);
         if !rollout::is_complete(&self.deployment, &status) {
             return Ok(());
         }
         let Some(limit) = self.deployment["spec"]["revisionHistoryLimit"].as_i64() else { return Ok(()) };
         let mut old: Vec<&Value> =
-            self.olds().into_iter().map(|i| &self.sets[i]).filter(|s| !deleting(s)).collect();
+            self.old_indexes().into_iter().map(|i| &self.sets[i]).filter(|s| !is_deleting(s)).collect();
         let excess = old.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
-        old.sort_by_key(|s| rollout::revision(s));
+        old.sort_by_key(|s| rollout::revision_number(s));
         for set in old.into_iter().take(excess) {
-            let idle = rollout::replicas(set) == 0
-                && int(set, "/status/replicas") == 0
-                && int(set, "/status/observedGeneration") >= int(set, "/metadata/generation");
+            let idle = rollout::wanted_replicas(set) == 0
+                && int_at(set, "/status/replicas") == 0
+                && int_at(set, "/status/observedGeneration") >= int_at(set, "/metadata/generation");
             if idle {
-                remove(self.cluster, SETS, set)?;
+                delete_exactly(self.cluster, SETS, set)?;
             }
         }
         Ok(())
     }
-
-    /// Says that the deployment is paused, or was.
-    fn note_pause(&mut self) -> Result<()> {
-        if !has_deadline(&self.deployment) {
-            return Ok(());
-        }
-        let paused = self.deployment["spec"]["paused"] == true;
-        let reason = condition(&self.deployment, "Progressing").and_then(|c| c["reason"].as_str());
-        let (reason, message) = match (paused, reason) {
-            (_, Some("ProgressDeadlineExceeded")) => return Ok(()),
-            (true, r) if r != Some("DeploymentPaused") => ("DeploymentPaused", "Deployment is paused"),
-            (false, Some("DeploymentPaused")) => ("DeploymentResumed", "Deployment is resumed"),
-            _ => return Ok(()),
-        };
-        let cluster = self.cluster;
-        self.write_status(|value| {
-            let mut conditions = list(value, "/status/conditions").to_vec();
-            rollout::set_condition(&mut conditions, "Progressing", "Unknown", reason, message, cluster);
-            value["status"]["conditions"] = conditions.into();
-        })
-    }
-
-    /// Brings the status up to date and asks to be woken when the deadline passes.
-    fn tell(&mut self) -> Result<Next> {
-        let cluster = self.cluster;
-        let newest = self.newest();
-        let sets = Sets { newest: newest.map(|i| &self.sets[i]), all: &self.sets };
-        let old = self.deployment["status"].clone();
-        let mut status = rollout::status(&self.deployment, &sets, cluster);
-        let mut conditions = list(&status, "/conditions").to_vec();
-        let what = match newest {
-            Some(index) => format!("ReplicaSet \"{}\"", name(&self.sets[index])),
-            None => format!("Deployment \"{}\"", name(&self.deployment)),
-        };
-        let mut next = Next::Done;
-        let paused = self.deployment["spec"]["paused"] == true;
-        if !has_deadline(&self.deployment) {
-            conditions.retain(|c| c["type"] != "Progressing");
-        } else if !paused && !deleting(&self.deployment) {
-            let current = conditions.iter().find(|c| c["type"] == "Progressing").cloned();
-            let reason = current.as_ref().and_then(|c| c["reason"].as_str()).unwrap_or("").to_owned();
-            let settled = int(&status, "/replicas") == int(&status, "/updatedReplicas")
-                && reason == "NewReplicaSetAvailable";
-            if settled {
-            } else if rollout::is_complete(&self.deployment, &status) {
-                let message = format!("{what} has successfully progressed.");
-                let c = &mut conditions;
-                rollout::set_condition(c, "Progressing", "True", "NewReplicaSetAvailable", &message, cluster);
-            } else if rollout::has_progressed(&old, &status) {
-                let message = format!("{what} is progressing.");
-                let c = &mut conditions;
-                rollout::replace_condition(c, "Progressing", "True", "ReplicaSetUpdated", &message, cluster);
-                next = self.deadline(&conditions);
-            } else if reason != "ProgressDeadlineExceeded" {
-                next = self.deadline(&conditions);
-                if next == Next::After(Duration::ZERO) {
-                    let message = format!("{what} has timed out progressing.");
-                    let (c, reason) = (&mut conditions, "ProgressDeadlineExceeded");
-                    rollout::set_condition(c, "Progressing", "False", reason, &message, cluster);
-                    next = Next::Done;
-                }
-            }
-        }
-        status["conditions"] = conditions.into();
-        self.write_status(|value| value["status"] = status.clone())?;
-        Ok(next)
-    }
-
-    /// When the deadline for progress passes; zero when it has. A fault somebody asked for is worth
-    /// hurrying to, while a pod that waits for something else may yet get it.
-    fn deadline(&self, conditions: &[Value]) -> Next {
-        let Some(current) = conditions.iter().find(|c| c["type"] == "Progressing") else { return Next::Done };
-        if current["reason"] == "NewReplicaSetAvailable" {
-            return Next::Done;
-        }
-        let limit = int_or(&self.deployment, "/spec/progressDeadlineSeconds", 600);
-        let limit = Duration::from_secs(u64::try_from(limit).unwrap_or(0));
-        let passed = self.cluster.since(&current["lastUpdateTime"]);
-        if passed > limit {
-            return Next::After(Duration::ZERO);
-        }
-        let left = limit - passed + Duration::from_millis(1);
-        let template = &self.deployment["spec"]["template"];
-        if annotation(template, "sim/fail").is_some() { Next::After(left) } else { Next::Later(left) }
-    }
-}
-
-/// A deadline of the largest number means none.
-fn has_deadline(deployment: &Value) -> bool {
-    int_or(deployment, "/spec/progressDeadlineSeconds", 600) != i64::from(i32::MAX)
 }
 
 fn copy_annotations(deployment: &Value, into: &mut serde_json::Map<String, Value>) {

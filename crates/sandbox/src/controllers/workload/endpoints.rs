@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
-use super::budget::Selectors;
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
+use super::budget::SelectorIndex;
 use super::common::*;
-use crate::api::select::Labels;
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::{Event, Key};
+use crate::store::{ObjectKey, StoreEvent};
 
 const SLICES: &str = "endpointslices.discovery.k8s.io";
 const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -20,57 +20,59 @@ const BALANCER: &str = "sim/load-balancer";
 /// Endpoints per slice.
 const FULL: usize = 100;
 
-pub(super) struct Endpoints {
-    services: Selectors,
+pub(super) struct EndpointsController {
+    services: SelectorIndex,
 }
 
-impl Default for Endpoints {
-    fn default() -> Endpoints {
-        Endpoints { services: Selectors::new("services", |s| Some(Labels::of_map(&s["spec"]["selector"]))) }
+impl Default for EndpointsController {
+    fn default() -> EndpointsController {
+        EndpointsController {
+            services: SelectorIndex::new("services", |s| Some(LabelFilter::of_map(&s["spec"]["selector"]))),
+        }
     }
 }
 
-impl Controller for Endpoints {
+impl Controller for EndpointsController {
     fn name(&self) -> &'static str {
         "endpointslice-controller"
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
-        self.services.observe(event, queue);
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
+        self.services.observe_selected(event, queue);
         if &*event.table == SLICES
             && let Some(service) = event.object.label(SERVICE)
         {
-            queue.push(Item::new("services", event.object.namespace(), service));
+            queue.push(WorkItem::new("services", event.object.namespace(), service));
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let (space, called) = (&*item.key.namespace, &*item.key.name);
         let Some(service) = cluster.get("services", space, called) else {
-            let mirror = cluster.object("endpoints", &item.key);
+            let mirror = cluster.stored_object("endpoints", &item.key);
             if mirror.is_some_and(|m| m.label(MIRROR_MANAGER).is_some()) {
                 cluster.delete("endpoints", &item.key, &crate::write::delete::DeleteOptions::default())?;
             }
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        balance(&service, cluster)?;
+        assign_balancer_address(&service, cluster)?;
         let selector = &service["spec"]["selector"];
         let selects = selector.as_object().is_some_and(|s| !s.is_empty());
-        if !selects || service["spec"]["type"] == "ExternalName" || deleting(&service) {
-            return Ok(Next::Done);
+        if !selects || service["spec"]["type"] == "ExternalName" || is_deleting(&service) {
+            return Ok(NextReconcile::Done);
         }
-        let mut pods = cluster.select("pods", space, &Labels::of_map(selector));
-        pods.retain(|p| !is_finished(p) && !text(p, "/status/podIP").is_empty());
-        pods.sort_by(|a, b| name(a).cmp(name(b)));
+        let mut pods = cluster.select_values("pods", space, &LabelFilter::of_map(selector));
+        pods.retain(|p| !is_finished(p) && !text_at(p, "/status/podIP").is_empty());
+        pods.sort_by(|a, b| name_of(a).cmp(name_of(b)));
         let (service, pods) = (&service, pods.as_slice());
-        slices(service, pods, cluster)?;
-        mirror(service, pods, cluster)?;
-        Ok(Next::Done)
+        sync_slices(service, pods, cluster)?;
+        sync_endpoints(service, pods, cluster)?;
+        Ok(NextReconcile::Done)
     }
 }
 
 /// Gives a load balancer the address its annotation names.
-fn balance(service: &Value, cluster: &Cluster) -> Result<()> {
+fn assign_balancer_address(service: &Value, cluster: &ClusterHandle) -> Result<()> {
     if service["spec"]["type"] != "LoadBalancer" {
         return Ok(());
     }
@@ -78,28 +80,28 @@ fn balance(service: &Value, cluster: &Cluster) -> Result<()> {
         Some("none") => return Ok(()),
         Some(address) => address.to_owned(),
         None => {
-            let key = key(service);
+            let key = key_of(service);
             let number = crate::ids::fnv32a(format!("{}/{}", key.namespace, key.name).as_bytes());
             format!("172.18.255.{}", 1 + number % 250)
         }
     };
-    if list(service, "/status/loadBalancer/ingress").is_empty() {
-        cluster.update_status("services", &key(service), MANAGER, |value| {
+    if list_at(service, "/status/loadBalancer/ingress").is_empty() {
+        cluster.update_status("services", &key_of(service), MANAGER, |value| {
             value["status"]["loadBalancer"]["ingress"] = json!([{"ip": address, "ipMode": "VIP"}]);
         })?;
     }
     Ok(())
 }
 
-/// The ports of a service as its pods open them.
-fn ports(service: &Value, pods: &[Value]) -> Vec<Value> {
+/// Returns the ports of a service as its pods open them.
+fn endpoint_ports(service: &Value, pods: &[Value]) -> Vec<Value> {
     let mut out = Vec::new();
-    for port in list(service, "/spec/ports") {
+    for port in list_at(service, "/spec/ports") {
         let number = match &port["targetPort"] {
             Value::String(wanted) => pods
                 .iter()
-                .flat_map(|p| list(p, "/spec/containers"))
-                .flat_map(|c| list(c, "/ports"))
+                .flat_map(|p| list_at(p, "/spec/containers"))
+                .flat_map(|c| list_at(c, "/ports"))
                 .find(|p| p["name"] == wanted.as_str())
                 .and_then(|p| p["containerPort"].as_i64()),
             Value::Number(number) => number.as_i64().filter(|n| *n > 0),
@@ -120,15 +122,15 @@ fn ports(service: &Value, pods: &[Value]) -> Vec<Value> {
     out
 }
 
-fn target(pod: &Value) -> Value {
-    json!({"kind": "Pod", "namespace": namespace(pod), "name": name(pod), "uid": uid(pod)})
+fn target_reference(pod: &Value) -> Value {
+    json!({"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)})
 }
 
 fn is_headless(service: &Value) -> bool {
     service["spec"]["clusterIP"] == "None"
 }
 
-fn labels(service: &Value) -> serde_json::Map<String, Value> {
+fn slice_labels(service: &Value) -> serde_json::Map<String, Value> {
     let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     if is_headless(service) {
         labels.insert(HEADLESS.into(), "".into());
@@ -138,43 +140,43 @@ fn labels(service: &Value) -> serde_json::Map<String, Value> {
     labels
 }
 
-fn slices(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
+fn sync_slices(service: &Value, pods: &[Value], cluster: &ClusterHandle) -> Result<()> {
     let publish = service["spec"]["publishNotReadyAddresses"] == true;
     let endpoints: Vec<Value> = pods
         .iter()
         .map(|pod| {
-            let (serving, going) = (is_ready(pod), deleting(pod));
+            let (serving, going) = (is_ready(pod), is_deleting(pod));
             let mut endpoint = json!({
                 "addresses": [pod["status"]["podIP"]],
                 "conditions": {
                     "ready": publish || (serving && !going), "serving": serving, "terminating": going,
                 },
-                "targetRef": target(pod),
+                "targetRef": target_reference(pod),
                 "nodeName": pod["spec"]["nodeName"],
             });
-            if pod["spec"]["hostname"].is_string() && pod["spec"]["subdomain"] == *name(service) {
+            if pod["spec"]["hostname"].is_string() && pod["spec"]["subdomain"] == *name_of(service) {
                 endpoint["hostname"] = pod["spec"]["hostname"].clone();
             }
             endpoint
         })
         .collect();
-    let ports = if pods.is_empty() { Value::Null } else { ports(service, pods).into() };
+    let ports = if pods.is_empty() { Value::Null } else { endpoint_ports(service, pods).into() };
     let mut wanted: Vec<Value> = endpoints.chunks(FULL).map(|c| json!(c)).collect();
     if wanted.is_empty() {
         wanted.push(Value::Null);
     }
-    let mut labels = labels(service);
+    let mut labels = slice_labels(service);
     labels.insert(SLICE_MANAGER.into(), "endpointslice-controller.k8s.io".into());
-    labels.insert(SERVICE.into(), name(service).into());
-    let mut known = cluster.owned(SLICES, namespace(service), uid(service));
-    known.retain(|s| !deleting(s));
-    known.sort_by(|a, b| name(a).cmp(name(b)));
-    let now = cluster.timestamp();
+    labels.insert(SERVICE.into(), name_of(service).into());
+    let mut known = cluster.owned_values(SLICES, namespace_of(service), uid_of(service));
+    known.retain(|s| !is_deleting(s));
+    known.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+    let now = cluster.now_text();
     for (index, endpoints) in wanted.iter().enumerate() {
         let Some(slice) = known.get(index) else {
             let mut made = json!({
                 "metadata": {
-                    "generateName": format!("{}-", name(service)),
+                    "generateName": format!("{}-", name_of(service)),
                     "labels": labels,
                     "ownerReferences": [owner_reference(service)],
                 },
@@ -185,7 +187,7 @@ fn slices(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
             if !endpoints.is_null() {
                 made["metadata"]["annotations"][TRIGGER] = now.as_str().into();
             }
-            cluster.create(SLICES, namespace(service), made, MANAGER)?;
+            cluster.create(SLICES, namespace_of(service), made, MANAGER)?;
             continue;
         };
         let none = |v: &Value| v.as_array().is_none_or(Vec::is_empty);
@@ -196,7 +198,7 @@ fn slices(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
         {
             continue;
         }
-        cluster.update(SLICES, &key(slice), MANAGER, |value| {
+        cluster.update(SLICES, &key_of(slice), MANAGER, |value| {
             value["endpoints"] = endpoints.clone();
             value["ports"] = ports.clone();
             value["metadata"]["labels"] = labels.clone().into();
@@ -204,18 +206,18 @@ fn slices(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
         })?;
     }
     for slice in known.iter().skip(wanted.len()) {
-        remove(cluster, SLICES, slice)?;
+        delete_exactly(cluster, SLICES, slice)?;
     }
     Ok(())
 }
 
-/// The older form of the same.
-fn mirror(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
+/// Writes the Endpoints object of a service, the older form of its slices.
+fn sync_endpoints(service: &Value, pods: &[Value], cluster: &ClusterHandle) -> Result<()> {
     let publish = service["spec"]["publishNotReadyAddresses"] == true;
     let (mut ready, mut unready) = (Vec::new(), Vec::new());
-    for pod in pods.iter().filter(|p| !deleting(p)) {
+    for pod in pods.iter().filter(|p| !is_deleting(p)) {
         let address = json!({
-            "ip": pod["status"]["podIP"], "nodeName": pod["spec"]["nodeName"], "targetRef": target(pod),
+            "ip": pod["status"]["podIP"], "nodeName": pod["spec"]["nodeName"], "targetRef": target_reference(pod),
         });
         if publish || is_ready(pod) { ready.push(address) } else { unready.push(address) }
     }
@@ -228,7 +230,7 @@ fn mirror(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
         if !unready.is_empty() {
             subset["notReadyAddresses"] = unready.into();
         }
-        let mut open = ports(service, pods);
+        let mut open = endpoint_ports(service, pods);
         for port in &mut open {
             if port["name"] == ""
                 && let Some(port) = port.as_object_mut()
@@ -241,17 +243,17 @@ fn mirror(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
         }
         subsets = json!([subset]);
     }
-    let mut labels = labels(service);
+    let mut labels = slice_labels(service);
     labels.insert(MIRROR_MANAGER.into(), "endpoint-controller".into());
-    let place = Key::new(namespace(service), name(service));
-    let now = cluster.timestamp();
-    let Some(known) = cluster.get("endpoints", namespace(service), name(service)) else {
-        let mut made = json!({"metadata": {"name": name(service), "labels": labels}});
+    let place = ObjectKey::new(namespace_of(service), name_of(service));
+    let now = cluster.now_text();
+    let Some(known) = cluster.get("endpoints", namespace_of(service), name_of(service)) else {
+        let mut made = json!({"metadata": {"name": name_of(service), "labels": labels}});
         if !subsets.is_null() {
             made["subsets"] = subsets;
             made["metadata"]["annotations"][TRIGGER] = now.into();
         }
-        cluster.create("endpoints", namespace(service), made, MANAGER)?;
+        cluster.create("endpoints", namespace_of(service), made, MANAGER)?;
         return Ok(());
     };
     if label(&known, MIRROR_MANAGER).is_some()

@@ -1,19 +1,19 @@
-//! What is to become of a pod: the annotations `sim/*`.
+//! The simulated fate of a pod, as its annotations `sim/*` ask for it.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::common::{annotation, text};
+use super::common::{annotation, text_at};
 
-/// How a pod goes.
+/// The course of a simulated pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PodFate {
     /// It runs, and finishes if its restart policy lets it.
     Run,
     /// Its containers exit with an error, again and again.
     Crash,
-    /// Its containers are killed for want of memory.
+    /// Its containers run out of memory and are killed.
     OutOfMemory,
     /// Its image cannot be pulled.
     ImagePull,
@@ -23,14 +23,14 @@ pub(super) enum Fate {
     Flapping,
     /// Its containers are being created for ever.
     Pending,
-    /// Its node throws it out.
+    /// Its node evicts it.
     Evicted,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub(super) fate: Fate,
-    /// How many attempts fail before one works; all when absent.
+pub(super) struct PodPlan {
+    pub(super) fate: PodFate,
+    /// Number of attempts that fail before one works; all when absent.
     pub(super) failures: Option<i64>,
     /// From being bound to running.
     pub(super) delay: Duration,
@@ -43,44 +43,45 @@ const START: Duration = Duration::from_millis(500);
 const RUN: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_secs(10);
 
-impl Plan {
-    pub(super) fn of(pod: &Value) -> Plan {
+impl PodPlan {
+    pub(super) fn of(pod: &Value) -> PodPlan {
         let number = |key: &str| annotation(pod, key).and_then(|t| t.trim().parse::<i64>().ok());
         let failures = number("sim/fail-count").or_else(|| number("sim/ready-after-restarts"));
         let fate = match annotation(pod, "sim/fail").unwrap_or("") {
-            "true" | "crashloop" => Fate::Crash,
-            "oom" => Fate::OutOfMemory,
-            "imagepull" => Fate::ImagePull,
-            "unready" => Fate::Unready,
-            "flapping" => Fate::Flapping,
-            "pending" => Fate::Pending,
-            "evicted" => Fate::Evicted,
-            _ if failures.is_some() => Fate::Crash,
-            _ => Fate::Run,
+            "true" | "crashloop" => PodFate::Crash,
+            "oom" => PodFate::OutOfMemory,
+            "imagepull" => PodFate::ImagePull,
+            "unready" => PodFate::Unready,
+            "flapping" => PodFate::Flapping,
+            "pending" => PodFate::Pending,
+            "evicted" => PodFate::Evicted,
+            _ if failures.is_some() => PodFate::Crash,
+            _ => PodFate::Run,
         };
-        let usual = if fate == Fate::Flapping { TURN } else { RUN };
-        Plan {
+        let usual = if fate == PodFate::Flapping { TURN } else { RUN };
+        PodPlan {
             fate,
             failures,
-            delay: span(annotation(pod, "sim/delay")).unwrap_or(START),
-            duration: span(annotation(pod, "sim/duration")).unwrap_or(usual),
+            delay: parse_span(annotation(pod, "sim/delay")).unwrap_or(START),
+            duration: parse_span(annotation(pod, "sim/duration")).unwrap_or(usual),
             exit_code: number("sim/exit-code"),
         }
     }
 
-    /// Whether attempt number `attempt`, from zero, fails.
-    pub(super) fn fails(&self, attempt: i64) -> bool {
-        matches!(self.fate, Fate::Crash | Fate::OutOfMemory) && self.failures.is_none_or(|n| attempt < n)
+    /// Returns true if attempt number `attempt`, from zero, fails.
+    pub(super) fn attempt_fails(&self, attempt: i64) -> bool {
+        matches!(self.fate, PodFate::Crash | PodFate::OutOfMemory)
+            && self.failures.is_none_or(|n| attempt < n)
     }
 }
 
-/// Whether a pod is meant to end by itself.
-pub(super) fn ends(pod: &Value) -> bool {
-    matches!(text(pod, "/spec/restartPolicy"), "Never" | "OnFailure")
+/// Returns true if a pod ends by itself.
+pub(super) fn ends_by_itself(pod: &Value) -> bool {
+    matches!(text_at(pod, "/spec/restartPolicy"), "Never" | "OnFailure")
 }
 
 /// Seconds, or a number with `s` or `ms`.
-fn span(text: Option<&str>) -> Option<Duration> {
+fn parse_span(text: Option<&str>) -> Option<Duration> {
     let text = text?.trim();
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 0.001),
@@ -98,24 +99,24 @@ mod tests {
     #[test]
     fn annotations_choose_the_fate() {
         for (annotations, fate, fails) in [
-            (json!({}), Fate::Run, [false, false]),
-            (json!({"sim/fail": "true"}), Fate::Crash, [true, true]),
-            (json!({"sim/fail": "crashloop", "sim/fail-count": "1"}), Fate::Crash, [true, false]),
-            (json!({"sim/fail-count": "1"}), Fate::Crash, [true, false]),
-            (json!({"sim/ready-after-restarts": "1"}), Fate::Crash, [true, false]),
-            (json!({"sim/fail": "oom"}), Fate::OutOfMemory, [true, true]),
-            (json!({"sim/fail": "unready"}), Fate::Unready, [false, false]),
+            (json!({}), PodFate::Run, [false, false]),
+            (json!({"sim/fail": "true"}), PodFate::Crash, [true, true]),
+            (json!({"sim/fail": "crashloop", "sim/fail-count": "1"}), PodFate::Crash, [true, false]),
+            (json!({"sim/fail-count": "1"}), PodFate::Crash, [true, false]),
+            (json!({"sim/ready-after-restarts": "1"}), PodFate::Crash, [true, false]),
+            (json!({"sim/fail": "oom"}), PodFate::OutOfMemory, [true, true]),
+            (json!({"sim/fail": "unready"}), PodFate::Unready, [false, false]),
         ] {
-            let plan = Plan::of(&json!({"metadata": {"annotations": annotations}}));
+            let plan = PodPlan::of(&json!({"metadata": {"annotations": annotations}}));
             assert_eq!(plan.fate, fate, "{annotations}");
-            assert_eq!([plan.fails(0), plan.fails(1)], fails, "{annotations}");
+            assert_eq!([plan.attempt_fails(0), plan.attempt_fails(1)], fails, "{annotations}");
         }
     }
 
     #[test]
     fn spans() {
         for (text, millis) in [("3", Some(3000)), ("200ms", Some(200)), ("1.5s", Some(1500)), ("x", None)] {
-            assert_eq!(span(Some(text)), millis.map(Duration::from_millis), "{text}");
+            assert_eq!(parse_span(Some(text)), millis.map(Duration::from_millis), "{text}");
         }
     }
 }

@@ -1,17 +1,18 @@
 //! Jobs: pods that must succeed a number of times.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use crate::api::select::Labels;
+use super::job_end::{BACK_OFF, DEADLINE, JobEnd, REACHED, by_policy, failure_action};
+use super::job_indexes::{parse_indexes, print_indexes};
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::Event;
-use crate::write::delete::{DeleteOptions, Propagation};
+use crate::store::StoreEvent;
+use crate::write::delete::{DeleteOptions, DeletionPropagation};
 
 const TABLE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";
@@ -20,47 +21,47 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Pods made in one go.
 const BURST: i64 = 500;
 
-pub(super) struct Jobs {
-    family: Family,
+pub(super) struct JobController {
+    family: OwnerIndex,
 }
 
-impl Default for Jobs {
-    fn default() -> Jobs {
-        Jobs { family: Family::new(TABLE, &["pods"]) }
+impl Default for JobController {
+    fn default() -> JobController {
+        JobController { family: OwnerIndex::new(TABLE, &["pods"]) }
     }
 }
 
-impl Controller for Jobs {
+impl Controller for JobController {
     fn name(&self) -> &'static str {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
-        self.family.observe(event, queue);
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
+        self.family.observe_owned(event, queue);
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(job) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
             return release_orphans(item, cluster);
         };
-        let selector = Labels::of_selector(&job["spec"]["selector"]).unwrap_or_default();
-        let pods = children(cluster, "pods", &job, Some(&selector))?;
-        if deleting(&job) || is_over(&job) {
-            for pod in pods.iter().filter(|p| tracked(p)) {
-                untrack(pod, cluster)?;
+        let selector = LabelFilter::of_selector(&job["spec"]["selector"]).unwrap_or_default();
+        let pods = owned_children(cluster, "pods", &job, Some(&selector))?;
+        if is_deleting(&job) || is_over(&job) {
+            for pod in pods.iter().filter(|p| is_tracked(p)) {
+                remove_tracking(pod, cluster)?;
             }
-            return expire(&job, cluster);
+            return delete_expired(&job, cluster);
         }
-        Run { job, pods, cluster }.step()
+        JobSync { job, pods, cluster }.sync_job()
     }
 }
 
-fn tracked(pod: &Value) -> bool {
-    list(pod, "/metadata/finalizers").iter().any(|f| f == TRACKING)
+fn is_tracked(pod: &Value) -> bool {
+    list_at(pod, "/metadata/finalizers").iter().any(|f| f == TRACKING)
 }
 
-fn untrack(pod: &Value, cluster: &Cluster) -> Result<()> {
-    let done = cluster.update("pods", &key(pod), MANAGER, |value| {
+fn remove_tracking(pod: &Value, cluster: &ClusterHandle) -> Result<()> {
+    let done = cluster.update("pods", &key_of(pod), MANAGER, |value| {
         if let Some(Value::Array(finalizers)) = value["metadata"].get_mut("finalizers") {
             finalizers.retain(|f| f != TRACKING);
         }
@@ -71,156 +72,52 @@ fn untrack(pod: &Value, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Pods of a job that is gone must not wait for it.
-fn release_orphans(item: &Item, cluster: &Cluster) -> Result<Next> {
-    for pod in cluster.objects("pods", Some(&item.key.namespace)) {
+/// Removes the tracking finalizer from pods whose job is gone.
+fn release_orphans(item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
+    for pod in cluster.stored_objects("pods", Some(&item.key.namespace)) {
         if pod.label("batch.kubernetes.io/job-name") == Some(&item.key.name)
             && let Some(pod) = cluster.get("pods", pod.namespace(), pod.name())
-            && tracked(&pod)
+            && is_tracked(&pod)
         {
-            untrack(&pod, cluster)?;
+            remove_tracking(&pod, cluster)?;
         }
     }
-    Ok(Next::Done)
+    Ok(NextReconcile::Done)
 }
 
 fn is_over(job: &Value) -> bool {
     has_condition(job, "Complete") || has_condition(job, "Failed")
 }
 
-/// Deletes a finished job when its time is up.
-fn expire(job: &Value, cluster: &Cluster) -> Result<Next> {
-    let Some(limit) = job["spec"]["ttlSecondsAfterFinished"].as_u64() else { return Ok(Next::Done) };
+/// Deletes a finished job when its time to live has passed.
+fn delete_expired(job: &Value, cluster: &ClusterHandle) -> Result<NextReconcile> {
+    let Some(limit) = job["spec"]["ttlSecondsAfterFinished"].as_u64() else { return Ok(NextReconcile::Done) };
     let ended =
         ["Complete", "Failed"].iter().find_map(|k| condition(job, k).filter(|c| c["status"] == "True"));
-    let Some(ended) = ended.filter(|_| !deleting(job)) else { return Ok(Next::Done) };
-    let left = Duration::from_secs(limit).saturating_sub(cluster.since(&ended["lastTransitionTime"]));
+    let Some(ended) = ended.filter(|_| !is_deleting(job)) else { return Ok(NextReconcile::Done) };
+    let left = Duration::from_secs(limit).saturating_sub(cluster.elapsed_since(&ended["lastTransitionTime"]));
     if !left.is_zero() {
-        return Ok(Next::Later(left));
+        return Ok(NextReconcile::Later(left));
     }
     let options = DeleteOptions {
-        propagation: Some(Propagation::Foreground),
-        uid: Some(uid(job).to_owned()),
+        propagation: Some(DeletionPropagation::Foreground),
+        uid: Some(uid_of(job).to_owned()),
         ..DeleteOptions::default()
     };
-    cluster.delete(TABLE, &key(job), &options)?;
-    Ok(Next::Done)
+    cluster.delete(TABLE, &key_of(job), &options)?;
+    Ok(NextReconcile::Done)
 }
 
-/// Indexes as a status shows them: `0-3,5`.
-fn print_indexes(indexes: &BTreeSet<i64>) -> String {
-    let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for index in indexes {
-        match ranges.last_mut() {
-            Some((_, end)) if *end + 1 == *index => *end = *index,
-            _ => ranges.push((*index, *index)),
-        }
-    }
-    let print = |(a, b): &(i64, i64)| match b - a {
-        0 => a.to_string(),
-        1 => format!("{a},{b}"),
-        _ => format!("{a}-{b}"),
-    };
-    ranges.iter().map(print).collect::<Vec<_>>().join(",")
-}
-
-fn parse_indexes(text: &str, end: i64) -> BTreeSet<i64> {
-    let mut out = BTreeSet::new();
-    for part in text.split(',').filter(|p| !p.is_empty()) {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(from), Ok(to)) = (from.parse::<i64>(), to.parse::<i64>()) {
-            out.extend(from.max(0)..=to.min(end));
-        }
-    }
-    out
-}
-
-/// Why a job ends, and in which words.
-struct End {
-    first: &'static str,
-    last: &'static str,
-    reason: &'static str,
-    message: Cow<'static, str>,
-}
-
-const REACHED: End = End {
-    first: "SuccessCriteriaMet",
-    last: "Complete",
-    reason: "CompletionsReached",
-    message: Cow::Borrowed("Reached expected number of succeeded pods"),
-};
-const BACK_OFF: End = End {
-    first: "FailureTarget",
-    last: "Failed",
-    reason: "BackoffLimitExceeded",
-    message: Cow::Borrowed("Job has reached the specified backoff limit"),
-};
-const DEADLINE: End = End {
-    first: "FailureTarget",
-    last: "Failed",
-    reason: "DeadlineExceeded",
-    message: Cow::Borrowed("Job was active longer than specified deadline"),
-};
-
-/// A job that one of its own rules ends.
-fn by_policy(message: String) -> End {
-    End { first: "FailureTarget", last: "Failed", reason: "PodFailurePolicy", message: message.into() }
-}
-
-/// What the job's policy says about a failed pod: the action, and why in the words a real cluster uses.
-fn judged(job: &Value, pod: &Value) -> Option<(String, String)> {
-    let place = format!("{}/{}", text(pod, "/metadata/namespace"), name(pod));
-    for (index, rule) in list(job, "/spec/podFailurePolicy/rules").iter().enumerate() {
-        let action = text(rule, "/action").to_owned();
-        let codes = &rule["onExitCodes"];
-        let statuses = list(pod, "/status/containerStatuses").iter();
-        for status in statuses.chain(list(pod, "/status/initContainerStatuses")) {
-            let Some(code) = status["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0)
-            else {
-                continue;
-            };
-            let named = text(codes, "/containerName");
-            if codes.is_null() || !(named.is_empty() || status["name"] == named) {
-                continue;
-            }
-            let listed = list(codes, "/values").iter().any(|value| value.as_i64() == Some(code));
-            if listed == (codes["operator"] == "In") {
-                let who = text(status, "/name");
-                return Some((
-                    action.clone(),
-                    format!(
-                        "Container {who} for pod {place} failed with exit code {code} matching {action} rule at index {index}"
-                    ),
-                ));
-            }
-        }
-        for wanted in list(rule, "/onPodConditions") {
-            let kind = text(wanted, "/type");
-            let state = if wanted["status"].is_string() { text(wanted, "/status") } else { "True" };
-            if condition(pod, kind).is_some_and(|found| found["status"] == state) {
-                return Some((
-                    action,
-                    format!(
-                        "Pod {place} has condition {kind} matching {} rule at index {index}",
-                        text(rule, "/action")
-                    ),
-                ));
-            }
-        }
-    }
-    None
-}
-
-struct Run<'a> {
+struct JobSync<'a> {
     job: Value,
     pods: Vec<Value>,
-    cluster: &'a Cluster,
+    cluster: &'a ClusterHandle,
 }
 
-impl Run<'_> {
-    fn write(&mut self, change: impl FnMut(&mut Value)) -> Result<()> {
-        self.cluster.update_status(TABLE, &key(&self.job), MANAGER, change)?;
-        if let Some(fresh) = self.cluster.get(TABLE, namespace(&self.job), name(&self.job)) {
+impl JobSync<'_> {
+    fn update_status(&mut self, change: impl FnMut(&mut Value)) -> Result<()> {
+        self.cluster.update_status(TABLE, &key_of(&self.job), MANAGER, change)?;
+        if let Some(fresh) = self.cluster.get(TABLE, namespace_of(&self.job), name_of(&self.job)) {
             self.job = fresh;
         }
         Ok(())
@@ -230,90 +127,91 @@ impl Run<'_> {
         self.job["spec"]["completionMode"] == "Indexed"
     }
 
-    fn completions(&self) -> Option<i64> {
+    fn wanted_completions(&self) -> Option<i64> {
         self.job["spec"]["completions"].as_i64()
     }
 
-    fn completed(&self) -> BTreeSet<i64> {
-        let end = self.completions().unwrap_or(0) - 1;
-        parse_indexes(text(&self.job, "/status/completedIndexes"), end)
+    fn completed_indexes(&self) -> BTreeSet<i64> {
+        let end = self.wanted_completions().unwrap_or(0) - 1;
+        parse_indexes(text_at(&self.job, "/status/completedIndexes"), end)
     }
 
-    fn active(&self) -> Vec<Value> {
+    fn active_pods(&self) -> Vec<Value> {
         self.pods.iter().filter(|p| is_active(p)).cloned().collect()
     }
 
-    fn going(&self) -> usize {
-        self.pods.iter().filter(|p| deleting(p) && !is_finished(p)).count()
+    fn terminating_count(&self) -> usize {
+        self.pods.iter().filter(|p| is_deleting(p) && !is_finished(p)).count()
     }
 
-    fn step(mut self) -> Result<Next> {
+    fn sync_job(mut self) -> Result<NextReconcile> {
         let suspended = self.job["spec"]["suspend"] == true;
-        if !suspended && text(&self.job, "/status/startTime").is_empty() {
-            let now = self.cluster.timestamp();
+        if !suspended && text_at(&self.job, "/status/startTime").is_empty() {
+            let now = self.cluster.now_text();
             let resumed = has_condition(&self.job, "Suspended");
-            self.write(|value| {
+            self.update_status(|value| {
                 value["status"]["startTime"] = now.clone().into();
                 if resumed {
-                    set(value, "Suspended", "False", "JobResumed", "Job resumed", &now);
+                    set_condition(value, "Suspended", "False", "JobResumed", "Job resumed", &now);
                 }
             })?;
             if resumed {
-                self.cluster.event(&self.job, COMPONENT, "Normal", "Resumed", "Job resumed");
+                self.cluster.record_event(&self.job, COMPONENT, "Normal", "Resumed", "Job resumed");
             }
         }
-        self.count()?;
-        if let Some(end) = self.ending(suspended) {
-            return self.finish(&end);
+        self.count_finished()?;
+        if let Some(end) = self.decide_end(suspended) {
+            return self.finish_job(&end);
         }
         if suspended {
-            for pod in self.active() {
+            for pod in self.active_pods() {
                 delete_pod(self.cluster, &self.job, &pod, COMPONENT)?;
             }
             if !has_condition(&self.job, "Suspended") {
-                let now = self.cluster.timestamp();
-                self.write(|value| {
-                    set(value, "Suspended", "True", "JobSuspended", "Job suspended", &now);
+                let now = self.cluster.now_text();
+                self.update_status(|value| {
+                    set_condition(value, "Suspended", "True", "JobSuspended", "Job suspended", &now);
                     if let Some(status) = value["status"].as_object_mut() {
                         status.shift_remove("startTime");
                     }
                 })?;
-                self.cluster.event(&self.job, COMPONENT, "Normal", "Suspended", "Job suspended");
+                self.cluster.record_event(&self.job, COMPONENT, "Normal", "Suspended", "Job suspended");
             }
-            self.reload()?;
-            self.tell()?;
-            return Ok(Next::Done);
+            self.reload_pods()?;
+            self.report_counts()?;
+            return Ok(NextReconcile::Done);
         }
-        let next = self.manage()?;
-        self.reload()?;
-        self.tell()?;
-        Ok(sooner(next, self.deadline()))
+        let next = self.manage_pods()?;
+        self.reload_pods()?;
+        self.report_counts()?;
+        Ok(sooner_of(next, self.deadline_check()))
     }
 
-    fn reload(&mut self) -> Result<()> {
-        let selector = Labels::of_selector(&self.job["spec"]["selector"]).unwrap_or_default();
-        self.pods = children(self.cluster, "pods", &self.job, Some(&selector))?;
+    fn reload_pods(&mut self) -> Result<()> {
+        let selector = LabelFilter::of_selector(&self.job["spec"]["selector"]).unwrap_or_default();
+        self.pods = owned_children(self.cluster, "pods", &self.job, Some(&selector))?;
         Ok(())
     }
 
     /// Counts finished pods once: notes them, lets them go, adds them up.
-    fn count(&mut self) -> Result<()> {
-        let fresh: Vec<Value> = self.pods.iter().filter(|p| is_finished(p) && tracked(p)).cloned().collect();
+    fn count_finished(&mut self) -> Result<()> {
+        let fresh: Vec<Value> =
+            self.pods.iter().filter(|p| is_finished(p) && is_tracked(p)).cloned().collect();
         let noted = &self.job["status"]["uncountedTerminatedPods"];
-        let has_noted = !list(noted, "/succeeded").is_empty() || !list(noted, "/failed").is_empty();
+        let has_noted = !list_at(noted, "/succeeded").is_empty() || !list_at(noted, "/failed").is_empty();
         if fresh.is_empty() && !has_noted {
             return Ok(());
         }
-        let end = self.completions().unwrap_or(i64::MAX);
-        let mut completed = self.completed();
+        let end = self.wanted_completions().unwrap_or(i64::MAX);
+        let mut completed = self.completed_indexes();
         let (mut good, mut bad): (Vec<String>, Vec<String>) = (
-            list(noted, "/succeeded").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
-            list(noted, "/failed").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
+            list_at(noted, "/succeeded").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
+            list_at(noted, "/failed").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
         );
         let mut ended = None;
         for pod in &fresh {
-            if text(pod, "/status/phase") == "Failed" {
-                match judged(&self.job, pod) {
+            if text_at(pod, "/status/phase") == "Failed" {
+                match failure_action(&self.job, pod) {
                     Some((action, _)) if action == "Ignore" => continue,
                     Some((action, why)) if action == "FailJob" => {
                         ended.get_or_insert(why);
@@ -321,19 +219,19 @@ impl Run<'_> {
                     _ => {}
                 }
             }
-            let side = if text(pod, "/status/phase") == "Succeeded" { &mut good } else { &mut bad };
-            if !side.iter().any(|u| u == uid(pod)) {
-                side.push(uid(pod).to_owned());
+            let side = if text_at(pod, "/status/phase") == "Succeeded" { &mut good } else { &mut bad };
+            if !side.iter().any(|u| u == uid_of(pod)) {
+                side.push(uid_of(pod).to_owned());
             }
-            if self.is_indexed() && text(pod, "/status/phase") == "Succeeded" {
+            if self.is_indexed() && text_at(pod, "/status/phase") == "Succeeded" {
                 let index = annotation(pod, INDEX).and_then(|i| i.parse::<i64>().ok());
                 completed.extend(index.filter(|i| (0..end).contains(i)));
             }
         }
-        let active = self.active();
+        let active = self.active_pods();
         let ready = active.iter().filter(|p| is_ready(p)).count();
-        let going = self.going();
-        self.write(|value| {
+        let going = self.terminating_count();
+        self.update_status(|value| {
             let status = &mut value["status"];
             let mut uncounted = json!({});
             if !good.is_empty() {
@@ -348,14 +246,16 @@ impl Run<'_> {
             status["terminating"] = going.into();
         })?;
         if let Some(why) = ended {
-            let now = self.cluster.timestamp();
-            self.write(|value| set(value, "FailureTarget", "True", "PodFailurePolicy", &why, &now))?;
+            let now = self.cluster.now_text();
+            self.update_status(|value| {
+                set_condition(value, "FailureTarget", "True", "PodFailurePolicy", &why, &now);
+            })?;
         }
         for pod in &fresh {
-            untrack(pod, self.cluster)?;
+            remove_tracking(pod, self.cluster)?;
         }
         let indexed = self.is_indexed();
-        self.write(|value| {
+        self.update_status(|value| {
             let status = &mut value["status"];
             let before = |key: &str| usize::try_from(status[key].as_i64().unwrap_or(0)).unwrap_or(0);
             let succeeded = if indexed { completed.len() } else { before("succeeded") + good.len() };
@@ -369,15 +269,15 @@ impl Run<'_> {
         })
     }
 
-    /// Whether the job is to end now, and why.
-    fn ending(&self, suspended: bool) -> Option<End> {
+    /// Decides if the job ends now, and for which reason.
+    fn decide_end(&self, suspended: bool) -> Option<JobEnd> {
         if has_condition(&self.job, "SuccessCriteriaMet") {
             return Some(REACHED);
         }
         if let Some(target) = condition(&self.job, "FailureTarget") {
             return Some(match target["reason"].as_str() {
                 Some("DeadlineExceeded") => DEADLINE,
-                Some("PodFailurePolicy") => by_policy(text(target, "/message").to_owned()),
+                Some("PodFailurePolicy") => by_policy(text_at(target, "/message").to_owned()),
                 _ => BACK_OFF,
             });
         }
@@ -385,73 +285,77 @@ impl Run<'_> {
             return None;
         }
         let limit = int_or(&self.job, "/spec/backoffLimit", 6);
-        let active = self.active();
+        let active = self.active_pods();
         let restarts: i64 = active
             .iter()
-            .filter(|_| text(&self.job, "/spec/template/spec/restartPolicy") == "OnFailure")
-            .flat_map(|p| list(p, "/status/containerStatuses"))
-            .map(|c| int(c, "/restartCount"))
+            .filter(|_| text_at(&self.job, "/spec/template/spec/restartPolicy") == "OnFailure")
+            .flat_map(|p| list_at(p, "/status/containerStatuses"))
+            .map(|c| int_at(c, "/restartCount"))
             .sum();
-        if int(&self.job, "/status/failed") > limit || (restarts > 0 && restarts >= limit) {
+        if int_at(&self.job, "/status/failed") > limit || (restarts > 0 && restarts >= limit) {
             return Some(BACK_OFF);
         }
-        if self.deadline() == Next::After(Duration::ZERO) {
+        if self.deadline_check() == NextReconcile::After(Duration::ZERO) {
             return Some(DEADLINE);
         }
-        let succeeded = int(&self.job, "/status/succeeded");
-        let enough = match self.completions() {
+        let succeeded = int_at(&self.job, "/status/succeeded");
+        let enough = match self.wanted_completions() {
             Some(wanted) => succeeded >= wanted,
             None => succeeded > 0 && active.is_empty(),
         };
         enough.then_some(REACHED)
     }
 
-    /// When the job has been active for too long.
-    fn deadline(&self) -> Next {
-        let Some(limit) = self.job["spec"]["activeDeadlineSeconds"].as_u64() else { return Next::Done };
-        if text(&self.job, "/status/startTime").is_empty() {
-            return Next::Done;
+    /// Returns the time until the job has been active for too long.
+    fn deadline_check(&self) -> NextReconcile {
+        let Some(limit) = self.job["spec"]["activeDeadlineSeconds"].as_u64() else {
+            return NextReconcile::Done;
+        };
+        if text_at(&self.job, "/status/startTime").is_empty() {
+            return NextReconcile::Done;
         }
-        let passed = self.cluster.since(&self.job["status"]["startTime"]);
-        Next::After(Duration::from_secs(limit).saturating_sub(passed))
+        let passed = self.cluster.elapsed_since(&self.job["status"]["startTime"]);
+        NextReconcile::After(Duration::from_secs(limit).saturating_sub(passed))
     }
 
-    /// Says that the end has come, stops what runs, and says so for good when nothing does.
-    fn finish(&mut self, end: &End) -> Result<Next> {
-        let now = self.cluster.timestamp();
+    /// Sets the first condition of the end, stops what runs, and sets the final condition when nothing does.
+    fn finish_job(&mut self, end: &JobEnd) -> Result<NextReconcile> {
+        let now = self.cluster.now_text();
         if !has_condition(&self.job, end.first) {
-            self.write(|value| set(value, end.first, "True", end.reason, &end.message, &now))?;
+            self.update_status(|value| {
+                set_condition(value, end.first, "True", end.reason, &end.message, &now);
+            })?;
         }
-        for pod in self.active() {
+        for pod in self.active_pods() {
             delete_pod(self.cluster, &self.job, &pod, COMPONENT)?;
         }
-        self.reload()?;
-        self.tell()?;
+        self.reload_pods()?;
+        self.report_counts()?;
         if self.pods.iter().any(|p| !is_finished(p)) {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
-        self.count()?;
-        self.write(|value| {
-            set(value, end.last, "True", end.reason, &end.message, &now);
+        self.count_finished()?;
+        self.update_status(|value| {
+            set_condition(value, end.last, "True", end.reason, &end.message, &now);
             if end.last == "Complete" {
                 value["status"]["completionTime"] = now.clone().into();
             }
         })?;
         if end.last == "Complete" {
-            self.cluster.event(&self.job, COMPONENT, "Normal", "Completed", "Job completed");
+            self.cluster.record_event(&self.job, COMPONENT, "Normal", "Completed", "Job completed");
         } else {
-            self.cluster.event(&self.job, COMPONENT, "Warning", end.reason, &end.message);
+            self.cluster.record_event(&self.job, COMPONENT, "Warning", end.reason, &end.message);
         }
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 
-    /// Makes or deletes pods until as many are active as should be.
-    fn manage(&mut self) -> Result<Next> {
-        let active = self.active();
+    /// Creates or deletes pods until the wanted number is active.
+    fn manage_pods(&mut self) -> Result<NextReconcile> {
+        let active = self.active_pods();
         let has = i64::try_from(active.len()).unwrap_or(0);
-        let succeeded = int(&self.job, "/status/succeeded");
+        let succeeded = int_at(&self.job, "/status/succeeded");
         let parallel = int_or(&self.job, "/spec/parallelism", 1);
-        let wanted = match self.completions() {
+        let wanted = match self.wanted_completions() {
             Some(completions) => parallel.min(completions - succeeded).max(0),
             None if succeeded > 0 => has,
             None => parallel,
@@ -462,22 +366,22 @@ impl Run<'_> {
             for pod in active.iter().take(usize::try_from(has - wanted).unwrap_or(0)) {
                 delete_pod(self.cluster, &self.job, pod, COMPONENT)?;
             }
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         let mut room = wanted - has;
         if self.job["spec"]["podReplacementPolicy"] == "Failed" {
-            room -= i64::try_from(self.going()).unwrap_or(0);
+            room -= i64::try_from(self.terminating_count()).unwrap_or(0);
         }
         if room <= 0 {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         let wait = self.back_off();
         if !wait.is_zero() {
-            return Ok(Next::After(wait));
+            return Ok(NextReconcile::After(wait));
         }
-        let mut taken = self.completed();
+        let mut taken = self.completed_indexes();
         taken.extend(active.iter().filter_map(|p| annotation(p, INDEX)?.parse::<i64>().ok()));
-        let mut indexes = (0..self.completions().unwrap_or(0)).filter(|i| !taken.contains(i));
+        let mut indexes = (0..self.wanted_completions().unwrap_or(0)).filter(|i| !taken.contains(i));
         for _ in 0..room.min(BURST) {
             let index = if self.is_indexed() {
                 let Some(index) = indexes.next() else { break };
@@ -485,24 +389,24 @@ impl Run<'_> {
             } else {
                 None
             };
-            create_pod(self.cluster, &self.job, self.pod(index), COMPONENT)?;
+            create_pod(self.cluster, &self.job, self.new_pod(index), COMPONENT)?;
         }
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 
-    /// How long to wait after the last failure: ten seconds, doubled each time, six minutes at most.
+    /// Returns the wait after the last failure: ten seconds, doubled each time, six minutes at most.
     fn back_off(&self) -> Duration {
-        let failed = int(&self.job, "/status/failed");
+        let failed = int_at(&self.job, "/status/failed");
         if failed == 0 {
             return Duration::ZERO;
         }
         let last = self
             .pods
             .iter()
-            .filter(|p| text(p, "/status/phase") == "Failed")
+            .filter(|p| text_at(p, "/status/phase") == "Failed")
             .filter_map(|p| {
                 let at = p.pointer("/status/containerStatuses/0/state/terminated/finishedAt")?;
-                Some(self.cluster.since(at))
+                Some(self.cluster.elapsed_since(at))
             })
             .min();
         let Some(passed) = last else { return Duration::ZERO };
@@ -510,11 +414,11 @@ impl Run<'_> {
         Duration::from_secs(doubled.min(360)).saturating_sub(passed)
     }
 
-    fn pod(&self, index: Option<i64>) -> Value {
+    fn new_pod(&self, index: Option<i64>) -> Value {
         let mut pod = pod_of_template(&self.job, &self.job["spec"]["template"]);
         pod["metadata"]["finalizers"] = json!([TRACKING]);
         let Some(index) = index else { return pod };
-        let numbered = format!("{}-{index}", name(&self.job));
+        let numbered = format!("{}-{index}", name_of(&self.job));
         pod["metadata"]["generateName"] = format!("{numbered}-").into();
         for kind in ["annotations", "labels"] {
             pod["metadata"][kind][INDEX] = index.to_string().into();
@@ -526,7 +430,7 @@ impl Run<'_> {
         });
         for kind in ["containers", "initContainers"] {
             for container in pod["spec"].get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
-                let mut variables = list(container, "/env").to_vec();
+                let mut variables = list_at(container, "/env").to_vec();
                 variables.push(variable.clone());
                 container["env"] = variables.into();
             }
@@ -534,11 +438,11 @@ impl Run<'_> {
         pod
     }
 
-    fn tell(&mut self) -> Result<()> {
-        let active = self.active();
+    fn report_counts(&mut self) -> Result<()> {
+        let active = self.active_pods();
         let ready = active.iter().filter(|p| is_ready(p)).count();
-        let going = self.going();
-        self.write(|value| {
+        let going = self.terminating_count();
+        self.update_status(|value| {
             let status = &mut value["status"];
             put_count(status, "active", active.len());
             status["terminating"] = going.into();
@@ -550,29 +454,12 @@ impl Run<'_> {
     }
 }
 
-fn set(job: &mut Value, kind: &str, state: &str, reason: &str, message: &str, now: &str) {
-    let mut conditions = list(job, "/status/conditions").to_vec();
+fn set_condition(job: &mut Value, kind: &str, state: &str, reason: &str, message: &str, now: &str) {
+    let mut conditions = list_at(job, "/status/conditions").to_vec();
     conditions.retain(|c| c["type"] != kind);
     conditions.push(json!({
         "type": kind, "status": state, "lastProbeTime": now, "lastTransitionTime": now,
         "reason": reason, "message": message,
     }));
     job["status"]["conditions"] = conditions.into();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes() {
-        for (text, indexes) in
-            [("", vec![]), ("0", vec![0]), ("0,1", vec![0, 1]), ("0-3,5", vec![0, 1, 2, 3, 5])]
-        {
-            let set: BTreeSet<i64> = indexes.into_iter().collect();
-            assert_eq!(print_indexes(&set), text);
-            assert_eq!(parse_indexes(text, 9), set);
-        }
-        assert_eq!(parse_indexes("0-9999999999", 2).len(), 3);
-    }
 }

@@ -7,24 +7,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use super::fault::{Fate, Plan, ends};
-use super::status::{self, HOST, Shown, Why};
+use super::fault::{PodFate, PodPlan, ends_by_itself};
+use super::pod_report::{
+    report_evicted, report_finished, report_image_pull, report_overdue, report_stopped, set_ready,
+    set_running, write_status,
+};
+use super::status::{self, ConditionReason, ContainerReport, HOST};
 use crate::status::Result;
-use crate::store::{Change, Event, Key};
+use crate::store::{ChangeType, ObjectKey, StoreEvent};
 use crate::write::delete::DeleteOptions;
 
-const MANAGER: &str = "kubelet";
-/// How long containers take to stop when asked nicely.
+/// Time containers take to stop when asked to.
 const STOP: Duration = Duration::from_millis(300);
 const LONGEST_BACK_OFF: u64 = 300;
-/// How long it takes until an image that is not there is asked for again, and until that is known.
+/// Time until the pull of a missing image is repeated, and time until a pull fails.
 const PULL_BACK_OFF: Duration = Duration::from_secs(20);
 const PULL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PodStage {
     Creating,
     Running,
     BackOff,
@@ -35,7 +38,7 @@ enum Stage {
 #[derive(Default)]
 pub(super) struct Kubelet {
     /// Since when each pod is where it is, finer than its status tells.
-    stages: HashMap<Box<str>, (Stage, Timestamp)>,
+    stages: HashMap<Box<str>, (PodStage, Timestamp)>,
     last_address: u32,
 }
 
@@ -44,122 +47,130 @@ impl Controller for Kubelet {
         "kubelet"
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
         if &*event.table != "pods" {
             return;
         }
-        if event.change == Change::Deleted {
+        if event.change == ChangeType::Deleted {
             self.stages.remove(&event.object.uid);
         } else {
-            queue.push(Item::of(event));
+            queue.push(WorkItem::of(event));
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(pod) = cluster.get("pods", &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let node = text(&pod, "/spec/nodeName");
-        // Nobody looks after a pod of a node that is not there, except to let it go.
-        if node.is_empty() || (!deleting(&pod) && cluster.object("nodes", &Key::new("", node)).is_none()) {
-            return Ok(Next::Done);
+        let node = text_at(&pod, "/spec/nodeName");
+        // Pods of a node that does not exist are left alone, except to be deleted.
+        if node.is_empty()
+            || (!is_deleting(&pod) && cluster.stored_object("nodes", &ObjectKey::new("", node)).is_none())
+        {
+            return Ok(NextReconcile::Done);
         }
-        let done = if deleting(&pod) {
-            self.stop(&pod, cluster)
+        let done = if is_deleting(&pod) {
+            self.stop_pod(&pod, cluster)
         } else if is_finished(&pod) {
-            Ok(Next::Done)
+            Ok(NextReconcile::Done)
         } else {
-            self.carry_on(&pod, cluster)
+            self.advance_pod(&pod, cluster)
         };
         match done {
-            // It went while we looked at it.
-            Err(status) if status.code == 404 => Ok(Next::Done),
+            // It was deleted meanwhile.
+            Err(status) if status.code == 404 => Ok(NextReconcile::Done),
             other => other,
         }
     }
 }
 
 impl Kubelet {
-    fn enter(&mut self, pod: &Value, stage: Stage, cluster: &Cluster) {
-        self.stages.insert(uid(pod).into(), (stage, cluster.now()));
+    fn enter_stage(&mut self, pod: &Value, stage: PodStage, cluster: &ClusterHandle) {
+        self.stages.insert(uid_of(pod).into(), (stage, cluster.now()));
     }
 
-    /// How long the pod has been in this stage, entering it if it was not.
-    fn time_in(&mut self, pod: &Value, stage: Stage, cluster: &Cluster) -> Duration {
-        match self.stages.get(uid(pod)) {
+    /// Returns how long the pod has been in this stage, entering it if it was not.
+    fn time_in(&mut self, pod: &Value, stage: PodStage, cluster: &ClusterHandle) -> Duration {
+        match self.stages.get(uid_of(pod)) {
             Some((known, since)) if *known == stage => {
                 Duration::try_from(cluster.now().duration_since(*since)).unwrap_or_default()
             }
             _ => {
-                self.enter(pod, stage, cluster);
+                self.enter_stage(pod, stage, cluster);
                 Duration::ZERO
             }
         }
     }
 
-    fn carry_on(&mut self, pod: &Value, cluster: &Cluster) -> Result<Next> {
-        let plan = Plan::of(pod);
-        if text(pod, "/status/startTime").is_empty() {
-            self.begin(pod, cluster)?;
-            return Ok(if plan.fate == Fate::Pending { Next::Done } else { Next::After(plan.delay) });
+    fn advance_pod(&mut self, pod: &Value, cluster: &ClusterHandle) -> Result<NextReconcile> {
+        let plan = PodPlan::of(pod);
+        if text_at(pod, "/status/startTime").is_empty() {
+            self.begin_creation(pod, cluster)?;
+            return Ok(if plan.fate == PodFate::Pending {
+                NextReconcile::Done
+            } else {
+                NextReconcile::After(plan.delay)
+            });
         }
         let first = &pod["status"]["containerStatuses"][0];
         if first["state"].get("running").is_some() {
             return self.keep_running(pod, &plan, cluster);
         }
-        let attempt = int(first, "/restartCount");
+        let attempt = int_at(first, "/restartCount");
         match first["state"]["waiting"]["reason"].as_str() {
             Some("CrashLoopBackOff") => {
                 let wait = back_off(attempt - 1);
-                let passed = self.time_in(pod, Stage::BackOff, cluster);
+                let passed = self.time_in(pod, PodStage::BackOff, cluster);
                 if passed < wait {
-                    return Ok(retry(pod, &plan, wait - passed));
+                    return Ok(next_retry(pod, &plan, wait - passed));
                 }
-                self.start(pod, &plan, attempt, cluster)
+                self.start_containers(pod, &plan, attempt, cluster)
             }
             Some("ImagePullBackOff") => {
-                let passed = self.time_in(pod, Stage::BackOff, cluster);
+                let passed = self.time_in(pod, PodStage::BackOff, cluster);
                 if passed < PULL_BACK_OFF {
-                    let (left, age) =
-                        (PULL_BACK_OFF - passed, cluster.since(&pod["metadata"]["creationTimestamp"]));
-                    // The first attempts are what everybody waits for.
+                    let (left, age) = (
+                        PULL_BACK_OFF - passed,
+                        cluster.elapsed_since(&pod["metadata"]["creationTimestamp"]),
+                    );
+                    // Tests wait for the first attempts: the clock may jump there.
                     let is_new = age < 2 * PULL_BACK_OFF;
-                    return Ok(if is_new { Next::After(left) } else { Next::Later(left) });
+                    return Ok(if is_new { NextReconcile::After(left) } else { NextReconcile::Later(left) });
                 }
-                self.enter(pod, Stage::Creating, cluster);
-                image_pull(pod, "ErrImagePull", cluster)
+                self.enter_stage(pod, PodStage::Creating, cluster);
+                report_image_pull(pod, "ErrImagePull", cluster)
             }
             Some("ErrImagePull") => {
-                let passed = self.time_in(pod, Stage::Creating, cluster);
+                let passed = self.time_in(pod, PodStage::Creating, cluster);
                 if passed < PULL {
-                    return Ok(Next::After(PULL - passed));
+                    return Ok(NextReconcile::After(PULL - passed));
                 }
-                self.enter(pod, Stage::BackOff, cluster);
-                image_pull(pod, "ImagePullBackOff", cluster)
+                self.enter_stage(pod, PodStage::BackOff, cluster);
+                report_image_pull(pod, "ImagePullBackOff", cluster)
             }
-            _ if plan.fate == Fate::Pending => Ok(Next::Done),
+            _ if plan.fate == PodFate::Pending => Ok(NextReconcile::Done),
             _ => {
-                let passed = self.time_in(pod, Stage::Creating, cluster);
+                let passed = self.time_in(pod, PodStage::Creating, cluster);
                 if passed < plan.delay {
-                    return Ok(Next::After(plan.delay - passed));
+                    return Ok(NextReconcile::After(plan.delay - passed));
                 }
-                self.start(pod, &plan, first_attempt(pod, cluster), cluster)
+                self.start_containers(pod, &plan, first_attempt(pod, cluster), cluster)
             }
         }
     }
 
     /// First contact: the containers are being created.
-    fn begin(&mut self, pod: &Value, cluster: &Cluster) -> Result<()> {
-        let now = cluster.timestamp();
+    fn begin_creation(&mut self, pod: &Value, cluster: &ClusterHandle) -> Result<()> {
+        let now = cluster.now_text();
         let inits = status::init_statuses(pod, false, &now);
         let waiting = if inits.is_some() { "PodInitializing" } else { "ContainerCreating" };
-        let containers: Vec<Value> = list(pod, "/spec/containers")
+        let containers: Vec<Value> = list_at(pod, "/spec/containers")
             .iter()
-            .map(|c| status::container(pod, c, &Shown::waiting(waiting)))
+            .map(|c| status::container_status(pod, c, &ContainerReport::waiting_because(waiting)))
             .collect();
-        let conditions = status::conditions(pod, inits.is_none(), false, None, &now);
-        self.enter(pod, Stage::Creating, cluster);
-        write(pod, cluster, |status| {
+        let conditions = status::pod_conditions(pod, inits.is_none(), false, None, &now);
+        self.enter_stage(pod, PodStage::Creating, cluster);
+        write_status(pod, cluster, |status| {
             status["observedGeneration"] = int_or(pod, "/metadata/generation", 1).into();
             status["phase"] = "Pending".into();
             status["conditions"] = conditions.clone();
@@ -174,178 +185,196 @@ impl Kubelet {
     }
 
     /// Starts the containers for the `attempt`th time, whatever comes of it.
-    fn start(&mut self, pod: &Value, plan: &Plan, attempt: i64, cluster: &Cluster) -> Result<Next> {
-        if plan.fate == Fate::ImagePull {
-            self.enter(pod, Stage::BackOff, cluster);
-            return image_pull(pod, "ImagePullBackOff", cluster);
+    fn start_containers(
+        &mut self,
+        pod: &Value,
+        plan: &PodPlan,
+        attempt: i64,
+        cluster: &ClusterHandle,
+    ) -> Result<NextReconcile> {
+        if plan.fate == PodFate::ImagePull {
+            self.enter_stage(pod, PodStage::BackOff, cluster);
+            return report_image_pull(pod, "ImagePullBackOff", cluster);
         }
-        let address = self.address(pod, cluster);
-        if plan.fails(attempt) {
+        let address = self.pod_address(pod, cluster);
+        if plan.attempt_fails(attempt) {
             let (code, reason) = match plan.fate {
-                Fate::OutOfMemory => (137, "OOMKilled"),
+                PodFate::OutOfMemory => (137, "OOMKilled"),
                 _ => (plan.exit_code.unwrap_or(1), "Error"),
             };
-            return self.crash(pod, plan, attempt, code, reason, &address, cluster);
+            return self.report_crash(pod, plan, attempt, code, reason, &address, cluster);
         }
-        if plan.fate == Fate::Evicted {
-            return evict(pod, &address, cluster);
+        if plan.fate == PodFate::Evicted {
+            return report_evicted(pod, &address, cluster);
         }
-        let now = cluster.timestamp();
-        let ready = plan.fate != Fate::Unready;
-        let restarts = restarts(pod);
-        let containers: Vec<Value> = list(pod, "/spec/containers")
+        let now = cluster.now_text();
+        let ready = plan.fate != PodFate::Unready;
+        let restarts = restart_count(pod);
+        let containers: Vec<Value> = list_at(pod, "/spec/containers")
             .iter()
             .enumerate()
             .map(|(i, c)| {
                 let last = pod["status"]["containerStatuses"][i]["lastState"].clone();
-                let shown = Shown {
+                let shown = ContainerReport {
                     state: json!({"running": {"startedAt": now}}),
                     last: if last.is_object() { last } else { json!({}) },
                     ready,
                     restarts,
                 };
-                status::container(pod, c, &shown)
+                status::container_status(pod, c, &shown)
             })
             .collect();
-        let conditions = status::conditions(pod, true, ready, None, &now);
-        self.enter(pod, Stage::Running, cluster);
-        write(pod, cluster, |status| {
-            running(status, pod, &address, &now);
+        let conditions = status::pod_conditions(pod, true, ready, None, &now);
+        self.enter_stage(pod, PodStage::Running, cluster);
+        write_status(pod, cluster, |status| {
+            set_running(status, pod, &address, &now);
             status["phase"] = "Running".into();
             status["conditions"] = conditions.clone();
             status["containerStatuses"] = containers.clone().into();
         })?;
         Ok(match plan.fate {
-            Fate::Flapping => Next::Later(plan.duration),
-            _ if ends(pod) => Next::After(plan.duration),
-            _ => Next::Done,
+            PodFate::Flapping => NextReconcile::Later(plan.duration),
+            _ if ends_by_itself(pod) => NextReconcile::After(plan.duration),
+            _ => NextReconcile::Done,
         })
     }
 
     /// Looks after a running pod: it may finish, flap, or pass its readiness gates.
-    fn keep_running(&mut self, pod: &Value, plan: &Plan, cluster: &Cluster) -> Result<Next> {
-        let passed = self.time_in(pod, Stage::Running, cluster);
+    fn keep_running(
+        &mut self,
+        pod: &Value,
+        plan: &PodPlan,
+        cluster: &ClusterHandle,
+    ) -> Result<NextReconcile> {
+        let passed = self.time_in(pod, PodStage::Running, cluster);
         if let Some(limit) = pod["spec"]["activeDeadlineSeconds"].as_u64() {
-            let lived = cluster.since(&pod["status"]["startTime"]);
+            let lived = cluster.elapsed_since(&pod["status"]["startTime"]);
             if lived >= Duration::from_secs(limit) && limit > 0 {
-                return overdue(pod, cluster);
+                return report_overdue(pod, cluster);
             }
         }
-        let now = cluster.timestamp();
-        if plan.fate == Fate::Flapping {
+        let now = cluster.now_text();
+        if plan.fate == PodFate::Flapping {
             let ready = condition(pod, "ContainersReady").is_some_and(|c| c["status"] == "True");
             if passed < plan.duration {
-                return Ok(Next::Later(plan.duration - passed));
+                return Ok(NextReconcile::Later(plan.duration - passed));
             }
-            self.enter(pod, Stage::Running, cluster);
+            self.enter_stage(pod, PodStage::Running, cluster);
             set_ready(pod, !ready, &now, cluster)?;
-            return Ok(Next::Later(plan.duration));
+            return Ok(NextReconcile::Later(plan.duration));
         }
-        if ends(pod) {
+        if ends_by_itself(pod) {
             if passed < plan.duration {
-                return Ok(Next::After(plan.duration - passed));
+                return Ok(NextReconcile::After(plan.duration - passed));
             }
             let code = plan.exit_code.unwrap_or(0);
-            if code != 0 && text(pod, "/spec/restartPolicy") == "OnFailure" {
-                let address = text(pod, "/status/podIP").to_owned();
-                let attempt = restarts(pod);
-                return self.crash(pod, plan, attempt, code, "Error", &address, cluster);
+            if code != 0 && text_at(pod, "/spec/restartPolicy") == "OnFailure" {
+                let address = text_at(pod, "/status/podIP").to_owned();
+                let attempt = restart_count(pod);
+                return self.report_crash(pod, plan, attempt, code, "Error", &address, cluster);
             }
-            return finish(pod, code, cluster);
+            return report_finished(pod, code, cluster);
         }
-        set_ready(pod, plan.fate != Fate::Unready, &now, cluster)?;
-        Ok(Next::Done)
+        set_ready(pod, plan.fate != PodFate::Unready, &now, cluster)?;
+        Ok(NextReconcile::Done)
     }
 
     /// The containers exited: for good, or until the back-off is over.
     #[allow(clippy::too_many_arguments)]
-    fn crash(
+    fn report_crash(
         &mut self,
         pod: &Value,
-        plan: &Plan,
+        plan: &PodPlan,
         attempt: i64,
         code: i64,
         reason: &str,
         address: &str,
-        cluster: &Cluster,
-    ) -> Result<Next> {
-        let now = cluster.timestamp();
-        if text(pod, "/spec/restartPolicy") == "Never" {
-            let why = Why { reason: "PodFailed", message: None };
-            let conditions = status::conditions(pod, true, false, Some(&why), &now);
-            let containers: Vec<Value> = list(pod, "/spec/containers")
+        cluster: &ClusterHandle,
+    ) -> Result<NextReconcile> {
+        let now = cluster.now_text();
+        if text_at(pod, "/spec/restartPolicy") == "Never" {
+            let why = ConditionReason { reason: "PodFailed", message: None };
+            let conditions = status::pod_conditions(pod, true, false, Some(&why), &now);
+            let containers: Vec<Value> = list_at(pod, "/spec/containers")
                 .iter()
                 .map(|c| {
-                    let state = status::terminated(pod, c, 0, code, reason, &now, &now);
-                    status::container(pod, c, &Shown { state, last: json!({}), ready: false, restarts: 0 })
+                    let state = status::terminated_state(pod, c, 0, code, reason, &now, &now);
+                    status::container_status(
+                        pod,
+                        c,
+                        &ContainerReport { state, last: json!({}), ready: false, restarts: 0 },
+                    )
                 })
                 .collect();
-            write(pod, cluster, |status| {
-                running(status, pod, address, &now);
+            write_status(pod, cluster, |status| {
+                set_running(status, pod, address, &now);
                 status["phase"] = "Failed".into();
                 status["conditions"] = conditions.clone();
                 status["containerStatuses"] = containers.clone().into();
             })?;
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         }
         let wait = back_off(attempt);
-        let who = format!("{}_{}({})", name(pod), namespace(pod), uid(pod));
-        let containers: Vec<Value> = list(pod, "/spec/containers")
+        let who = format!("{}_{}({})", name_of(pod), namespace_of(pod), uid_of(pod));
+        let containers: Vec<Value> = list_at(pod, "/spec/containers")
             .iter()
             .map(|c| {
                 let called = c["name"].as_str().unwrap_or("");
                 let message =
                     format!("back-off {} restarting failed container={called} pod={who}", go_duration(wait));
-                let shown = Shown {
+                let shown = ContainerReport {
                     state: json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}}),
-                    last: status::terminated(pod, c, attempt, code, reason, &now, &now),
+                    last: status::terminated_state(pod, c, attempt, code, reason, &now, &now),
                     ready: false,
                     restarts: attempt + 1,
                 };
-                status::container(pod, c, &shown)
+                status::container_status(pod, c, &shown)
             })
             .collect();
-        let conditions = status::conditions(pod, true, false, None, &now);
-        self.enter(pod, Stage::BackOff, cluster);
-        write(pod, cluster, |status| {
-            running(status, pod, address, &now);
+        let conditions = status::pod_conditions(pod, true, false, None, &now);
+        self.enter_stage(pod, PodStage::BackOff, cluster);
+        write_status(pod, cluster, |status| {
+            set_running(status, pod, address, &now);
             status["phase"] = "Running".into();
             status["conditions"] = conditions.clone();
             status["containerStatuses"] = containers.clone().into();
         })?;
-        let called = text(pod, "/spec/containers/0/name");
+        let called = text_at(pod, "/spec/containers/0/name");
         let message = format!("Back-off restarting failed container {called} in pod {who}");
-        cluster.event(pod, "kubelet", "Warning", "BackOff", &message);
-        Ok(retry(pod, plan, wait))
+        cluster.record_event(pod, "kubelet", "Warning", "BackOff", &message);
+        Ok(next_retry(pod, plan, wait))
     }
 
     /// Stops a pod that is being deleted, then removes it.
-    fn stop(&mut self, pod: &Value, cluster: &Cluster) -> Result<Next> {
-        let grace = int(pod, "/metadata/deletionGracePeriodSeconds");
-        let stopped = self.stages.get(uid(pod)).is_some_and(|(stage, _)| *stage == Stage::Stopped);
+    fn stop_pod(&mut self, pod: &Value, cluster: &ClusterHandle) -> Result<NextReconcile> {
+        let grace = int_at(pod, "/metadata/deletionGracePeriodSeconds");
+        let stopped = self.stages.get(uid_of(pod)).is_some_and(|(stage, _)| *stage == PodStage::Stopped);
         if !stopped && !is_finished(pod) {
             let wait = STOP.min(Duration::from_secs(u64::try_from(grace).unwrap_or(0)));
-            let passed = self.time_in(pod, Stage::Stopping, cluster);
+            let passed = self.time_in(pod, PodStage::Stopping, cluster);
             if passed < wait {
-                return Ok(Next::After(wait - passed));
+                return Ok(NextReconcile::After(wait - passed));
             }
-            self.enter(pod, Stage::Stopped, cluster);
-            if !text(pod, "/status/startTime").is_empty() {
+            self.enter_stage(pod, PodStage::Stopped, cluster);
+            if !text_at(pod, "/status/startTime").is_empty() {
                 report_stopped(pod, cluster)?;
             }
         }
         if grace > 0 || !stopped {
-            let options =
-                DeleteOptions { grace: Some(0), uid: Some(uid(pod).to_owned()), ..DeleteOptions::default() };
-            self.enter(pod, Stage::Stopped, cluster);
-            cluster.delete("pods", &key(pod), &options)?;
+            let options = DeleteOptions {
+                grace: Some(0),
+                uid: Some(uid_of(pod).to_owned()),
+                ..DeleteOptions::default()
+            };
+            self.enter_stage(pod, PodStage::Stopped, cluster);
+            cluster.delete("pods", &key_of(pod), &options)?;
         }
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 
     /// The address of a pod: the one it has, or the next free one.
-    fn address(&mut self, pod: &Value, cluster: &Cluster) -> String {
-        let has = text(pod, "/status/podIP");
+    fn pod_address(&mut self, pod: &Value, cluster: &ClusterHandle) -> String {
+        let has = text_at(pod, "/status/podIP");
         if !has.is_empty() {
             return has.to_owned();
         }
@@ -354,8 +383,8 @@ impl Kubelet {
         }
         const FIRST: u32 = u32::from_be_bytes([10, 244, 0, 2]);
         if self.last_address == 0 {
-            let taken = cluster.list("pods", None);
-            let taken = taken.iter().filter_map(|p| text(p, "/status/podIP").parse::<Ipv4Addr>().ok());
+            let taken = cluster.list_values("pods", None);
+            let taken = taken.iter().filter_map(|p| text_at(p, "/status/podIP").parse::<Ipv4Addr>().ok());
             let last = taken.map(u32::from).filter(|a| a >> 16 == FIRST >> 16).max();
             self.last_address = last.unwrap_or(FIRST);
         }
@@ -367,38 +396,19 @@ impl Kubelet {
     }
 }
 
-fn write(pod: &Value, cluster: &Cluster, mut change: impl FnMut(&mut Value)) -> Result<()> {
-    cluster.update_status("pods", &key(pod), MANAGER, |value| change(&mut value["status"]))?;
-    Ok(())
-}
-
-/// What the status of a pod says once its containers have run.
-fn running(status: &mut Value, pod: &Value, address: &str, now: &str) {
-    status["observedGeneration"] = int_or(pod, "/metadata/generation", 1).into();
-    if !address.is_empty() {
-        status["podIP"] = address.into();
-        status["podIPs"] = json!([{"ip": address}]);
-    }
-    let begun =
-        list(pod, "/status/initContainerStatuses").iter().any(|c| c["state"].get("waiting").is_none());
-    if !begun && let Some(inits) = status::init_statuses(pod, true, now) {
-        status["initContainerStatuses"] = inits;
-    }
-}
-
-fn restarts(pod: &Value) -> i64 {
-    int(pod, "/status/containerStatuses/0/restartCount")
+fn restart_count(pod: &Value) -> i64 {
+    int_at(pod, "/status/containerStatuses/0/restartCount")
 }
 
 /// The number of the first attempt: pods of a job that are never restarted take turns.
-fn first_attempt(pod: &Value, cluster: &Cluster) -> i64 {
-    if text(pod, "/spec/restartPolicy") != "Never" {
-        return restarts(pod);
+fn first_attempt(pod: &Value, cluster: &ClusterHandle) -> i64 {
+    if text_at(pod, "/spec/restartPolicy") != "Never" {
+        return restart_count(pod);
     }
     let Some(job) = label(pod, "batch.kubernetes.io/job-name") else { return 0 };
-    let Some(job) = cluster.get("jobs.batch", namespace(pod), job) else { return 0 };
-    let uncounted = list(&job, "/status/uncountedTerminatedPods/failed").len();
-    int(&job, "/status/failed") + i64::try_from(uncounted).unwrap_or(0)
+    let Some(job) = cluster.get("jobs.batch", namespace_of(pod), job) else { return 0 };
+    let uncounted = list_at(&job, "/status/uncountedTerminatedPods/failed").len();
+    int_at(&job, "/status/failed") + i64::try_from(uncounted).unwrap_or(0)
 }
 
 fn back_off(attempt: i64) -> Duration {
@@ -412,136 +422,9 @@ fn go_duration(span: Duration) -> String {
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
 }
 
-/// Hurries to the next attempt only if there will be a last one.
-fn retry(pod: &Value, plan: &Plan, wait: Duration) -> Next {
-    let job = text(pod, "/spec/restartPolicy") == "OnFailure"
+/// Lets the clock jump to the next attempt only if there will be a last one.
+fn next_retry(pod: &Value, plan: &PodPlan, wait: Duration) -> NextReconcile {
+    let job = text_at(pod, "/spec/restartPolicy") == "OnFailure"
         && label(pod, "batch.kubernetes.io/job-name").is_some();
-    if plan.failures.is_some() || job { Next::After(wait) } else { Next::Later(wait) }
-}
-
-/// An image that cannot be pulled: the pull failed, or nobody tries for a while.
-fn image_pull(pod: &Value, reason: &str, cluster: &Cluster) -> Result<Next> {
-    let problem = |c: &Value| {
-        let failed = "rpc error: code = NotFound desc = failed to pull and unpack image";
-        let image = c["image"].as_str().unwrap_or("");
-        match reason {
-            "ErrImagePull" => failed.to_owned(),
-            _ => format!("Back-off pulling image \"{image}\": ErrImagePull: {failed}"),
-        }
-    };
-    let containers: Vec<Value> = list(pod, "/spec/containers")
-        .iter()
-        .map(|c| {
-            let mut shown = Shown::waiting(reason);
-            shown.state["waiting"]["message"] = problem(c).into();
-            status::container(pod, c, &shown)
-        })
-        .collect();
-    write(pod, cluster, |status| status["containerStatuses"] = containers.clone().into())?;
-    cluster.event(pod, "kubelet", "Warning", "Failed", &problem(&pod["spec"]["containers"][0]));
-    Ok(Next::Done)
-}
-
-fn evict(pod: &Value, address: &str, cluster: &Cluster) -> Result<Next> {
-    let now = cluster.timestamp();
-    let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.";
-    let why = Why { reason: "PodFailed", message: None };
-    let conditions = status::conditions(pod, true, false, Some(&why), &now);
-    let containers = ended(pod, 137, "Error", &now);
-    write(pod, cluster, |status| {
-        running(status, pod, address, &now);
-        status["phase"] = "Failed".into();
-        status["reason"] = "Evicted".into();
-        status["message"] = message.into();
-        status["conditions"] = conditions.clone();
-        status["containerStatuses"] = containers.clone();
-    })?;
-    cluster.event(pod, "kubelet", "Warning", "Evicted", message);
-    Ok(Next::Done)
-}
-
-fn overdue(pod: &Value, cluster: &Cluster) -> Result<Next> {
-    let now = cluster.timestamp();
-    let why = Why { reason: "PodFailed", message: None };
-    let conditions = status::conditions(pod, true, false, Some(&why), &now);
-    let containers = ended(pod, 137, "Error", &now);
-    let message = "Pod was active on the node longer than the specified deadline";
-    write(pod, cluster, |status| {
-        status["phase"] = "Failed".into();
-        status["reason"] = "DeadlineExceeded".into();
-        status["message"] = message.into();
-        status["conditions"] = conditions.clone();
-        status["containerStatuses"] = containers.clone();
-    })?;
-    Ok(Next::Done)
-}
-
-/// Every container terminated, counting its restarts as before.
-fn ended(pod: &Value, code: i64, reason: &str, now: &str) -> Value {
-    let specs = list(pod, "/spec/containers");
-    let all: Vec<Value> = specs
-        .iter()
-        .enumerate()
-        .map(|(i, c)| {
-            let before = &pod["status"]["containerStatuses"][i];
-            let since = before["state"]["running"]["startedAt"].as_str().unwrap_or(now);
-            let restarts = int(before, "/restartCount");
-            let shown = Shown {
-                state: status::terminated(pod, c, restarts, code, reason, since, now),
-                last: if before["lastState"].is_object() { before["lastState"].clone() } else { json!({}) },
-                ready: false,
-                restarts,
-            };
-            status::container(pod, c, &shown)
-        })
-        .collect();
-    all.into()
-}
-
-fn finish(pod: &Value, code: i64, cluster: &Cluster) -> Result<Next> {
-    let now = cluster.timestamp();
-    let (phase, reason, why) =
-        if code == 0 { ("Succeeded", "Completed", "PodCompleted") } else { ("Failed", "Error", "PodFailed") };
-    let why = Why { reason: why, message: None };
-    let conditions = status::conditions(pod, true, false, Some(&why), &now);
-    let containers = ended(pod, code, reason, &now);
-    write(pod, cluster, |status| {
-        status["phase"] = phase.into();
-        status["conditions"] = conditions.clone();
-        status["containerStatuses"] = containers.clone();
-    })?;
-    Ok(Next::Done)
-}
-
-/// The last report on a pod that is being deleted: nothing is ready, nothing runs.
-fn report_stopped(pod: &Value, cluster: &Cluster) -> Result<()> {
-    let now = cluster.timestamp();
-    let conditions = status::conditions(pod, true, false, None, &now);
-    let ran = text(pod, "/status/phase") == "Running";
-    let batch = ends(pod);
-    let containers = if batch { ended(pod, 143, "Error", &now) } else { ended(pod, 0, "Completed", &now) };
-    write(pod, cluster, |status| {
-        status["observedGeneration"] = int_or(pod, "/metadata/generation", 1).into();
-        if batch || !ran {
-            status["phase"] = "Failed".into();
-        }
-        status["conditions"] = conditions.clone();
-        if ran {
-            status["containerStatuses"] = containers.clone();
-        }
-    })
-}
-
-/// Makes the conditions say whether the containers are ready; writes nothing that is said already.
-fn set_ready(pod: &Value, ready: bool, now: &str, cluster: &Cluster) -> Result<()> {
-    let conditions = status::conditions(pod, true, ready, None, now);
-    let mut containers = pod["status"]["containerStatuses"].clone();
-    for container in containers.as_array_mut().into_iter().flatten() {
-        container["ready"] = ready.into();
-    }
-    write(pod, cluster, |status| {
-        status["observedGeneration"] = int_or(pod, "/metadata/generation", 1).into();
-        status["conditions"] = conditions.clone();
-        status["containerStatuses"] = containers.clone();
-    })
+    if plan.failures.is_some() || job { NextReconcile::After(wait) } else { NextReconcile::Later(wait) }
 }

@@ -10,12 +10,16 @@ mod common;
 mod cronjob;
 mod daemonset;
 mod deployment;
+mod deployment_progress;
 mod endpoints;
 mod fault;
 mod housekeeping;
 mod job;
+mod job_end;
+mod job_indexes;
 mod kubelet;
 mod node;
+mod pod_report;
 mod replicaset;
 mod revision;
 mod rollout;
@@ -29,22 +33,22 @@ mod volume;
 use super::Controller;
 
 /// The controllers that bring workloads to life.
-pub(crate) fn all() -> Vec<Box<dyn Controller>> {
+pub(crate) fn workload_controllers() -> Vec<Box<dyn Controller>> {
     vec![
-        Box::<deployment::Deployments>::default(),
-        Box::new(replicaset::ReplicaSets::new(replicaset::Flavour::ReplicaSet)),
-        Box::new(replicaset::ReplicaSets::new(replicaset::Flavour::ReplicationController)),
-        Box::<statefulset::StatefulSets>::default(),
-        Box::<daemonset::DaemonSets>::default(),
-        Box::<job::Jobs>::default(),
-        Box::<cronjob::CronJobs>::default(),
+        Box::<deployment::DeploymentController>::default(),
+        Box::new(replicaset::ReplicaSetController::new(replicaset::ReplicaKind::ReplicaSet)),
+        Box::new(replicaset::ReplicaSetController::new(replicaset::ReplicaKind::ReplicationController)),
+        Box::<statefulset::StatefulSetController>::default(),
+        Box::<daemonset::DaemonSetController>::default(),
+        Box::<job::JobController>::default(),
+        Box::<cronjob::CronJobController>::default(),
         Box::<scheduler::Scheduler>::default(),
         Box::<kubelet::Kubelet>::default(),
-        Box::<endpoints::Endpoints>::default(),
-        Box::new(volume::Volumes),
-        Box::<budget::Budgets>::default(),
-        Box::new(autoscale::Autoscalers),
-        Box::<usage::Quotas>::default(),
-        Box::new(housekeeping::Housekeeping),
+        Box::<endpoints::EndpointsController>::default(),
+        Box::new(volume::VolumeController),
+        Box::<budget::DisruptionController>::default(),
+        Box::new(autoscale::AutoscalerController),
+        Box::<usage::QuotaController>::default(),
+        Box::new(housekeeping::HousekeepingController),
     ]
 }

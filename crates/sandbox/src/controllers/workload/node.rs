@@ -1,54 +1,54 @@
-//! Whether a pod may run on a node: selectors, affinity, taints, size.
+//! The fit of a pod on a node: selectors, affinity, taints, size.
 
 use serde_json::Value;
 
 use super::common::*;
 
-/// Why a pod cannot run on a node, in the scheduler's words, and whether evicting others could help.
+/// The reason a pod cannot run on a node, in the scheduler's words. `preemptible` is set if evicting others could help.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Misfit {
+pub(super) struct NodeMisfit {
     pub(super) reason: String,
     pub(super) preemptible: bool,
 }
 
-fn misfit(reason: &str) -> Misfit {
-    Misfit { reason: reason.to_owned(), preemptible: false }
+fn node_misfit(reason: &str) -> NodeMisfit {
+    NodeMisfit { reason: reason.to_owned(), preemptible: false }
 }
 
-pub(super) fn fits(spec: &Value, node: &Value) -> Result<(), Misfit> {
-    if node["spec"]["unschedulable"] == true && !tolerates(spec, &unschedulable()) {
-        return Err(misfit("node(s) were unschedulable"));
+pub(super) fn check_fit(spec: &Value, node: &Value) -> Result<(), NodeMisfit> {
+    if node["spec"]["unschedulable"] == true && !tolerates_taint(spec, &unschedulable_taint()) {
+        return Err(node_misfit("node(s) were unschedulable"));
     }
-    for taint in list(node, "/spec/taints") {
+    for taint in list_at(node, "/spec/taints") {
         let repels = matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
-        if repels && !tolerates(spec, taint) {
-            return Err(misfit("node(s) had untolerated taint(s)"));
+        if repels && !tolerates_taint(spec, taint) {
+            return Err(node_misfit("node(s) had untolerated taint(s)"));
         }
     }
-    if !selected(spec, node) {
-        return Err(misfit("node(s) didn't match Pod's node affinity/selector"));
+    if !is_selected(spec, node) {
+        return Err(node_misfit("node(s) didn't match Pod's node affinity/selector"));
     }
     for resource in ["cpu", "memory", "ephemeral-storage"] {
-        let asked: i128 = list(spec, "/containers")
+        let asked: i128 = list_at(spec, "/containers")
             .iter()
             .filter_map(|c| {
-                c["resources"]["requests"].get(resource).and_then(crate::write::admit::quota::amount)
+                c["resources"]["requests"].get(resource).and_then(crate::write::admit::quota::nanos_of)
             })
             .sum();
-        let has = node["status"]["allocatable"].get(resource).and_then(crate::write::admit::quota::amount);
+        let has = node["status"]["allocatable"].get(resource).and_then(crate::write::admit::quota::nanos_of);
         if has.is_some_and(|h| asked > h) {
-            return Err(Misfit { reason: format!("Insufficient {resource}"), preemptible: true });
+            return Err(NodeMisfit { reason: format!("Insufficient {resource}"), preemptible: true });
         }
     }
     Ok(())
 }
 
-fn unschedulable() -> Value {
+fn unschedulable_taint() -> Value {
     serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
 }
 
-fn tolerates(spec: &Value, taint: &Value) -> bool {
-    list(spec, "/tolerations").iter().any(|t| {
+fn tolerates_taint(spec: &Value, taint: &Value) -> bool {
+    list_at(spec, "/tolerations").iter().any(|t| {
         let same_effect = t["effect"].as_str().is_none_or(|e| e.is_empty() || taint["effect"] == e);
         let key = t["key"].as_str().unwrap_or("");
         let same_key = key.is_empty() || taint["key"] == key;
@@ -59,7 +59,7 @@ fn tolerates(spec: &Value, taint: &Value) -> bool {
 }
 
 /// Node selector and required affinity.
-fn selected(spec: &Value, node: &Value) -> bool {
+fn is_selected(spec: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let wanted = spec["nodeSelector"].as_object();
     if wanted.is_some_and(|w| w.iter().any(|(k, v)| labels.get(k) != Some(v))) {
@@ -68,17 +68,19 @@ fn selected(spec: &Value, node: &Value) -> bool {
     let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let Some(terms) = required["nodeSelectorTerms"].as_array() else { return true };
     terms.iter().any(|term| {
-        let expressions = list(term, "/matchExpressions");
-        let fields = list(term, "/matchFields");
+        let expressions = list_at(term, "/matchExpressions");
+        let fields = list_at(term, "/matchFields");
         let empty = expressions.is_empty() && fields.is_empty();
         !empty
-            && expressions.iter().all(|e| holds(e, e["key"].as_str().and_then(|k| labels.get(k)?.as_str())))
-            && fields.iter().all(|f| f["key"] == "metadata.name" && holds(f, Some(name(node))))
+            && expressions
+                .iter()
+                .all(|e| expression_holds(e, e["key"].as_str().and_then(|k| labels.get(k)?.as_str())))
+            && fields.iter().all(|f| f["key"] == "metadata.name" && expression_holds(f, Some(name_of(node))))
     })
 }
 
-fn holds(expression: &Value, value: Option<&str>) -> bool {
-    let values = list(expression, "/values");
+fn expression_holds(expression: &Value, value: Option<&str>) -> bool {
+    let values = list_at(expression, "/values");
     let listed = || value.is_some_and(|v| values.iter().any(|x| x == v));
     let number = |v: Option<&str>| v.and_then(|v| v.parse::<i64>().ok());
     let compare = || Some((number(value)?, number(values.first().and_then(Value::as_str))?));
@@ -129,7 +131,7 @@ mod tests {
                 Some("Insufficient cpu"),
             ),
         ] {
-            assert_eq!(fits(&spec, &node).err().map(|m| m.reason).as_deref(), why, "{spec}");
+            assert_eq!(check_fit(&spec, &node).err().map(|m| m.reason).as_deref(), why, "{spec}");
         }
     }
 }

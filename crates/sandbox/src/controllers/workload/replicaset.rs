@@ -2,68 +2,68 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use crate::api::select::Labels;
+use crate::api::select::LabelFilter;
 use crate::status::Result;
-use crate::store::Event;
+use crate::store::StoreEvent;
 
 /// Pods made in one go.
 const BURST: i64 = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flavour {
+pub(super) enum ReplicaKind {
     ReplicaSet,
     ReplicationController,
 }
 
-pub(super) struct ReplicaSets {
-    flavour: Flavour,
-    family: Family,
+pub(super) struct ReplicaSetController {
+    flavour: ReplicaKind,
+    family: OwnerIndex,
 }
 
-impl ReplicaSets {
-    pub(super) fn new(flavour: Flavour) -> ReplicaSets {
+impl ReplicaSetController {
+    pub(super) fn new(flavour: ReplicaKind) -> ReplicaSetController {
         let table = match flavour {
-            Flavour::ReplicaSet => "replicasets.apps",
-            Flavour::ReplicationController => "replicationcontrollers",
+            ReplicaKind::ReplicaSet => "replicasets.apps",
+            ReplicaKind::ReplicationController => "replicationcontrollers",
         };
-        ReplicaSets { flavour, family: Family::new(table, &["pods"]) }
+        ReplicaSetController { flavour, family: OwnerIndex::new(table, &["pods"]) }
     }
 
-    fn selector(&self, set: &Value) -> Labels {
+    fn selector_of(&self, set: &Value) -> LabelFilter {
         match self.flavour {
-            Flavour::ReplicaSet => Labels::of_selector(&set["spec"]["selector"]).unwrap_or_default(),
-            Flavour::ReplicationController => Labels::of_map(&set["spec"]["selector"]),
+            ReplicaKind::ReplicaSet => LabelFilter::of_selector(&set["spec"]["selector"]).unwrap_or_default(),
+            ReplicaKind::ReplicationController => LabelFilter::of_map(&set["spec"]["selector"]),
         }
     }
 }
 
-impl Controller for ReplicaSets {
+impl Controller for ReplicaSetController {
     fn name(&self) -> &'static str {
         match self.flavour {
-            Flavour::ReplicaSet => "replicaset-controller",
-            Flavour::ReplicationController => "replication-controller",
+            ReplicaKind::ReplicaSet => "replicaset-controller",
+            ReplicaKind::ReplicationController => "replication-controller",
         }
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
-        self.family.observe(event, queue);
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
+        self.family.observe_owned(event, queue);
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(set) = cluster.get(&item.table, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let selector = self.selector(&set);
-        let pods = children(cluster, "pods", &set, Some(&selector))?;
+        let selector = self.selector_of(&set);
+        let pods = owned_children(cluster, "pods", &set, Some(&selector))?;
         let mut failure = None;
-        if !deleting(&set) {
-            failure = self.scale(&set, &pods, cluster);
+        if !is_deleting(&set) {
+            failure = self.scale_pods(&set, &pods, cluster);
         }
-        let pods = children(cluster, "pods", &set, Some(&selector))?;
+        let pods = owned_children(cluster, "pods", &set, Some(&selector))?;
         let active: Vec<&Value> = pods.iter().filter(|p| is_active(p)).collect();
-        let tally = Tally::of(cluster, active.iter().copied(), int(&set, "/spec/minReadySeconds"));
+        let tally = ReplicaCounts::of(cluster, active.iter().copied(), int_at(&set, "/spec/minReadySeconds"));
         let wanted = set["spec"]["template"]["metadata"]["labels"].as_object();
         let labelled = active
             .iter()
@@ -71,8 +71,8 @@ impl Controller for ReplicaSets {
                 wanted.is_none_or(|w| w.iter().all(|(k, v)| p["metadata"]["labels"].get(k) == Some(v)))
             })
             .count();
-        let going = pods.iter().filter(|p| deleting(p) && !is_finished(p)).count();
-        let now = cluster.timestamp();
+        let going = pods.iter().filter(|p| is_deleting(p) && !is_finished(p)).count();
+        let now = cluster.now_text();
         cluster.update_status(&item.table, &item.key, MANAGER, |value| {
             let generation = value["metadata"]["generation"].clone();
             let mut conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Controller for ReplicaSets {
             put_count(&mut status, "fullyLabeledReplicas", labelled);
             put_count(&mut status, "readyReplicas", tally.ready);
             put_count(&mut status, "availableReplicas", tally.available);
-            if self.flavour == Flavour::ReplicaSet {
+            if self.flavour == ReplicaKind::ReplicaSet {
                 status["terminatingReplicas"] = going.into();
             }
             status["observedGeneration"] = generation;
@@ -101,15 +101,18 @@ impl Controller for ReplicaSets {
         })?;
         if failure.is_some() {
             // Room may be made at any time, without an event that names this object.
-            return Ok(sooner(tally.next(), Next::Later(std::time::Duration::from_secs(10))));
+            return Ok(sooner_of(
+                tally.next_reconcile(),
+                NextReconcile::Later(std::time::Duration::from_secs(10)),
+            ));
         }
-        Ok(tally.next())
+        Ok(tally.next_reconcile())
     }
 }
 
-impl ReplicaSets {
+impl ReplicaSetController {
     /// Makes or deletes pods; the answer is why one could not be made.
-    fn scale(&self, set: &Value, pods: &[Value], cluster: &Cluster) -> Option<String> {
+    fn scale_pods(&self, set: &Value, pods: &[Value], cluster: &ClusterHandle) -> Option<String> {
         let mut active: Vec<Value> = pods.iter().filter(|p| is_active(p)).cloned().collect();
         let wanted = int_or(set, "/spec/replicas", 1);
         let has = i64::try_from(active.len()).unwrap_or(i64::MAX);

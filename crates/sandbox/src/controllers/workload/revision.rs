@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::Cluster;
+use super::super::ClusterHandle;
 use super::common::*;
 use super::template_hash::{revision_hash, template_hash};
 use crate::status::Result;
@@ -26,25 +26,29 @@ impl RevisionOwner {
 }
 
 /// The revisions of an owner, oldest first, among them one for its present template.
-pub(super) struct Revisions {
+pub(super) struct RevisionHistory {
     pub(super) all: Vec<Value>,
-    /// Which of them is for the present template.
+    /// The index of the one for the present template.
     pub(super) update: usize,
 }
 
-impl Revisions {
+impl RevisionHistory {
     /// Finds the revisions of `owner`, making one for a template never seen and raising one that
     /// comes back.
-    pub(super) fn sync(cluster: &Cluster, owner: &Value, of: RevisionOwner) -> Result<Revisions> {
-        let mut all = cluster.owned(TABLE, namespace(owner), uid(owner));
-        all.sort_by_key(|r| int(r, "/revision"));
+    pub(super) fn sync_revisions(
+        cluster: &ClusterHandle,
+        owner: &Value,
+        of: RevisionOwner,
+    ) -> Result<RevisionHistory> {
+        let mut all = cluster.owned_values(TABLE, namespace_of(owner), uid_of(owner));
+        all.sort_by_key(|r| int_at(r, "/revision"));
         let mut template = owner["spec"]["template"].clone();
         template["$patch"] = "replace".into();
         let data = json!({"spec": {"template": template}});
-        let last = all.last().map_or(0, |r| int(r, "/revision"));
+        let last = all.last().map_or(0, |r| int_at(r, "/revision"));
         if let Some(found) = all.iter().position(|r| r["data"] == data) {
-            if int(&all[found], "/revision") < last {
-                cluster.update(TABLE, &key(&all[found]), MANAGER, |value| {
+            if int_at(&all[found], "/revision") < last {
+                cluster.update(TABLE, &key_of(&all[found]), MANAGER, |value| {
                     value["revision"] = (last + 1).into();
                 })?;
                 let mut raised = all.remove(found);
@@ -52,7 +56,7 @@ impl Revisions {
                 all.push(raised);
             }
             let update = all.iter().position(|r| r["data"] == data).unwrap_or(0);
-            return Ok(Revisions { all, update });
+            return Ok(RevisionHistory { all, update });
         }
         let collisions = owner["status"]["collisionCount"].as_i64();
         let hash = match of {
@@ -62,7 +66,7 @@ impl Revisions {
         let mut labels =
             owner["spec"]["template"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         labels.insert(of.hash_label().into(), hash.as_str().into());
-        let called = format!("{}-{hash}", name(owner));
+        let called = format!("{}-{hash}", name_of(owner));
         let mut meta = json!({
             "name": called, "labels": labels, "ownerReferences": [owner_reference(owner)],
         });
@@ -70,17 +74,17 @@ impl Revisions {
             meta["annotations"][GENERATION] = generation.into();
         }
         let revision = json!({"metadata": meta, "data": data, "revision": last + 1});
-        match cluster.create(TABLE, namespace(owner), revision, MANAGER) {
+        match cluster.create(TABLE, namespace_of(owner), revision, MANAGER) {
             Err(status) if status.code != 409 => return Err(status),
             _ => {}
         }
-        let made = cluster.get(TABLE, namespace(owner), &called);
-        all.push(made.ok_or_else(|| cluster.missing(TABLE, &called))?);
+        let made = cluster.get(TABLE, namespace_of(owner), &called);
+        all.push(made.ok_or_else(|| cluster.not_found_status(TABLE, &called))?);
         let update = all.len() - 1;
-        Ok(Revisions { all, update })
+        Ok(RevisionHistory { all, update })
     }
 
-    pub(super) fn update(&self) -> &Value {
+    pub(super) fn update_revision(&self) -> &Value {
         &self.all[self.update]
     }
 
@@ -92,15 +96,20 @@ impl Revisions {
     }
 
     /// The template a revision of this name holds.
-    pub(super) fn template(&self, called: &str) -> Option<Value> {
-        let found = self.all.iter().find(|r| name(r) == called)?;
+    pub(super) fn template_of(&self, called: &str) -> Option<Value> {
+        let found = self.all.iter().find(|r| name_of(r) == called)?;
         let mut template = found["data"]["spec"]["template"].clone();
         template.as_object_mut()?.shift_remove("$patch");
         Some(template)
     }
 
     /// Forgets the oldest revisions nobody uses beyond the limit.
-    pub(super) fn trim(&self, cluster: &Cluster, limit: i64, used: impl Fn(&Value) -> bool) -> Result<()> {
+    pub(super) fn trim_history(
+        &self,
+        cluster: &ClusterHandle,
+        limit: i64,
+        used: impl Fn(&Value) -> bool,
+    ) -> Result<()> {
         let idle: Vec<&Value> = self
             .all
             .iter()
@@ -110,7 +119,7 @@ impl Revisions {
             .collect();
         let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
         for revision in idle.into_iter().take(excess) {
-            remove(cluster, TABLE, revision)?;
+            delete_exactly(cluster, TABLE, revision)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::Cluster;
+use super::super::ClusterHandle;
 use super::common::*;
 
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -10,49 +10,49 @@ pub(super) const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 pub(super) const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 
-pub(super) fn replicas(object: &Value) -> i64 {
+pub(super) fn wanted_replicas(object: &Value) -> i64 {
     int_or(object, "/spec/replicas", 1)
 }
 
 pub(super) fn is_recreate(deployment: &Value) -> bool {
-    text(deployment, "/spec/strategy/type") == "Recreate"
+    text_at(deployment, "/spec/strategy/type") == "Recreate"
 }
 
-/// How many pods may be there beyond, and missing from, what is asked for.
+/// Returns how many pods may exist beyond the wanted number, and how many may be missing.
 pub(super) fn surge_and_unavailable(deployment: &Value) -> (i64, i64) {
     if is_recreate(deployment) {
         return (0, 0);
     }
     let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
-    let wanted = replicas(deployment);
-    let surge = amount_of(&rolling["maxSurge"], wanted, Rounding::Up);
-    let mut unavailable = amount_of(&rolling["maxUnavailable"], wanted, Rounding::Down);
-    // With neither, nothing could ever move.
+    let wanted = wanted_replicas(deployment);
+    let surge = amount_of(&rolling["maxSurge"], wanted, PercentRounding::Up);
+    let mut unavailable = amount_of(&rolling["maxUnavailable"], wanted, PercentRounding::Down);
+    // With both zero no replica could ever be replaced.
     if surge == 0 && unavailable == 0 {
         unavailable = 1;
     }
     (surge, unavailable.min(wanted))
 }
 
-pub(super) fn total(sets: &[Value]) -> i64 {
-    sets.iter().map(replicas).sum()
+pub(super) fn total_replicas(sets: &[Value]) -> i64 {
+    sets.iter().map(wanted_replicas).sum()
 }
 
-fn sum(sets: &[Value], pointer: &str) -> i64 {
-    sets.iter().map(|s| int(s, pointer)).sum()
+fn sum_at(sets: &[Value], pointer: &str) -> i64 {
+    sets.iter().map(|s| int_at(s, pointer)).sum()
 }
 
-pub(super) fn available(sets: &[Value]) -> i64 {
-    sum(sets, "/status/availableReplicas")
+pub(super) fn available_replicas(sets: &[Value]) -> i64 {
+    sum_at(sets, "/status/availableReplicas")
 }
 
-pub(super) fn revision(object: &Value) -> i64 {
+pub(super) fn revision_number(object: &Value) -> i64 {
     annotation(object, REVISION).and_then(|r| r.parse().ok()).unwrap_or(0)
 }
 
 /// The size the newest set should have now, given all of them.
 pub(super) fn new_size(deployment: &Value, newest: i64, all: i64) -> i64 {
-    let wanted = replicas(deployment);
+    let wanted = wanted_replicas(deployment);
     if is_recreate(deployment) {
         return wanted;
     }
@@ -65,21 +65,21 @@ pub(super) fn new_size(deployment: &Value, newest: i64, all: i64) -> i64 {
 
 /// Sizes for sets that share a change of scale in proportion, newest first among equals when growing.
 pub(super) fn in_proportion(deployment: &Value, sets: &[Value]) -> Vec<i64> {
-    let wanted = replicas(deployment);
+    let wanted = wanted_replicas(deployment);
     let surge = surge_and_unavailable(deployment).0;
-    let all = total(sets);
+    let all = total_replicas(sets);
     let allowed = if wanted > 0 { wanted + surge } else { 0 };
     let change = allowed - all;
     let mut order: Vec<usize> = (0..sets.len()).collect();
     order.sort_by_key(|i| {
-        let created = text(&sets[*i], "/metadata/creationTimestamp").to_owned();
-        let rank = revision(&sets[*i]);
-        (-replicas(&sets[*i]), if change > 0 { -rank } else { rank }, created)
+        let created = text_at(&sets[*i], "/metadata/creationTimestamp").to_owned();
+        let rank = revision_number(&sets[*i]);
+        (-wanted_replicas(&sets[*i]), if change > 0 { -rank } else { rank }, created)
     });
-    let mut sizes: Vec<i64> = sets.iter().map(replicas).collect();
+    let mut sizes: Vec<i64> = sets.iter().map(wanted_replicas).collect();
     let mut left = change;
     for index in &order {
-        let size = replicas(&sets[*index]);
+        let size = wanted_replicas(&sets[*index]);
         if left == 0 || size == 0 {
             continue;
         }
@@ -87,7 +87,7 @@ pub(super) fn in_proportion(deployment: &Value, sets: &[Value]) -> Vec<i64> {
             .as_str()
             .and_then(|m| m.parse::<i64>().ok())
             .filter(|m| *m > 0)
-            .unwrap_or_else(|| int(deployment, "/status/replicas").max(1));
+            .unwrap_or_else(|| int_at(deployment, "/status/replicas").max(1));
         let share = (size as f64 * allowed as f64 / before as f64).round() as i64 - size;
         let share = if change > 0 { share.clamp(0, left) } else { share.clamp(left, 0) };
         sizes[*index] = (size + share).max(0);
@@ -99,27 +99,31 @@ pub(super) fn in_proportion(deployment: &Value, sets: &[Value]) -> Vec<i64> {
     sizes
 }
 
-pub(super) struct Sets<'a> {
+pub(super) struct RolloutSets<'a> {
     pub(super) newest: Option<&'a Value>,
     pub(super) all: &'a [Value],
 }
 
 /// The status a deployment should show, without the condition about progress.
-pub(super) fn status(deployment: &Value, sets: &Sets<'_>, cluster: &Cluster) -> Value {
-    let has = available(sets.all);
-    let wanted = replicas(deployment);
+pub(super) fn deployment_status(
+    deployment: &Value,
+    sets: &RolloutSets<'_>,
+    cluster: &ClusterHandle,
+) -> Value {
+    let has = available_replicas(sets.all);
+    let wanted = wanted_replicas(deployment);
     let mut status = json!({"observedGeneration": deployment["metadata"]["generation"]});
     let mut put = |key: &str, count: i64| put_count(&mut status, key, usize::try_from(count).unwrap_or(0));
-    put("replicas", sum(sets.all, "/status/replicas"));
-    put("updatedReplicas", sets.newest.map_or(0, |s| int(s, "/status/replicas")));
-    put("readyReplicas", sum(sets.all, "/status/readyReplicas"));
+    put("replicas", sum_at(sets.all, "/status/replicas"));
+    put("updatedReplicas", sets.newest.map_or(0, |s| int_at(s, "/status/replicas")));
+    put("readyReplicas", sum_at(sets.all, "/status/readyReplicas"));
     put("availableReplicas", has);
-    put("unavailableReplicas", total(sets.all) - has);
-    status["terminatingReplicas"] = sum(sets.all, "/status/terminatingReplicas").into();
+    put("unavailableReplicas", total_replicas(sets.all) - has);
+    status["terminatingReplicas"] = sum_at(sets.all, "/status/terminatingReplicas").into();
     if let Some(count) = deployment["status"].get("collisionCount") {
         status["collisionCount"] = count.clone();
     }
-    let mut conditions = list(deployment, "/status/conditions").to_vec();
+    let mut conditions = list_at(deployment, "/status/conditions").to_vec();
     let enough = has >= wanted - surge_and_unavailable(deployment).1;
     let (state, reason, message) = if enough {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -150,7 +154,7 @@ pub(super) fn set_condition(
     state: &str,
     reason: &str,
     message: &str,
-    cluster: &Cluster,
+    cluster: &ClusterHandle,
 ) {
     let known = conditions.iter().find(|c| c["type"] == kind);
     if known.is_some_and(|c| c["status"] == state && c["reason"] == reason) {
@@ -166,9 +170,9 @@ pub(super) fn replace_condition(
     state: &str,
     reason: &str,
     message: &str,
-    cluster: &Cluster,
+    cluster: &ClusterHandle,
 ) {
-    let now = cluster.timestamp();
+    let now = cluster.now_text();
     let known = conditions.iter().find(|c| c["type"] == kind && c["status"] == state);
     let since = known.map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
     conditions.retain(|c| c["type"] != kind);
@@ -178,19 +182,19 @@ pub(super) fn replace_condition(
     }));
 }
 
-/// Whether everything asked for is there and nothing else.
+/// Returns true if all wanted replicas are updated and available, and no others exist.
 pub(super) fn is_complete(deployment: &Value, status: &Value) -> bool {
-    let wanted = replicas(deployment);
-    int(status, "/updatedReplicas") == wanted
-        && int(status, "/replicas") == wanted
-        && int(status, "/availableReplicas") == wanted
-        && int(status, "/observedGeneration") >= int(deployment, "/metadata/generation")
+    let wanted = wanted_replicas(deployment);
+    int_at(status, "/updatedReplicas") == wanted
+        && int_at(status, "/replicas") == wanted
+        && int_at(status, "/availableReplicas") == wanted
+        && int_at(status, "/observedGeneration") >= int_at(deployment, "/metadata/generation")
 }
 
-/// Whether the new status is nearer to completion than the old.
+/// Returns true if the new status is nearer to completion than the old.
 pub(super) fn has_progressed(old: &Value, new: &Value) -> bool {
-    let outdated = |s: &Value| int(s, "/replicas") - int(s, "/updatedReplicas");
-    let grew = |pointer: &str| int(new, pointer) > int(old, pointer);
+    let outdated = |s: &Value| int_at(s, "/replicas") - int_at(s, "/updatedReplicas");
+    let grew = |pointer: &str| int_at(new, pointer) > int_at(old, pointer);
     grew("/updatedReplicas")
         || outdated(new) < outdated(old)
         || grew("/readyReplicas")

@@ -1,22 +1,22 @@
-//! The scheduler: gives pods a node, or says why none will do.
+//! The scheduler: assigns pods to nodes, or reports why no node fits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use super::node::{self, Misfit};
+use super::node::{self, NodeMisfit};
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{ChangeType, StoreEvent};
 
 const COMPONENT: &str = "default-scheduler";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Remembers who waits, and how full each node is.
+/// Knows the pods that wait, and how full each node is.
 #[derive(Default)]
 pub(super) struct Scheduler {
-    waiting: BTreeSet<Item>,
+    waiting: BTreeSet<WorkItem>,
     placed: HashMap<Box<str>, String>,
     load: BTreeMap<String, usize>,
 }
@@ -26,27 +26,27 @@ impl Controller for Scheduler {
         COMPONENT
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
         match &*event.table {
-            "pods" if event.change == Change::Deleted => {
-                self.waiting.remove(&Item::of(event));
+            "pods" if event.change == ChangeType::Deleted => {
+                self.waiting.remove(&WorkItem::of(event));
                 if let Some(node) = self.placed.remove(&event.object.uid)
                     && let Some(load) = self.load.get_mut(&node)
                 {
                     *load = load.saturating_sub(1);
                 }
             }
-            "pods" if event.change == Change::Added => {
-                let node = text(&event.object.value(), "/spec/nodeName").to_owned();
+            "pods" if event.change == ChangeType::Added => {
+                let node = text_at(&event.object.value(), "/spec/nodeName").to_owned();
                 if node.is_empty() {
-                    self.waiting.insert(Item::of(event));
-                    queue.push(Item::of(event));
+                    self.waiting.insert(WorkItem::of(event));
+                    queue.push(WorkItem::of(event));
                 } else {
-                    self.place(&event.object.uid, node);
+                    self.place_pod(&event.object.uid, node);
                 }
             }
             // A gate may have been lifted.
-            "pods" if self.waiting.contains(&Item::of(event)) => queue.push(Item::of(event)),
+            "pods" if self.waiting.contains(&WorkItem::of(event)) => queue.push(WorkItem::of(event)),
             "nodes" | "persistentvolumeclaims" => {
                 for item in &self.waiting {
                     queue.push(item.clone());
@@ -56,62 +56,62 @@ impl Controller for Scheduler {
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(pod) = cluster.get("pods", &item.key.namespace, &item.key.name) else {
             self.waiting.remove(item);
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
-        let gated = !list(&pod, "/spec/schedulingGates").is_empty();
-        let ours = matches!(text(&pod, "/spec/schedulerName"), "" | COMPONENT);
-        if !text(&pod, "/spec/nodeName").is_empty() {
+        let gated = !list_at(&pod, "/spec/schedulingGates").is_empty();
+        let ours = matches!(text_at(&pod, "/spec/schedulerName"), "" | COMPONENT);
+        if !text_at(&pod, "/spec/nodeName").is_empty() {
             self.waiting.remove(item);
-            self.place(uid(&pod), text(&pod, "/spec/nodeName").to_owned());
-            return Ok(Next::Done);
+            self.place_pod(uid_of(&pod), text_at(&pod, "/spec/nodeName").to_owned());
+            return Ok(NextReconcile::Done);
         }
-        if deleting(&pod) || gated || !ours {
-            return Ok(Next::Done);
+        if is_deleting(&pod) || gated || !ours {
+            return Ok(NextReconcile::Done);
         }
-        match self.choose(&pod, cluster)? {
-            Choice::Node(node) => {
-                cluster.bind(&item.key, &node)?;
+        match self.choose_node(&pod, cluster)? {
+            NodeChoice::Node(node) => {
+                cluster.bind_pod(&item.key, &node)?;
                 self.waiting.remove(item);
-                self.place(uid(&pod), node.clone());
-                let who = format!("{}/{}", namespace(&pod), name(&pod));
+                self.place_pod(uid_of(&pod), node.clone());
+                let who = format!("{}/{}", namespace_of(&pod), name_of(&pod));
                 let message = format!("Successfully assigned {who} to {node}");
-                tell(&pod, cluster, "Normal", "Scheduled", "Binding", &message);
+                record_event(&pod, cluster, "Normal", "Scheduled", "Binding", &message);
             }
-            Choice::Wait => {}
-            Choice::Nowhere(message) => refuse(&pod, &message, cluster)?,
+            NodeChoice::Wait => {}
+            NodeChoice::Nowhere(message) => report_unschedulable(&pod, &message, cluster)?,
         }
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 }
 
-enum Choice {
+enum NodeChoice {
     Node(String),
-    /// A volume is on its way.
+    /// A volume is being provisioned.
     Wait,
     Nowhere(String),
 }
 
 impl Scheduler {
-    fn place(&mut self, uid: &str, node: String) {
+    fn place_pod(&mut self, uid: &str, node: String) {
         if self.placed.insert(uid.into(), node.clone()).is_none() {
             *self.load.entry(node).or_default() += 1;
         }
     }
 
-    fn choose(&self, pod: &Value, cluster: &Cluster) -> Result<Choice> {
-        let nodes = cluster.list("nodes", None);
+    fn choose_node(&self, pod: &Value, cluster: &ClusterHandle) -> Result<NodeChoice> {
+        let nodes = cluster.list_values("nodes", None);
         if nodes.is_empty() {
-            return Ok(Choice::Nowhere("no nodes available to schedule pods".into()));
+            return Ok(NodeChoice::Nowhere("no nodes available to schedule pods".into()));
         }
-        let mut misfits: BTreeMap<Misfit, usize> = BTreeMap::new();
+        let mut misfits: BTreeMap<NodeMisfit, usize> = BTreeMap::new();
         let mut best: Option<(usize, &str)> = None;
         for node in &nodes {
-            match node::fits(&pod["spec"], node) {
+            match node::check_fit(&pod["spec"], node) {
                 Ok(()) => {
-                    let rank = (self.load.get(name(node)).copied().unwrap_or(0), name(node));
+                    let rank = (self.load.get(name_of(node)).copied().unwrap_or(0), name_of(node));
                     best = Some(best.map_or(rank, |b| b.min(rank)));
                 }
                 Err(misfit) => *misfits.entry(misfit).or_default() += 1,
@@ -119,39 +119,45 @@ impl Scheduler {
         }
         let all = nodes.len();
         let Some((_, node)) = best else {
-            return Ok(Choice::Nowhere(explain(all, &misfits)));
+            return Ok(NodeChoice::Nowhere(explain_misfits(all, &misfits)));
         };
-        self.volumes(pod, node, all, cluster)
+        self.prepare_volumes(pod, node, all, cluster)
     }
 
     /// Claims must be bound first; those that wait for a consumer are told which node it is.
-    fn volumes(&self, pod: &Value, node: &str, nodes: usize, cluster: &Cluster) -> Result<Choice> {
+    fn prepare_volumes(
+        &self,
+        pod: &Value,
+        node: &str,
+        nodes: usize,
+        cluster: &ClusterHandle,
+    ) -> Result<NodeChoice> {
         let mut wait = false;
-        for volume in list(pod, "/spec/volumes") {
+        for volume in list_at(pod, "/spec/volumes") {
             let claim = match volume["persistentVolumeClaim"]["claimName"].as_str() {
                 Some(claim) => claim.to_owned(),
                 None if volume["ephemeral"].is_object() => {
-                    format!("{}-{}", name(pod), volume["name"].as_str().unwrap_or(""))
+                    format!("{}-{}", name_of(pod), volume["name"].as_str().unwrap_or(""))
                 }
                 None => continue,
             };
-            let Some(found) = cluster.get("persistentvolumeclaims", namespace(pod), &claim) else {
+            let Some(found) = cluster.get("persistentvolumeclaims", namespace_of(pod), &claim) else {
                 let help = format!(
                     "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
                 );
-                return Ok(Choice::Nowhere(format!(
+                return Ok(NodeChoice::Nowhere(format!(
                     "0/{nodes} nodes are available: persistentvolumeclaim \"{claim}\" not found. {help}"
                 )));
             };
-            if text(&found, "/status/phase") == "Bound" {
+            if text_at(&found, "/status/phase") == "Bound" {
                 continue;
             }
             let class =
-                cluster.get("storageclasses.storage.k8s.io", "", text(&found, "/spec/storageClassName"));
+                cluster.get("storageclasses.storage.k8s.io", "", text_at(&found, "/spec/storageClassName"));
             if class.is_some_and(|c| c["volumeBindingMode"] == "WaitForFirstConsumer") {
                 wait = true;
                 if annotation(&found, SELECTED_NODE) != Some(node) {
-                    cluster.update("persistentvolumeclaims", &key(&found), "kube-scheduler", |value| {
+                    cluster.update("persistentvolumeclaims", &key_of(&found), "kube-scheduler", |value| {
                         slipway_manifest::object::set_annotation(value, SELECTED_NODE, node);
                     })?;
                 }
@@ -160,15 +166,15 @@ impl Scheduler {
             let help = format!(
                 "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
             );
-            return Ok(Choice::Nowhere(format!(
+            return Ok(NodeChoice::Nowhere(format!(
                 "0/{nodes} nodes are available: pod has unbound immediate PersistentVolumeClaims. {help}"
             )));
         }
-        Ok(if wait { Choice::Wait } else { Choice::Node(node.to_owned()) })
+        Ok(if wait { NodeChoice::Wait } else { NodeChoice::Node(node.to_owned()) })
     }
 }
 
-fn explain(all: usize, misfits: &BTreeMap<Misfit, usize>) -> String {
+fn explain_misfits(all: usize, misfits: &BTreeMap<NodeMisfit, usize>) -> String {
     let mut reasons: Vec<String> = misfits.iter().map(|(m, n)| format!("{n} {}", m.reason)).collect();
     reasons.sort();
     let helpless: usize = misfits.iter().filter(|(m, _)| !m.preemptible).map(|(_, n)| n).sum();
@@ -186,14 +192,14 @@ fn explain(all: usize, misfits: &BTreeMap<Misfit, usize>) -> String {
     )
 }
 
-fn refuse(pod: &Value, message: &str, cluster: &Cluster) -> Result<()> {
+fn report_unschedulable(pod: &Value, message: &str, cluster: &ClusterHandle) -> Result<()> {
     let known = condition(pod, "PodScheduled");
     if known.is_some_and(|c| c["reason"] == "Unschedulable" && c["message"] == message) {
         return Ok(());
     }
-    let now = cluster.timestamp();
-    cluster.update_status("pods", &key(pod), "kube-scheduler", |value| {
-        let mut conditions = list(value, "/status/conditions").to_vec();
+    let now = cluster.now_text();
+    cluster.update_status("pods", &key_of(pod), "kube-scheduler", |value| {
+        let mut conditions = list_at(value, "/status/conditions").to_vec();
         let since = conditions
             .iter()
             .find(|c| c["type"] == "PodScheduled" && c["status"] == "False")
@@ -205,17 +211,17 @@ fn refuse(pod: &Value, message: &str, cluster: &Cluster) -> Result<()> {
         }));
         value["status"]["conditions"] = conditions.into();
     })?;
-    tell(pod, cluster, "Warning", "FailedScheduling", "Scheduling", message);
+    record_event(pod, cluster, "Warning", "FailedScheduling", "Scheduling", message);
     Ok(())
 }
 
 /// The scheduler writes events of the newer form: no source, no count, a time with fractions.
-fn tell(pod: &Value, cluster: &Cluster, kind: &str, reason: &str, action: &str, message: &str) {
-    let unique = (cluster.now().as_nanosecond() as u64) ^ (cluster.random() & 0xffff);
+fn record_event(pod: &Value, cluster: &ClusterHandle, kind: &str, reason: &str, action: &str, message: &str) {
+    let unique = (cluster.now().as_nanosecond() as u64) ^ (cluster.random_number() & 0xffff);
     let event = json!({
-        "metadata": {"name": format!("{}.{unique:016x}", name(pod)), "namespace": namespace(pod)},
+        "metadata": {"name": format!("{}.{unique:016x}", name_of(pod)), "namespace": namespace_of(pod)},
         "involvedObject": {
-            "kind": "Pod", "namespace": namespace(pod), "name": name(pod), "uid": uid(pod),
+            "kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod),
             "apiVersion": "v1", "resourceVersion": pod["metadata"]["resourceVersion"],
         },
         "reason": reason,
@@ -229,6 +235,6 @@ fn tell(pod: &Value, cluster: &Cluster, kind: &str, reason: &str, action: &str, 
         "reportingComponent": COMPONENT,
         "reportingInstance": format!("{COMPONENT}-sandbox"),
     });
-    // An event that cannot be recorded must not stop what it tells of.
-    let _ = cluster.create("events", namespace(pod), event, "kube-scheduler");
+    // An event that cannot be recorded must not stop the scheduler.
+    let _ = cluster.create("events", namespace_of(pod), event, "kube-scheduler");
 }

@@ -8,33 +8,38 @@ use super::common::*;
 
 pub(super) const HOST: &str = "127.0.0.1";
 
-fn hex(text: &str) -> String {
+fn hex_digest(text: &str) -> String {
     HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }
 
 pub(super) fn container_id(pod: &Value, container: &str, attempt: i64) -> String {
-    format!("sandbox://{}", hex(&format!("{}/{container}/{attempt}", uid(pod))))
+    format!("sandbox://{}", hex_digest(&format!("{}/{container}/{attempt}", uid_of(pod))))
 }
 
 fn image_id(container: &Value) -> String {
-    format!("sandbox://sha256:{}", hex(container["image"].as_str().unwrap_or("")))
+    format!("sandbox://sha256:{}", hex_digest(container["image"].as_str().unwrap_or("")))
 }
 
-/// What one container does.
-pub(super) struct Shown {
+/// The state of one container, as its status reports it.
+pub(super) struct ContainerReport {
     pub(super) state: Value,
     pub(super) last: Value,
     pub(super) ready: bool,
     pub(super) restarts: i64,
 }
 
-impl Shown {
-    pub(super) fn waiting(reason: &str) -> Shown {
-        Shown { state: json!({"waiting": {"reason": reason}}), last: json!({}), ready: false, restarts: 0 }
+impl ContainerReport {
+    pub(super) fn waiting_because(reason: &str) -> ContainerReport {
+        ContainerReport {
+            state: json!({"waiting": {"reason": reason}}),
+            last: json!({}),
+            ready: false,
+            restarts: 0,
+        }
     }
 }
 
-pub(super) fn container(pod: &Value, spec: &Value, shown: &Shown) -> Value {
+pub(super) fn container_status(pod: &Value, spec: &Value, shown: &ContainerReport) -> Value {
     let called = spec["name"].as_str().unwrap_or("");
     let runs = shown.state.get("running").is_some();
     let exists = runs || shown.state.get("terminated").is_some() || shown.last.get("terminated").is_some();
@@ -54,7 +59,7 @@ pub(super) fn container(pod: &Value, spec: &Value, shown: &Shown) -> Value {
     status
 }
 
-pub(super) fn terminated(
+pub(super) fn terminated_state(
     pod: &Value,
     spec: &Value,
     attempt: i64,
@@ -70,27 +75,27 @@ pub(super) fn terminated(
     }})
 }
 
-/// Why a condition does not hold.
-pub(super) struct Why<'a> {
+/// The reason a condition does not hold.
+pub(super) struct ConditionReason<'a> {
     pub(super) reason: &'a str,
     pub(super) message: Option<String>,
 }
 
 /// The five conditions of a pod on a node. Times of conditions that stay as they were are kept.
-pub(super) fn conditions(
+pub(super) fn pod_conditions(
     pod: &Value,
     initialized: bool,
     containers_ready: bool,
-    why: Option<&Why<'_>>,
+    why: Option<&ConditionReason<'_>>,
     now: &str,
 ) -> Value {
     let names = |pointer: &str| {
-        let all: Vec<&str> = list(pod, pointer).iter().filter_map(|c| c["name"].as_str()).collect();
+        let all: Vec<&str> = list_at(pod, pointer).iter().filter_map(|c| c["name"].as_str()).collect();
         all.join(" ")
     };
     let unready = format!("containers with unready status: [{}]", names("/spec/containers"));
     let incomplete = format!("containers with incomplete status: [{}]", names("/spec/initContainers"));
-    let gates: Vec<&str> = list(pod, "/spec/readinessGates")
+    let gates: Vec<&str> = list_at(pod, "/spec/readinessGates")
         .iter()
         .filter_map(|g| g["conditionType"].as_str())
         .filter(|kind| !has_condition(pod, kind))
@@ -141,7 +146,7 @@ pub(super) fn conditions(
     }
     // Conditions others put there stay: readiness gates live among them.
     let own = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-    for other in list(pod, "/status/conditions") {
+    for other in list_at(pod, "/status/conditions") {
         if !other["type"].as_str().is_some_and(|t| own.contains(&t)) {
             out.push(other.clone());
         }
@@ -151,7 +156,7 @@ pub(super) fn conditions(
 
 /// The statuses of init containers before (`done` false) or after their work.
 pub(super) fn init_statuses(pod: &Value, done: bool, now: &str) -> Option<Value> {
-    let specs = list(pod, "/spec/initContainers");
+    let specs = list_at(pod, "/spec/initContainers");
     if specs.is_empty() {
         return None;
     }
@@ -160,19 +165,19 @@ pub(super) fn init_statuses(pod: &Value, done: bool, now: &str) -> Option<Value>
         .map(|spec| {
             let sidecar = spec["restartPolicy"] == "Always";
             let shown = if !done {
-                Shown::waiting("PodInitializing")
+                ContainerReport::waiting_because("PodInitializing")
             } else if sidecar {
-                Shown {
+                ContainerReport {
                     state: json!({"running": {"startedAt": now}}),
                     last: json!({}),
                     ready: true,
                     restarts: 0,
                 }
             } else {
-                let state = terminated(pod, spec, 0, 0, "Completed", now, now);
-                Shown { state, last: json!({}), ready: true, restarts: 0 }
+                let state = terminated_state(pod, spec, 0, 0, "Completed", now, now);
+                ContainerReport { state, last: json!({}), ready: true, restarts: 0 }
             };
-            container(pod, spec, &shown)
+            container_status(pod, spec, &shown)
         })
         .collect();
     Some(all.into())

@@ -17,7 +17,7 @@ use crate::ids::{fnv32a, safe_encode};
 pub(super) fn template_hash(template: &Value, collisions: Option<i64>) -> String {
     let mut text = String::with_capacity(8 << 10);
     text.push_str("(v1.PodTemplateSpec)");
-    print(&mut text, "v1.PodTemplateSpec", template);
+    print_value(&mut text, "v1.PodTemplateSpec", template);
     let mut bytes = text.into_bytes();
     if let Some(count) = collisions {
         bytes.extend_from_slice(&(count as u64 & u64::from(u32::MAX)).to_le_bytes());
@@ -52,7 +52,7 @@ struct GoField {
     ty: &'static str,
 }
 
-fn structs() -> &'static HashMap<&'static str, Vec<GoField>> {
+fn go_structs() -> &'static HashMap<&'static str, Vec<GoField>> {
     static STRUCTS: OnceLock<HashMap<&'static str, Vec<GoField>>> = OnceLock::new();
     STRUCTS.get_or_init(|| {
         let field = |text: &'static str| {
@@ -70,13 +70,13 @@ fn structs() -> &'static HashMap<&'static str, Vec<GoField>> {
 }
 
 /// Prints a value of a Go type; what is not there is the type's zero value.
-fn print(out: &mut String, ty: &str, value: &Value) {
+fn print_value(out: &mut String, ty: &str, value: &Value) {
     if let Some(inner) = ty.strip_prefix('*') {
-        return if value.is_null() { out.push_str("<nil>") } else { print(out, inner, value) };
+        return if value.is_null() { out.push_str("<nil>") } else { print_value(out, inner, value) };
     }
     if let Some(item) = ty.strip_prefix("[]") {
         let items = value.as_array().map_or(&[][..], Vec::as_slice);
-        return sequence(out, "[", items.iter(), |out, value| print(out, item, value));
+        return print_sequence(out, "[", items.iter(), |out, value| print_value(out, item, value));
     }
     let entry = match ty {
         "map[string]string" => Some("string"),
@@ -86,9 +86,9 @@ fn print(out: &mut String, ty: &str, value: &Value) {
     if let Some(ty) = entry {
         let mut entries: Vec<_> = value.as_object().into_iter().flatten().collect();
         entries.sort_by(|a, b| a.0.cmp(b.0));
-        return sequence(out, "map[", entries.into_iter(), |out, (key, value)| {
+        return print_sequence(out, "map[", entries.into_iter(), |out, (key, value)| {
             let _ = write!(out, "{key}:");
-            print(out, ty, value);
+            print_value(out, ty, value);
         });
     }
     match ty {
@@ -100,20 +100,20 @@ fn print(out: &mut String, ty: &str, value: &Value) {
         "v1.Time" => {
             out.push_str("{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}");
         }
-        "resource.Quantity" => quantity(out, value.as_str()),
+        "resource.Quantity" => print_quantity(out, value.as_str()),
         "intstr.IntOrString" => {
             let (kind, text) = (i32::from(value.is_string()), value.as_str().unwrap_or(""));
             let number = value.as_i64().unwrap_or(0);
             let _ = write!(out, "{{Type:(intstr.Type){kind} IntVal:(int32){number} StrVal:(string){text}}}");
         }
-        _ => match structs().get(ty) {
+        _ => match go_structs().get(ty) {
             Some(fields) => {
                 out.push('{');
                 for (index, field) in fields.iter().enumerate() {
                     let space = if index > 0 { " " } else { "" };
                     let _ = write!(out, "{space}{}:({})", field.name, field.ty);
                     let inner = if field.json.is_empty() { value } else { &value[field.json] };
-                    print(out, field.ty, inner);
+                    print_value(out, field.ty, inner);
                 }
                 out.push('}');
             }
@@ -123,7 +123,7 @@ fn print(out: &mut String, ty: &str, value: &Value) {
     }
 }
 
-fn sequence<T>(
+fn print_sequence<T>(
     out: &mut String,
     open: &str,
     items: impl ExactSizeIterator<Item = T>,
@@ -143,10 +143,10 @@ fn sequence<T>(
 }
 
 /// Prints a quantity as it is in memory after its canonical text was read.
-fn quantity(out: &mut String, text: Option<&str>) {
-    let parsed = text.and_then(Amount::parse);
+fn print_quantity(out: &mut String, text: Option<&str>) {
+    let parsed = text.and_then(QuantityParts::parse);
     let (format, small) = match &parsed {
-        Some(amount) => (amount.format, amount.small()),
+        Some(amount) => (amount.format, amount.machine_word()),
         None => ("", Some((0, 0))),
     };
     let (value, scale) = small.unwrap_or((0, 0));
@@ -175,7 +175,7 @@ fn quantity(out: &mut String, text: Option<&str>) {
 }
 
 /// A canonical quantity taken apart.
-struct Amount {
+struct QuantityParts {
     negative: bool,
     digits: u64,
     length: i32,
@@ -184,8 +184,8 @@ struct Amount {
     format: &'static str,
 }
 
-impl Amount {
-    fn parse(text: &str) -> Option<Amount> {
+impl QuantityParts {
+    fn parse(text: &str) -> Option<QuantityParts> {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let end = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
         let (digits, suffix) = unsigned.split_at(end);
@@ -196,7 +196,7 @@ impl Amount {
             QuantityFormat::DecimalSi => (power, "DecimalSI"),
             QuantityFormat::DecimalExponent => (power, "DecimalExponent"),
         };
-        Some(Amount {
+        Some(QuantityParts {
             negative: text.starts_with('-'),
             digits: digits.parse().ok()?,
             length: i32::try_from(digits.len()).ok()?,
@@ -206,7 +206,7 @@ impl Amount {
     }
 
     /// Value and scale where Go keeps them in a machine word: it guesses by the number of digits.
-    fn small(&self) -> Option<(i64, i32)> {
+    fn machine_word(&self) -> Option<(i64, i32)> {
         let sign = if self.negative { -1 } else { 1 };
         if self.format != "BinarySI" {
             let value = i64::try_from(self.digits).ok().filter(|_| self.length <= 18)?;
@@ -218,9 +218,9 @@ impl Amount {
         Some((sign * value, 0))
     }
 
-    /// Whether Go keeps the text because it is surely canonical.
+    /// Returns true if Go keeps the text because it is surely canonical.
     fn keeps_text(&self, text: &str) -> bool {
-        self.small().is_some()
+        self.machine_word().is_some()
             && match self.format {
                 "BinarySI" => self.digits & 7 != 0,
                 _ => text == "0" || (self.exponent % 3 == 0 && !self.digits.is_multiple_of(1000)),

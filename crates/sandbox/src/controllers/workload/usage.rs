@@ -2,35 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Cluster, Controller, Item, Next, Queue};
+use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::MANAGER;
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{ChangeType, StoreEvent};
 
 const TABLE: &str = "resourcequotas";
 
 #[derive(Default)]
-pub(super) struct Quotas {
-    known: BTreeSet<Item>,
+pub(super) struct QuotaController {
+    known: BTreeSet<WorkItem>,
 }
 
-impl Controller for Quotas {
+impl Controller for QuotaController {
     fn name(&self) -> &'static str {
         "resourcequota-controller"
     }
 
-    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
+    fn observe_event(&mut self, event: &StoreEvent, _: &ClusterHandle, queue: &mut WorkQueue) {
         if &*event.table == TABLE {
-            if event.change == Change::Deleted {
-                self.known.remove(&Item::of(event));
+            if event.change == ChangeType::Deleted {
+                self.known.remove(&WorkItem::of(event));
             } else {
-                self.known.insert(Item::of(event));
-                queue.push(Item::of(event));
+                self.known.insert(WorkItem::of(event));
+                queue.push(WorkItem::of(event));
             }
             return;
         }
         // Only coming, going and pods that finish change what is used.
-        if event.change == Change::Modified && &*event.table != "pods" && &*event.table != "services" {
+        if event.change == ChangeType::Modified && &*event.table != "pods" && &*event.table != "services" {
             return;
         }
         for item in self.known.iter().filter(|i| *i.key.namespace == *event.object.key.namespace) {
@@ -38,15 +38,16 @@ impl Controller for Quotas {
         }
     }
 
-    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+    fn reconcile(&mut self, item: &WorkItem, cluster: &ClusterHandle) -> Result<NextReconcile> {
         let Some(quota) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
-            return Ok(Next::Done);
+            return Ok(NextReconcile::Done);
         };
         let hard = quota["spec"]["hard"].clone();
-        let used = crate::write::admit::quota::used(&cluster.core, &item.key.namespace, &quota["spec"]);
+        let used =
+            crate::write::admit::quota::quota_usage(&cluster.core, &item.key.namespace, &quota["spec"]);
         cluster.update_status(TABLE, &item.key, MANAGER, |value| {
             value["status"] = serde_json::json!({"hard": hard, "used": used});
         })?;
-        Ok(Next::Done)
+        Ok(NextReconcile::Done)
     }
 }

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Change, Object, Placed, Store, private};
-use head::Head;
-pub(super) use record::Record;
-pub use recover::{DataNotice, Recovery};
-use writer::Writer;
+use super::{ChangeType, PlacedObject, Store, StoredObject, private};
+use head::HeadFile;
+pub(super) use record::LogRecord;
+pub use recover::{DataNotice, RecoveryMode};
+use writer::LogWriter;
 
 const LOG: &str = "log";
 const SNAPSHOT: &str = "snapshot";
@@ -42,7 +42,7 @@ const FOLD_AT: u64 = 64 << 20;
 #[error("write the data directory: {0}")]
 pub struct DurableError(String);
 
-/// How the disk takes bytes. Tests put one between that runs full.
+/// Writes bytes to a file. Tests put one between that runs full.
 pub(crate) trait Disk: Send + Sync {
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()>;
 }
@@ -56,10 +56,10 @@ impl Disk for RealDisk {
     }
 }
 
-/// How a log behaves.
+/// The options of a log.
 #[derive(Clone)]
 pub(crate) struct LogOptions {
-    pub recovery: Recovery,
+    pub recovery: RecoveryMode,
     pub disk: Arc<dyn Disk>,
     /// The length at which the log is folded into a snapshot.
     pub fold_at: u64,
@@ -67,12 +67,12 @@ pub(crate) struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { recovery: Recovery::Strict, disk: Arc::new(RealDisk), fold_at: FOLD_AT }
+        LogOptions { recovery: RecoveryMode::Strict, disk: Arc::new(RealDisk), fold_at: FOLD_AT }
     }
 }
 
 #[derive(Default)]
-struct Pending {
+struct PendingRecords {
     buffer: Vec<u8>,
     /// The revision of the last record in the buffer.
     rev: u64,
@@ -83,15 +83,15 @@ struct Pending {
     closed: bool,
 }
 
-/// How far writing has come.
+/// The progress of writing.
 #[derive(Debug, Clone, Default)]
-struct Progress {
+struct WriteProgress {
     flushed: u64,
     /// Revisions that the disk refused.
     refused: Vec<RefusedRange>,
-    /// Why the last attempt failed, until one succeeds.
+    /// The error of the last attempt, until one succeeds.
     failing: Option<DurableError>,
-    /// How many attempts there were.
+    /// Number of attempts.
     attempts: u64,
 }
 
@@ -104,8 +104,8 @@ struct RefusedRange {
 /// Ranges kept for requests that have not looked yet.
 const MOST_RANGES: usize = 1024;
 
-impl Progress {
-    fn refuse(&mut self, revisions: RangeInclusive<u64>, error: &DurableError) {
+impl WriteProgress {
+    fn refuse_range(&mut self, revisions: RangeInclusive<u64>, error: &DurableError) {
         match self.refused.last_mut() {
             // Between two failures in a row nothing was written.
             Some(range) if self.failing.is_some() => {
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    fn of(&self, rev: u64) -> Option<Result<(), DurableError>> {
+    fn outcome_of(&self, rev: u64) -> Option<Result<(), DurableError>> {
         if let Some(range) = self.refused.iter().find(|r| r.revisions.contains(&rev)) {
             return Some(Err(range.error.clone()));
         }
@@ -127,25 +127,25 @@ impl Progress {
 }
 
 /// The log of one store.
-pub(crate) struct Log {
+pub(crate) struct DurableLog {
     dir: PathBuf,
     options: LogOptions,
-    pending: Arc<(Mutex<Pending>, Condvar)>,
-    progress: Arc<watch::Sender<Progress>>,
+    pending: Arc<(Mutex<PendingRecords>, Condvar)>,
+    progress: Arc<watch::Sender<WriteProgress>>,
     /// The files until the writing thread takes them.
-    files: Mutex<Option<(File, Head)>>,
+    files: Mutex<Option<(File, HeadFile)>>,
     lock: Arc<File>,
     notices: Vec<DataNotice>,
 }
 
 /// The log that was opened, and what is to be done with it.
 pub(super) struct Opened {
-    pub log: Log,
+    pub log: DurableLog,
     pub floor: u64,
     pub state: FileState,
 }
 
-/// Whether the files are as this version writes them.
+/// The state of the files: current, or written by an older version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileState {
     Good,
@@ -153,19 +153,19 @@ pub(super) enum FileState {
     Stale,
 }
 
-impl Log {
+impl DurableLog {
     /// Opens the log in `dir` and hands every record to `replay`.
     pub(super) fn open(
         dir: &Path,
         options: LogOptions,
-        replay: &mut dyn FnMut(Record),
+        replay: &mut dyn FnMut(LogRecord),
     ) -> io::Result<Opened> {
         private::create_directory(dir)?;
         let lock = Arc::new(claim(dir)?);
         private::narrow_files(dir)?;
-        let found = recover::recover(dir, options.recovery, replay)?;
+        let found = recover::recover_directory(dir, options.recovery, replay)?;
         let path = dir.join(LOG);
-        let mut file = private::open(&path, OpenOptions::new().read(true).append(true).create(true))?;
+        let mut file = private::open_private(&path, OpenOptions::new().read(true).append(true).create(true))?;
         if let Some(length) = found.log_length {
             file.set_len(length)?;
             if length == 0 {
@@ -174,13 +174,15 @@ impl Log {
             file.sync_all()?;
             private::sync_directory(dir)?;
         }
-        let head = Head::open(dir, found.sequence)?;
-        let pending = Pending { sequence: found.sequence, ..Pending::default() };
-        let log = Log {
+        let head = HeadFile::open(dir, found.sequence)?;
+        let pending = PendingRecords { sequence: found.sequence, ..PendingRecords::default() };
+        let log = DurableLog {
             dir: dir.to_owned(),
             options,
             pending: Arc::new((Mutex::new(pending), Condvar::new())),
-            progress: Arc::new(watch::channel(Progress { flushed: u64::MAX, ..Progress::default() }).0),
+            progress: Arc::new(
+                watch::channel(WriteProgress { flushed: u64::MAX, ..WriteProgress::default() }).0,
+            ),
             files: Mutex::new(Some((file, head))),
             lock,
             notices: found.notices,
@@ -190,7 +192,7 @@ impl Log {
     }
 
     /// Writes snapshot and log anew from what was read.
-    pub(super) fn rewrite(&self, rev: u64, objects: &[Placed]) -> io::Result<()> {
+    pub(super) fn rewrite(&self, rev: u64, objects: &[PlacedObject]) -> io::Result<()> {
         let sequence = lock(&self.pending.0).sequence;
         write_snapshot(&self.dir, &*self.options.disk, rev, sequence, objects)?;
         let file = start_log(&self.dir)?;
@@ -203,10 +205,10 @@ impl Log {
     /// Starts the thread that writes. It ends when the store is dropped.
     pub(super) fn start(&self, store: Weak<Store>) {
         let Some((file, head)) = lock(&self.files).take() else { return };
-        let rev = store.upgrade().map_or(0, |s| s.rev());
+        let rev = store.upgrade().map_or(0, |s| s.current_revision());
         self.progress.send_modify(|progress| progress.flushed = rev);
         lock(&self.pending.0).rev = rev;
-        let writer = Writer {
+        let writer = LogWriter {
             length: file.metadata().map_or(0, |m| m.len()),
             sequence: lock(&self.pending.0).sequence,
             fold_at: self.options.fold_at,
@@ -223,18 +225,18 @@ impl Log {
         if let Err(e) = spawned {
             let error = DurableError(e.to_string());
             self.progress.send_modify(|progress| {
-                progress.refuse(rev + 1..=u64::MAX, &error);
+                progress.refuse_range(rev + 1..=u64::MAX, &error);
                 progress.failing = Some(error.clone());
             });
         }
     }
 
-    pub(super) fn append(&self, table: &str, change: Change, object: &Object) {
-        let payload = record::encode(table, Some(change), object);
+    pub(super) fn append(&self, table: &str, change: ChangeType, object: &StoredObject) {
+        let payload = record::encode_record(table, Some(change), object);
         let mut pending = lock(&self.pending.0);
         pending.sequence += 1;
         let sequence = pending.sequence;
-        frame::append(&mut pending.buffer, sequence, &payload);
+        frame::append_frame(&mut pending.buffer, sequence, &payload);
         pending.rev = pending.rev.max(object.rev);
         self.pending.1.notify_one();
     }
@@ -243,7 +245,7 @@ impl Log {
     pub(super) async fn durable(&self, rev: u64) -> Result<(), DurableError> {
         let mut progress = self.progress.subscribe();
         loop {
-            if let Some(known) = progress.borrow_and_update().of(rev) {
+            if let Some(known) = progress.borrow_and_update().outcome_of(rev) {
                 return known;
             }
             if progress.changed().await.is_err() {
@@ -290,7 +292,7 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for DurableLog {
     fn drop(&mut self) {
         lock(&self.pending.0).closed = true;
         self.pending.1.notify_one();
@@ -304,7 +306,7 @@ struct SnapshotHeader {
     floor: u64,
     /// The number of the last record it contains.
     sequence: u64,
-    /// How many objects follow.
+    /// Number of objects that follow.
     count: u64,
 }
 
@@ -317,7 +319,7 @@ impl SnapshotHeader {
         out[8..16].copy_from_slice(&self.floor.to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.count.to_le_bytes());
-        let sum = frame::checksum(&out[..32]);
+        let sum = frame::crc_checksum(&out[..32]);
         out[32..].copy_from_slice(&sum.to_le_bytes());
         out
     }
@@ -325,7 +327,7 @@ impl SnapshotHeader {
     fn parse(text: &[u8]) -> Option<SnapshotHeader> {
         let header = text.get(..SnapshotHeader::LENGTH)?;
         let sum = u32::from_le_bytes(*header[32..].first_chunk()?);
-        if &header[..8] != SNAPSHOT_MAGIC || frame::checksum(&header[..32]) != sum {
+        if &header[..8] != SNAPSHOT_MAGIC || frame::crc_checksum(&header[..32]) != sum {
             return None;
         }
         let number = |at: usize| Some(u64::from_le_bytes(*header[at..].first_chunk()?));
@@ -339,15 +341,15 @@ fn write_snapshot(
     disk: &dyn Disk,
     floor: u64,
     sequence: u64,
-    objects: &[Placed],
+    objects: &[PlacedObject],
 ) -> io::Result<()> {
     let fresh = dir.join("snapshot.new");
     let written = (|| {
-        let mut file = private::create(&fresh)?;
+        let mut file = private::create_private(&fresh)?;
         let header = SnapshotHeader { floor, sequence, count: objects.len() as u64 };
         let mut buffer = header.encode().to_vec();
         for (number, (table, object)) in (1..).zip(objects) {
-            frame::append(&mut buffer, number, &record::encode(table, None, object));
+            frame::append_frame(&mut buffer, number, &record::encode_record(table, None, object));
             if buffer.len() > 1 << 20 {
                 disk.write(&mut file, &buffer)?;
                 buffer.clear();
@@ -368,17 +370,17 @@ fn write_snapshot(
 /// Replaces the log by an empty one, open for appending.
 fn start_log(dir: &Path) -> io::Result<File> {
     let path = dir.join(LOG);
-    private::replace(&path, LOG_MAGIC)?;
-    private::open(&path, OpenOptions::new().append(true))
+    private::replace_file(&path, LOG_MAGIC)?;
+    private::open_private(&path, OpenOptions::new().append(true))
 }
 
-/// How long a sandbox that is just ending may take to let go of its directory.
+/// Time limit for another sandbox that is ending to release the directory.
 const HANDOVER: Duration = Duration::from_secs(2);
 
 /// Makes sure that no other sandbox writes here.
 fn claim(dir: &Path) -> io::Result<File> {
     let path = dir.join(LOCK);
-    let file = private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))?;
+    let file = private::open_private(&path, OpenOptions::new().write(true).create(true).truncate(false))?;
     let deadline = Instant::now() + HANDOVER;
     loop {
         match file.try_lock() {

@@ -1,28 +1,28 @@
 //! The first format of log and snapshot: a length and a checksum before each record, nothing else. Such
 //! files are read once and written anew in the present format.
 
-use super::frame::{Span, checksum};
+use super::frame::{ByteSpan, crc_checksum};
 
 pub(super) const MAGIC: &[u8; 8] = b"slipwal1";
 const HEADER: usize = 8;
-/// How every record's JSON begins.
+/// The beginning of every record's JSON.
 const BEGINNING: &[u8] = b"{\"t\":\"";
 
 /// The records of a file, and what lies between and behind them.
 #[derive(Default)]
 pub(super) struct OldScan<'a> {
     pub payloads: Vec<&'a [u8]>,
-    pub damage: Vec<Span>,
+    pub damage: Vec<ByteSpan>,
     pub tail: Option<OldTail>,
 }
 
-/// What follows the last whole record.
+/// The bytes after the last whole record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldTail {
     /// A record that was not written to its end, or space the file system had not filled yet.
-    Torn(Span),
+    Torn(ByteSpan),
     /// A record of full length whose content is wrong.
-    Damaged(Span),
+    Damaged(ByteSpan),
 }
 
 fn payload_at(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
@@ -31,10 +31,10 @@ fn payload_at(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let sum = u32::from_le_bytes(*header.last_chunk()?);
     let end = at.checked_add(HEADER)?.checked_add(length)?;
     let payload = text.get(at + HEADER..end)?;
-    (payload.starts_with(BEGINNING) && checksum(payload) == sum).then_some((payload, end))
+    (payload.starts_with(BEGINNING) && crc_checksum(payload) == sum).then_some((payload, end))
 }
 
-pub(super) fn scan(text: &[u8], start: usize) -> OldScan<'_> {
+pub(super) fn scan_old(text: &[u8], start: usize) -> OldScan<'_> {
     let mut found = OldScan::default();
     let mut at = start;
     while at < text.len() {
@@ -48,11 +48,11 @@ pub(super) fn scan(text: &[u8], start: usize) -> OldScan<'_> {
             .filter(|begin| *begin > at);
         match candidates.find(|begin| payload_at(text, *begin).is_some()) {
             Some(next) => {
-                found.damage.push(Span { start: at, end: next });
+                found.damage.push(ByteSpan { start: at, end: next });
                 at = next;
             }
             None => {
-                let rest = Span { start: at, end: text.len() };
+                let rest = ByteSpan { start: at, end: text.len() };
                 let length = text[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize);
                 let torn = length.is_none_or(|length| length > rest.len().saturating_sub(HEADER))
                     || text[at..].iter().all(|byte| *byte == 0);

@@ -4,14 +4,14 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, Frame, Span};
-use super::head::{self, Acknowledged};
-use super::record::{self, Record};
+use super::frame::{self, ByteSpan, LogFrame};
+use super::head::{self, HeadState};
+use super::record::{self, LogRecord};
 use super::{LOG, LOG_MAGIC, SNAPSHOT, SnapshotHeader, old};
 
-/// What to do when acknowledged writes are missing from a data directory.
+/// The reaction to acknowledged writes that are missing from a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Recovery {
+pub enum RecoveryMode {
     /// Refuse to start.
     #[default]
     Strict,
@@ -67,53 +67,53 @@ impl fmt::Display for DataNotice {
     }
 }
 
-/// What was read from a directory.
+/// The result of reading a directory.
 #[derive(Default)]
-pub(super) struct Recovered {
+pub(super) struct RecoveredLog {
     /// The number of the last record.
     pub sequence: u64,
     /// The snapshot's revision.
     pub floor: u64,
     pub notices: Vec<DataNotice>,
-    /// How long the log is when it can be written on; otherwise log and snapshot must be written anew.
+    /// Length of the log if it can be appended to; otherwise log and snapshot must be rewritten.
     pub log_length: Option<u64>,
 }
 
-/// What one file turned out to hold.
+/// The findings about one file.
 #[derive(Default)]
 struct FileFindings {
     text: Vec<u8>,
-    /// Why acknowledged writes are missing.
+    /// The reasons acknowledged writes are missing.
     losses: Vec<String>,
     /// Bytes that belong to no record, between records.
     damaged: usize,
-    tail: Option<Span>,
+    tail: Option<ByteSpan>,
     old: bool,
 }
 
 /// Reads everything in `dir` and hands each record to `replay`. Changes nothing when it refuses.
-pub(super) fn recover(
+pub(super) fn recover_directory(
     dir: &Path,
-    recovery: Recovery,
-    replay: &mut dyn FnMut(Record),
-) -> io::Result<Recovered> {
-    let mut out = Recovered::default();
+    recovery: RecoveryMode,
+    replay: &mut dyn FnMut(LogRecord),
+) -> io::Result<RecoveredLog> {
+    let mut out = RecoveredLog::default();
     let snapshot = read_snapshot(dir, &mut out, replay)?;
-    let acknowledged = head::read(dir)?;
+    let acknowledged = head::read_head(dir)?;
     let mut log = read_log(dir, &mut out, replay)?;
     match acknowledged {
-        Acknowledged::Upto(sequence) if sequence > out.sequence && !log.old => {
-            log.losses.push(missing(out.sequence + 1, sequence));
+        HeadState::Upto(sequence) if sequence > out.sequence && !log.old => {
+            log.losses.push(missing_records(out.sequence + 1, sequence));
             out.sequence = sequence;
         }
-        Acknowledged::Damaged | Acknowledged::Missing if log.tail.is_some() && !log.old => {
+        HeadState::Damaged | HeadState::Missing if log.tail.is_some() && !log.old => {
             log.losses.push("its end is damaged, and nothing says whether that was acknowledged".into());
         }
-        Acknowledged::Damaged => out.notices.push(DataNotice::HeadRebuilt { file: dir.join("head") }),
-        Acknowledged::Upto(_) | Acknowledged::Missing => {}
+        HeadState::Damaged => out.notices.push(DataNotice::HeadRebuilt { file: dir.join("head") }),
+        HeadState::Upto(_) | HeadState::Missing => {}
     }
     let files = [(SNAPSHOT, snapshot), (LOG, log)];
-    if recovery == Recovery::Strict {
+    if recovery == RecoveryMode::Strict {
         let problems: Vec<String> = files
             .iter()
             .filter(|(_, found)| !found.losses.is_empty())
@@ -149,8 +149,8 @@ pub(super) fn recover(
 
 fn read_snapshot(
     dir: &Path,
-    out: &mut Recovered,
-    replay: &mut dyn FnMut(Record),
+    out: &mut RecoveredLog,
+    replay: &mut dyn FnMut(LogRecord),
 ) -> io::Result<FileFindings> {
     let Some(text) = read_if_there(&dir.join(SNAPSHOT))? else { return Ok(FileFindings::default()) };
     let mut found = FileFindings::default();
@@ -161,7 +161,7 @@ fn read_snapshot(
             Some(floor) => out.floor = u64::from_le_bytes(*floor),
             None => found.losses.push("its header is cut off".into()),
         }
-        let scan = old::scan(&text, 16.min(text.len()));
+        let scan = old::scan_old(&text, 16.min(text.len()));
         // A snapshot is renamed into place when it is whole: anything broken in it is damage.
         if !scan.damage.is_empty() || scan.tail.is_some() {
             found.losses.push("a record is broken".into());
@@ -169,16 +169,16 @@ fn read_snapshot(
         payloads = scan.payloads;
     } else {
         let header = SnapshotHeader::parse(&text);
-        let scan = frame::scan(&text, if header.is_some() { SnapshotHeader::LENGTH } else { 0 });
-        found.damaged = scan.damage.iter().copied().chain(scan.tail).map(Span::len).sum();
+        let scan = frame::scan_frames(&text, if header.is_some() { SnapshotHeader::LENGTH } else { 0 });
+        found.damaged = scan.damage.iter().copied().chain(scan.tail).map(ByteSpan::len).sum();
         let mut last = 0;
-        for Frame { sequence, payload, .. } in scan.frames {
+        for LogFrame { sequence, payload, .. } in scan.frames {
             if sequence <= last {
                 found.damaged += payload.len();
                 continue;
             }
             if sequence > last + 1 {
-                found.losses.push(missing(last + 1, sequence - 1));
+                found.losses.push(missing_records(last + 1, sequence - 1));
             }
             last = sequence;
             payloads.push(payload);
@@ -187,14 +187,15 @@ fn read_snapshot(
             Some(header) => {
                 (out.floor, out.sequence) = (header.floor, header.sequence);
                 if last < header.count {
-                    found.losses.push(missing(last + 1, header.count));
+                    found.losses.push(missing_records(last + 1, header.count));
                 }
             }
             None => found.losses.push("its header is broken".into()),
         }
     }
     let floor = out.floor;
-    let records: Vec<Option<Record>> = payloads.into_iter().map(|p| record::decode(p, floor)).collect();
+    let records: Vec<Option<LogRecord>> =
+        payloads.into_iter().map(|p| record::decode_record(p, floor)).collect();
     if records.iter().any(Option::is_none) {
         found.losses.push("a record cannot be read".into());
     }
@@ -208,14 +209,18 @@ fn read_snapshot(
     Ok(found)
 }
 
-fn read_log(dir: &Path, out: &mut Recovered, replay: &mut dyn FnMut(Record)) -> io::Result<FileFindings> {
+fn read_log(
+    dir: &Path,
+    out: &mut RecoveredLog,
+    replay: &mut dyn FnMut(LogRecord),
+) -> io::Result<FileFindings> {
     let Some(text) = read_if_there(&dir.join(LOG))? else { return Ok(FileFindings::default()) };
     let mut found = FileFindings::default();
     let floor = out.floor;
     let mut unreadable = false;
     let mut take = |payload: &[u8]| {
         if payload != record::PROBE {
-            match record::decode(payload, floor) {
+            match record::decode_record(payload, floor) {
                 // A fold that crashed half way leaves records the snapshot already holds.
                 Some(record) if record.rev <= floor => {}
                 Some(record) => replay(record),
@@ -225,7 +230,7 @@ fn read_log(dir: &Path, out: &mut Recovered, replay: &mut dyn FnMut(Record)) -> 
     };
     if text.starts_with(old::MAGIC) {
         found.old = true;
-        let scan = old::scan(&text, old::MAGIC.len());
+        let scan = old::scan_old(&text, old::MAGIC.len());
         scan.payloads.iter().for_each(|payload| take(payload));
         for span in &scan.damage {
             let (start, end) = (span.start, span.end);
@@ -242,21 +247,21 @@ fn read_log(dir: &Path, out: &mut Recovered, replay: &mut dyn FnMut(Record)) -> 
         }
     } else if !LOG_MAGIC.starts_with(&text) {
         let whole = text.starts_with(LOG_MAGIC);
-        let scan = frame::scan(&text, if whole { LOG_MAGIC.len() } else { 0 });
-        found.damaged = scan.damage.iter().copied().map(Span::len).sum();
+        let scan = frame::scan_frames(&text, if whole { LOG_MAGIC.len() } else { 0 });
+        found.damaged = scan.damage.iter().copied().map(ByteSpan::len).sum();
         found.tail = scan.tail;
         if !whole && scan.frames.is_empty() {
             found.losses.push("it is not a sandbox's log".into());
         }
         let folded = out.sequence;
-        for Frame { sequence, payload, .. } in &scan.frames {
+        for LogFrame { sequence, payload, .. } in &scan.frames {
             if *sequence <= out.sequence {
                 // Twice in the file, unless the snapshot has it.
                 found.damaged += if *sequence > folded { payload.len() } else { 0 };
                 continue;
             }
             if *sequence > out.sequence + 1 {
-                found.losses.push(missing(out.sequence + 1, *sequence - 1));
+                found.losses.push(missing_records(out.sequence + 1, *sequence - 1));
             }
             out.sequence = *sequence;
             take(payload);
@@ -271,7 +276,7 @@ fn read_log(dir: &Path, out: &mut Recovered, replay: &mut dyn FnMut(Record)) -> 
     Ok(found)
 }
 
-fn missing(first: u64, last: u64) -> String {
+fn missing_records(first: u64, last: u64) -> String {
     if first == last {
         format!("write {first} is missing")
     } else {
@@ -293,7 +298,7 @@ fn keep_aside(file: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let names = (1..).map(|n| if n == 1 { format!("{name}.damaged") } else { format!("{name}.damaged-{n}") });
     for path in names.map(|name| file.with_file_name(name)) {
         if !path.exists() {
-            crate::store::private::replace(&path, bytes)?;
+            crate::store::private::replace_file(&path, bytes)?;
             return Ok(path);
         }
     }

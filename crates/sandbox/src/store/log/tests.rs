@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{LogOptions, Recovery};
-use crate::store::{DataNotice, Draft, Expect, Key, Raced, Store};
+use super::{LogOptions, RecoveryMode};
+use crate::store::{DataNotice, ExpectedState, ObjectDraft, ObjectKey, Store, WriteRaced};
 
 /// Everything a store holds: where, at which revision, with which content.
-type Content = BTreeMap<(String, Key), (u64, Vec<u8>)>;
+type Content = BTreeMap<(String, ObjectKey), (u64, Vec<u8>)>;
 
 fn content(store: &Store) -> Content {
-    let (_, objects) = store.dump();
-    let entry = |o: &crate::store::Object| (o.rev, o.tail.to_vec());
+    let (_, objects) = store.all_objects();
+    let entry = |o: &crate::store::StoredObject| (o.rev, o.tail.to_vec());
     objects.iter().map(|(table, o)| ((table.to_string(), o.key.clone()), entry(o))).collect()
 }
 
@@ -24,17 +24,17 @@ fn open(dir: &Path) -> std::io::Result<Arc<Store>> {
 }
 
 fn put(store: &Store, name: &str, size: usize) -> u64 {
-    let key = Key::new("default", name);
-    let draft = Draft::new(&json!({
+    let key = ObjectKey::new("default", name);
+    let draft = ObjectDraft::new(&json!({
         "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {"size": size.to_string()}},
         "data": {"text": "ä-".repeat(size)},
     }));
-    let expect = store.get("configmaps", &key).map_or(Expect::Absent, |o| Expect::Rev(o.rev));
-    store.put("configmaps", &key, expect, &draft, |_| Ok::<(), Raced>(())).unwrap().rev
+    let expect = store.get("configmaps", &key).map_or(ExpectedState::Absent, |o| ExpectedState::Rev(o.rev));
+    store.put("configmaps", &key, expect, &draft, |_| Ok::<(), WriteRaced>(())).unwrap().rev
 }
 
 fn durable(store: &Store, rev: u64) {
-    futures::executor::block_on(store.durable(rev)).unwrap();
+    futures::executor::block_on(store.wait_durable(rev)).unwrap();
 }
 
 /// A directory with a snapshot and a log after it, every write of which was acknowledged.
@@ -161,7 +161,7 @@ fn zeros_at_the_end_hide_no_later_writes() {
     let rev = put(&store, "later", 1);
     durable(&store, rev);
     drop(store);
-    assert!(open(dir.path()).unwrap().get("configmaps", &Key::new("default", "later")).is_some());
+    assert!(open(dir.path()).unwrap().get("configmaps", &ObjectKey::new("default", "later")).is_some());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn salvaging_keeps_what_is_left_and_the_evidence() {
     fs::write(&log, &text).unwrap();
     let error = open(dir.path()).err().unwrap().to_string();
     assert!(error.contains("missing"), "{error}");
-    let options = LogOptions { recovery: Recovery::Salvage, ..LogOptions::default() };
+    let options = LogOptions { recovery: RecoveryMode::Salvage, ..LogOptions::default() };
     let store = Store::open_with(dir.path(), 100, options).unwrap();
     assert!(matches!(store.notices(), [DataNotice::Salvaged { .. }]), "{:?}", store.notices());
     assert_eq!(content(&store).len(), expected.len());
@@ -190,7 +190,7 @@ fn old_log(records: &[serde_json::Value]) -> Vec<u8> {
     for record in records {
         let text = record.to_string();
         out.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
-        out.extend(super::frame::checksum(text.as_bytes()).to_le_bytes());
+        out.extend(super::frame::crc_checksum(text.as_bytes()).to_le_bytes());
         out.extend(text.as_bytes());
     }
     out

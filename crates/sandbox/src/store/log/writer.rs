@@ -7,16 +7,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::head::Head;
+use super::head::HeadFile;
 use super::{
-    DurableError, LOG_MAGIC, LogOptions, Pending, Progress, frame, lock, record, start_log, write_snapshot,
+    DurableError, LOG_MAGIC, LogOptions, PendingRecords, WriteProgress, frame, lock, record, start_log,
+    write_snapshot,
 };
 use crate::store::Store;
 
-pub(super) struct Writer {
+pub(super) struct LogWriter {
     pub file: File,
-    pub head: Head,
-    /// How much of the file is acknowledged records.
+    pub head: HeadFile,
+    /// Length of the acknowledged records in the file.
     pub length: u64,
     /// The number of the last acknowledged record.
     pub sequence: u64,
@@ -24,45 +25,45 @@ pub(super) struct Writer {
     pub fold_at: u64,
     pub dir: PathBuf,
     pub options: LogOptions,
-    pub pending: Arc<(Mutex<Pending>, Condvar)>,
-    pub progress: Arc<watch::Sender<Progress>>,
+    pub pending: Arc<(Mutex<PendingRecords>, Condvar)>,
+    pub progress: Arc<watch::Sender<WriteProgress>>,
     pub store: Weak<Store>,
     /// The directory is this process's as long as something may be written to it.
     pub _lock: Arc<File>,
 }
 
 /// Records that go to disk together.
-struct Batch {
+struct RecordBatch {
     bytes: Vec<u8>,
     rev: u64,
     sequence: u64,
 }
 
-impl Writer {
+impl LogWriter {
     pub(super) fn run(mut self) {
         while let Some(batch) = self.next_batch() {
-            match self.commit(&batch) {
-                Ok(()) => self.acknowledge(batch.rev),
+            match self.commit_batch(&batch) {
+                Ok(()) => self.acknowledge_revision(batch.rev),
                 Err(e) => self.roll_back(&e),
             }
             if self.length > self.fold_at {
-                self.fold();
+                self.fold_into_snapshot();
             }
         }
     }
 
-    fn next_batch(&self) -> Option<Batch> {
+    fn next_batch(&self) -> Option<RecordBatch> {
         let mut pending = lock(&self.pending.0);
         loop {
             if pending.probe {
                 pending.probe = false;
                 pending.sequence += 1;
                 let sequence = pending.sequence;
-                frame::append(&mut pending.buffer, sequence, record::PROBE);
+                frame::append_frame(&mut pending.buffer, sequence, record::PROBE);
             }
             if !pending.buffer.is_empty() {
                 let (rev, sequence) = (pending.rev, pending.sequence);
-                return Some(Batch { bytes: std::mem::take(&mut pending.buffer), rev, sequence });
+                return Some(RecordBatch { bytes: std::mem::take(&mut pending.buffer), rev, sequence });
             }
             if pending.closed {
                 return None;
@@ -72,18 +73,18 @@ impl Writer {
     }
 
     /// Writes a batch, syncs it, and then says that it counts.
-    fn commit(&mut self, batch: &Batch) -> io::Result<()> {
+    fn commit_batch(&mut self, batch: &RecordBatch) -> io::Result<()> {
         let written = self
             .options
             .disk
             .write(&mut self.file, &batch.bytes)
             .and_then(|()| self.file.sync_data())
-            .and_then(|()| self.head.write(batch.sequence));
+            .and_then(|()| self.head.write_sequence(batch.sequence));
         if let Err(e) = written {
             // What was not acknowledged must not come back at the next start.
             self.file.set_len(self.length)?;
             self.file.sync_data()?;
-            self.head.write(self.sequence)?;
+            self.head.write_sequence(self.sequence)?;
             return Err(e);
         }
         self.length += batch.bytes.len() as u64;
@@ -91,9 +92,9 @@ impl Writer {
         Ok(())
     }
 
-    fn acknowledge(&self, rev: u64) {
+    fn acknowledge_revision(&self, rev: u64) {
         if let Some(store) = self.store.upgrade() {
-            store.flushed(rev);
+            store.mark_flushed(rev);
         }
         self.progress.send_modify(|progress| {
             progress.flushed = rev;
@@ -117,10 +118,10 @@ impl Writer {
             match undone {
                 Some(Some(revisions)) => {
                     progress.flushed = revisions.end() + 1;
-                    progress.refuse(revisions, &error);
+                    progress.refuse_range(revisions, &error);
                 }
                 Some(None) => {}
-                None => progress.refuse(progress.flushed + 1..=u64::MAX, &error),
+                None => progress.refuse_range(progress.flushed + 1..=u64::MAX, &error),
             }
             progress.failing = Some(error);
             progress.attempts += 1;
@@ -130,20 +131,20 @@ impl Writer {
     /// Replaces the log by a snapshot. What waits to be written is in the snapshot already, so it counts
     /// as written when the snapshot does. A crash between the two renames replays records the snapshot
     /// already has, which changes nothing; a full disk leaves the log as it is.
-    fn fold(&mut self) {
+    fn fold_into_snapshot(&mut self) {
         let Some(store) = self.store.upgrade() else { return };
-        let (rev, objects, batch) = store.capture(|| {
+        let (rev, objects, batch) = store.capture_content(|| {
             let mut pending = lock(&self.pending.0);
             let (rev, sequence) = (pending.rev, pending.sequence);
-            Batch { bytes: std::mem::take(&mut pending.buffer), rev, sequence }
+            RecordBatch { bytes: std::mem::take(&mut pending.buffer), rev, sequence }
         });
         // Nothing the log says is in doubt meanwhile: try again when it has grown by another half.
         self.fold_at = self.length + self.options.fold_at / 2;
         let disk = &*self.options.disk;
         if write_snapshot(&self.dir, disk, rev, batch.sequence, &objects).is_err() {
             if !batch.bytes.is_empty() {
-                match self.commit(&batch) {
-                    Ok(()) => self.acknowledge(batch.rev),
+                match self.commit_batch(&batch) {
+                    Ok(()) => self.acknowledge_revision(batch.rev),
                     Err(e) => self.roll_back(&e),
                 }
             }
@@ -156,7 +157,7 @@ impl Writer {
             self.fold_at = self.options.fold_at;
         }
         // The snapshot knows how far it goes; the head may stay behind it.
-        let _ = self.head.write(batch.sequence);
-        self.acknowledge(rev.max(batch.rev));
+        let _ = self.head.write_sequence(batch.sequence);
+        self.acknowledge_revision(rev.max(batch.rev));
     }
 }

@@ -1,23 +1,23 @@
-//! Admission: what the real server's built-in plugins add to new objects, or refuse.
+//! Admission: additions and refusals of the real server's built-in plugins.
 
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::status::{Cause, Named, Result, Status};
-use crate::store::Key;
+use crate::status::{NamedResource, Result, Status, StatusCause};
+use crate::store::ObjectKey;
 
 const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Mutates a new object, or refuses it.
-pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Result<()> {
+pub(crate) fn admit_new(core: &Core, kind: (&str, &str), object: &mut Value) -> Result<()> {
     match kind {
-        ("", "Pod") => pod(core, object)?,
-        ("", "Node") => node(object),
+        ("", "Pod") => admit_pod(core, object)?,
+        ("", "Node") => admit_node(object),
         ("", "PersistentVolumeClaim") => {
-            let namespace = super::meta::text(object, "namespace");
-            super::quota::claim_limits(core, namespace, object).map_err(|why| {
-                let named = Named { group: "", what: "persistentvolumeclaims" };
-                Status::forbidden(named, super::meta::text(object, "name"), &why)
+            let namespace = super::meta::metadata_text(object, "namespace");
+            super::quota::check_claim_limits(core, namespace, object).map_err(|why| {
+                let named = NamedResource { group: "", what: "persistentvolumeclaims" };
+                Status::forbidden(named, super::meta::metadata_text(object, "name"), &why)
             })?;
             add_finalizer(object, "kubernetes.io/pvc-protection");
             default_storage_class(core, object);
@@ -30,8 +30,13 @@ pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Res
     Ok(())
 }
 
-/// Who may claim devices that others use: those in namespaces meant for it.
-pub(crate) fn admin_access(core: &Core, kind: (&str, &str), object: &Value, out: &mut Vec<Cause>) {
+/// Refuses admin access to devices outside of namespaces with its label.
+pub(crate) fn check_admin_access(
+    core: &Core,
+    kind: (&str, &str),
+    object: &Value,
+    out: &mut Vec<StatusCause>,
+) {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
     let spec = match kind {
         ("resource.k8s.io", "ResourceClaim") => &object["spec"],
@@ -41,7 +46,8 @@ pub(crate) fn admin_access(core: &Core, kind: (&str, &str), object: &Value, out:
     let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
     let wanted = requests.enumerate().find(|(_, request)| request["exactly"]["adminAccess"] == true);
     let Some((i, _)) = wanted else { return };
-    let namespace = core.store.get("namespaces", &Key::new("", super::meta::text(object, "namespace")));
+    let namespace =
+        core.store.get("namespaces", &ObjectKey::new("", super::meta::metadata_text(object, "namespace")));
     if namespace.is_some_and(|n| n.value()["metadata"]["labels"][LABEL] == "true") {
         return;
     }
@@ -49,11 +55,11 @@ pub(crate) fn admin_access(core: &Core, kind: (&str, &str), object: &Value, out:
     let at = format!("spec.devices.requests[{i}].adminAccess");
     let why =
         format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
-    out.push(Cause::forbidden(at, &why));
+    out.push(StatusCause::forbidden(at, &why));
 }
 
 fn add_finalizer(object: &mut Value, finalizer: &str) {
-    let meta = super::meta::of(object);
+    let meta = super::meta::metadata_mut(object);
     let list = meta.entry("finalizers").or_insert_with(|| json!([]));
     if !list.is_array() {
         *list = json!([]);
@@ -65,11 +71,11 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-fn pod(core: &Core, object: &mut Value) -> Result<()> {
-    let namespace = super::meta::text(object, "namespace").to_owned();
-    let name = super::meta::text(object, "name").to_owned();
-    let refuse = |why: String| Status::forbidden(Named { group: "", what: "pods" }, &name, &why);
-    super::quota::limits(core, &namespace, object).map_err(&refuse)?;
+fn admit_pod(core: &Core, object: &mut Value) -> Result<()> {
+    let namespace = super::meta::metadata_text(object, "namespace").to_owned();
+    let name = super::meta::metadata_text(object, "name").to_owned();
+    let refuse = |why: String| Status::forbidden(NamedResource { group: "", what: "pods" }, &name, &why);
+    super::quota::apply_limit_ranges(core, &namespace, object).map_err(&refuse)?;
     let spec = &mut object["spec"];
     let account = match spec["serviceAccountName"].as_str() {
         Some(account) if !account.is_empty() => account.to_owned(),
@@ -79,8 +85,9 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
             "default".to_owned()
         }
     };
-    let Some(found) = core.store.get("serviceaccounts", &Key::new(&namespace, &account)) else {
-        let why = unaskable(&account).unwrap_or_else(|| format!("serviceaccount \"{account}\" not found"));
+    let Some(found) = core.store.get("serviceaccounts", &ObjectKey::new(&namespace, &account)) else {
+        let why =
+            name_path_problem(&account).unwrap_or_else(|| format!("serviceaccount \"{account}\" not found"));
         return Err(refuse(format!("error looking up service account {namespace}/{account}: {why}")));
     };
     let found = found.value();
@@ -101,19 +108,19 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
     {
         spec["imagePullSecrets"] = found["imagePullSecrets"].clone();
     }
-    priority(core, spec).map_err(&refuse)?;
+    resolve_priority(core, spec).map_err(&refuse)?;
     if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str)
-        && let Some(why) = unaskable(class)
+        && let Some(why) = name_path_problem(class)
     {
         return Err(Status::plain_500(why));
     }
-    overhead(core, spec).map_err(&refuse)?;
-    tolerations(spec);
+    apply_runtime_class(core, spec).map_err(&refuse)?;
+    add_default_tolerations(spec);
     Ok(())
 }
 
-/// Why there is not even a request for an object of this name.
-fn unaskable(name: &str) -> Option<String> {
+/// Returns the error of a request path that this name cannot be part of.
+fn name_path_problem(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("resource name may not be empty".into());
     }
@@ -146,7 +153,7 @@ fn mount_token(core: &Core, spec: &mut Value) {
         .filter_map(|v| v["name"].as_str())
         .find(|n| n.starts_with("kube-api-access-"))
         .map(str::to_owned);
-    let volume = existing.clone().unwrap_or_else(|| format!("kube-api-access-{}", core.ids.suffix()));
+    let volume = existing.clone().unwrap_or_else(|| format!("kube-api-access-{}", core.ids.name_suffix()));
     for list in ["initContainers", "containers"] {
         for container in spec[list].as_array_mut().into_iter().flatten() {
             if !lacks(container) {
@@ -159,7 +166,7 @@ fn mount_token(core: &Core, spec: &mut Value) {
                 mounts.push(json!({"name": volume, "readOnly": true, "mountPath": ACCOUNT_MOUNT}));
             }
         }
-        super::default::tidy(spec, list);
+        super::default::remove_null(spec, list);
     }
     if existing.is_none() {
         if !spec["volumes"].is_array() {
@@ -177,7 +184,7 @@ fn mount_token(core: &Core, spec: &mut Value) {
     }
 }
 
-fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
+fn resolve_priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
     const TABLE: &str = "priorityclasses.scheduling.k8s.io";
     let named = spec["priorityClassName"].as_str().unwrap_or("").to_owned();
     let class = if named.is_empty() {
@@ -187,7 +194,7 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
             .map(|o| (o.name().to_owned(), o.value()))
             .find(|(_, v)| v["globalDefault"] == true)
     } else {
-        match core.store.get(TABLE, &Key::new("", &named)) {
+        match core.store.get(TABLE, &ObjectKey::new("", &named)) {
             Some(found) => Some((named.clone(), found.value())),
             None => match named.as_str() {
                 "system-node-critical" => Some((named.clone(), json!({"value": 2_000_001_000}))),
@@ -221,12 +228,12 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
         ));
     }
     spec["preemptionPolicy"] = policy;
-    super::default::tidy(spec, "priorityClassName");
+    super::default::remove_null(spec, "priorityClassName");
     Ok(())
 }
 
-/// What the runtime class adds to a pod: its overhead and where it can run.
-fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
+/// Applies a runtime class to a pod: its overhead and its scheduling.
+fn apply_runtime_class(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
     let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).filter(|n| !n.is_empty()) else {
         return match spec.get("overhead") {
             Some(Value::Object(_)) => {
@@ -236,7 +243,7 @@ fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
             _ => Ok(()),
         };
     };
-    let Some(class) = core.store.get("runtimeclasses.node.k8s.io", &Key::new("", name)) else {
+    let Some(class) = core.store.get("runtimeclasses.node.k8s.io", &ObjectKey::new("", name)) else {
         return Err(format!("pod rejected: RuntimeClass \"{name}\" not found"));
     };
     let class = class.value();
@@ -262,7 +269,7 @@ fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn tolerations(spec: &mut Value) {
+pub(crate) fn add_default_tolerations(spec: &mut Value) {
     if !spec["tolerations"].is_array() {
         spec["tolerations"] = json!([]);
     }
@@ -281,7 +288,7 @@ pub(crate) fn tolerations(spec: &mut Value) {
     }
 }
 
-fn node(object: &mut Value) {
+fn admit_node(object: &mut Value) {
     if !object["spec"]["taints"].is_array() {
         object["spec"]["taints"] = json!([]);
     }
@@ -296,7 +303,7 @@ fn default_storage_class(core: &Core, claim: &mut Value) {
     if !claim["spec"]["storageClassName"].is_null() {
         return;
     }
-    super::default::tidy(&mut claim["spec"], "storageClassName");
+    super::default::remove_null(&mut claim["spec"], "storageClassName");
     let mut classes: Vec<_> = core
         .store
         .list("storageclasses.storage.k8s.io", None)
@@ -317,7 +324,7 @@ fn default_ingress_class(core: &Core, ingress: &mut Value) {
     if annotated || !ingress["spec"]["ingressClassName"].is_null() {
         return;
     }
-    super::default::tidy(&mut ingress["spec"], "ingressClassName");
+    super::default::remove_null(&mut ingress["spec"], "ingressClassName");
     for class in core.store.list("ingressclasses.networking.k8s.io", None) {
         let default = slipway_manifest::object::annotation(
             &class.value(),
@@ -340,7 +347,7 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
                 let amount = |side: &str| {
                     container["resources"][side]
                         .get(resource)
-                        .and_then(super::quota::amount)
+                        .and_then(super::quota::nanos_of)
                         .filter(|a| *a != 0)
                 };
                 let (request, limit) = (amount("requests"), amount("limits"));

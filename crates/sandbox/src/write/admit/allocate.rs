@@ -6,79 +6,79 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::validate::{cluster_ips, list};
-use crate::status::{Cause, Named, Status};
+use super::validate::{indexed_items, validate_cluster_ips};
+use crate::status::{NamedResource, Status, StatusCause};
 
 /// The service network, 10.96.0.0/16.
 const NETWORK: [u8; 2] = [10, 96];
 const PORTS: std::ops::RangeInclusive<u16> = 30000..=32767;
 
-/// What is taken, and by whom (namespace/name).
+/// The addresses and ports that are taken, and their owners (namespace/name).
 #[derive(Default)]
-pub(crate) struct Allocator(Mutex<Taken>);
+pub(crate) struct AddressAllocator(Mutex<TakenAddresses>);
 
 #[derive(Default)]
-struct Taken {
+struct TakenAddresses {
     addresses: BTreeMap<Ipv4Addr, String>,
     ports: BTreeMap<u16, String>,
     next_address: u16,
     next_port: u16,
 }
 
-impl Allocator {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
+impl AddressAllocator {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TakenAddresses> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets every holder.
-    pub(crate) fn clear(&self) {
-        *self.lock() = Taken::default();
+    pub(crate) fn forget_all(&self) {
+        *self.lock() = TakenAddresses::default();
     }
 
     /// Takes note of a service that is stored.
-    pub(crate) fn adopt(&self, owner: &str, service: &Value) {
+    pub(crate) fn adopt_service(&self, owner: &str, service: &Value) {
         let mut taken = self.lock();
-        for address in addresses(service) {
+        for address in cluster_addresses(service) {
             taken.addresses.insert(address, owner.to_owned());
         }
-        for port in ports(service) {
+        for port in node_ports(service) {
             taken.ports.insert(port, owner.to_owned());
         }
     }
 
     /// Gives back what a service holds beyond `keep`.
-    pub(crate) fn release(&self, owner: &str, keep: Option<&Value>) {
-        let kept: BTreeSet<Ipv4Addr> = keep.map(|s| addresses(s).collect()).unwrap_or_default();
-        let kept_ports: BTreeSet<u16> = keep.map(|s| ports(s).collect()).unwrap_or_default();
+    pub(crate) fn release_service(&self, owner: &str, keep: Option<&Value>) {
+        let kept: BTreeSet<Ipv4Addr> = keep.map(|s| cluster_addresses(s).collect()).unwrap_or_default();
+        let kept_ports: BTreeSet<u16> = keep.map(|s| node_ports(s).collect()).unwrap_or_default();
         let mut taken = self.lock();
         taken.addresses.retain(|a, o| o != owner || kept.contains(a));
         taken.ports.retain(|p, o| o != owner || kept_ports.contains(p));
     }
 
     /// Fills in the addresses and ports of a service. A dry run holds nothing.
-    pub(crate) fn fill(
+    pub(crate) fn allocate_service(
         &self,
         owner: &str,
         service: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AllocationRefusal> {
         let spec = &mut service["spec"];
         let before = old.map(|old| &old["spec"]);
         if spec["type"] == "ExternalName" {
             return Ok(());
         }
-        if count(&spec["clusterIPs"]) == 0 && !spec["clusterIP"].as_str().unwrap_or("").is_empty() {
+        if item_count(&spec["clusterIPs"]) == 0 && !spec["clusterIP"].as_str().unwrap_or("").is_empty() {
             spec["clusterIPs"] = json!([spec["clusterIP"]]);
         }
-        families(spec, before)?;
+        settle_families(spec, before)?;
         let mut taken = self.lock();
-        // Of a service that had an address the address stays, whatever else is asked for.
+        // A service that had an address keeps it.
         if before.is_none_or(|before| before["type"] == "ExternalName") && spec["clusterIP"] != "None" {
-            taken.address(owner, spec, dry_run)?;
+            taken.allocate_address(owner, spec, dry_run)?;
         }
-        let mut ports = Ports { taken: &mut taken, owner, dry_run, mine: Vec::new() };
-        let filled = ports.fill(spec, before);
+        let mut ports = PortAllocation { taken: &mut taken, owner, dry_run, mine: Vec::new() };
+        let filled = ports.fill_ports(spec, before);
         if filled.is_err() && !dry_run {
             let mine = ports.mine;
             taken.ports.retain(|port, _| !mine.contains(&i64::from(*port)));
@@ -87,35 +87,35 @@ impl Allocator {
     }
 }
 
-/// Why a service gets no address or port.
+/// The reason a service gets no address or port.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    Invalid(Vec<Cause>),
+pub(crate) enum AllocationRefusal {
+    Invalid(Vec<StatusCause>),
     /// A failure the real server has no better words for.
     Failed(String),
 }
 
-impl From<Vec<Cause>> for Refusal {
-    fn from(causes: Vec<Cause>) -> Refusal {
-        Refusal::Invalid(causes)
+impl From<Vec<StatusCause>> for AllocationRefusal {
+    fn from(causes: Vec<StatusCause>) -> AllocationRefusal {
+        AllocationRefusal::Invalid(causes)
     }
 }
 
-impl Refusal {
-    pub(crate) fn status(self, kind: Named<'_>, name: &str) -> Box<Status> {
+impl AllocationRefusal {
+    pub(crate) fn into_status(self, kind: NamedResource<'_>, name: &str) -> Box<Status> {
         match self {
-            Refusal::Invalid(causes) => Status::invalid(kind, name, causes),
-            Refusal::Failed(message) => Status::plain_500(message),
+            AllocationRefusal::Invalid(causes) => Status::invalid(kind, name, causes),
+            AllocationRefusal::Failed(message) => Status::plain_500(message),
         }
     }
 }
 
-fn count(list: &Value) -> usize {
+fn item_count(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }
 
 /// Settles the families of a service's addresses. There are only addresses of version 4 here.
-fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> {
+fn settle_families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<StatusCause>> {
     const DUAL: &str = "PreferDualStack";
     let same = |key: &str, spec: &Value| before.is_some_and(|before| before[key] == spec[key]);
     if spec["ipFamilyPolicy"] == DUAL
@@ -124,7 +124,7 @@ fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> 
     {
         return Ok(());
     }
-    // Whoever writes its endpoints decides the families of a service without a selector or address.
+    // The writer of the endpoints decides the families of a service without a selector or address.
     let free =
         spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty);
     if spec["ipFamilyPolicy"].is_null() {
@@ -135,27 +135,27 @@ fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> 
         };
     }
     let mut found = Vec::new();
-    cluster_ips(spec, before, &mut found);
+    validate_cluster_ips(spec, before, &mut found);
     if !found.is_empty() {
         return Err(found);
     }
     let single = spec["ipFamilyPolicy"] == "SingleStack";
     for (key, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
         let policy = "spec.ipFamilyPolicy";
-        if single && same(key, spec) && count(&spec[key]) > 1 {
+        if single && same(key, spec) && item_count(&spec[key]) > 1 {
             spec[key] = json!([spec[key][0]]);
-        } else if before.is_some_and(|before| (1..count(&before[key])).contains(&count(&spec[key])))
+        } else if before.is_some_and(|before| (1..item_count(&before[key])).contains(&item_count(&spec[key])))
             && !single
         {
             let why = format!("must be 'SingleStack' to release the secondary {what}");
-            found.push(Cause::invalid(policy, &spec["ipFamilyPolicy"], &why));
+            found.push(StatusCause::invalid(policy, &spec["ipFamilyPolicy"], &why));
         }
-        if single && count(&spec[key]) == 2 {
+        if single && item_count(&spec[key]) == 2 {
             let several = if key == "clusterIPs" { "cluster IPs" } else { "IP families" };
             let why = format!(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified"
             );
-            found.push(Cause::invalid(policy, &spec["ipFamilyPolicy"], &why));
+            found.push(StatusCause::invalid(policy, &spec["ipFamilyPolicy"], &why));
         }
     }
     let ips = spec["clusterIPs"].as_array().cloned().unwrap_or_default();
@@ -166,7 +166,7 @@ fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> 
         }
         if ip.as_str().is_some_and(|ip| ip.contains(':')) {
             let why = "IPv6 is not configured on this cluster";
-            found.push(Cause::invalid(format!("spec.clusterIPs[{i}]"), &spec["clusterIPs"], why));
+            found.push(StatusCause::invalid(format!("spec.clusterIPs[{i}]"), &spec["clusterIPs"], why));
         } else {
             families.push(json!("IPv4"));
         }
@@ -186,10 +186,14 @@ fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> 
     }
     if spec["ipFamilyPolicy"] == "RequireDualStack" {
         let why = "this cluster is not configured for dual-stack services";
-        found.push(Cause::invalid("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], why));
+        found.push(StatusCause::invalid("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], why));
     }
     for (i, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-        found.push(Cause::invalid(format!("spec.ipFamilies[{i}]"), family, "not configured on this cluster"));
+        found.push(StatusCause::invalid(
+            format!("spec.ipFamilies[{i}]"),
+            family,
+            "not configured on this cluster",
+        ));
     }
     if !found.is_empty() {
         return Err(found);
@@ -204,15 +208,15 @@ fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> 
 const ALLOCATED: &str = "provided port is already allocated";
 
 /// The ports one service is being given.
-struct Ports<'t> {
-    taken: &'t mut Taken,
+struct PortAllocation<'t> {
+    taken: &'t mut TakenAddresses,
     owner: &'t str,
     dry_run: bool,
     mine: Vec<i64>,
 }
 
-impl Ports<'_> {
-    fn take(&mut self, port: i64) -> Result<(), String> {
+impl PortAllocation<'_> {
+    fn take_port(&mut self, port: i64) -> Result<(), String> {
         let number = u16::try_from(port).ok();
         let holder = number.and_then(|number| self.taken.ports.get(&number));
         let held = holder.is_some_and(|holder| self.dry_run || holder != self.owner);
@@ -233,7 +237,7 @@ impl Ports<'_> {
     }
 
     /// Any port that is free. A dry run makes one up.
-    fn any(&mut self) -> i64 {
+    fn any_port(&mut self) -> i64 {
         let port = if self.dry_run {
             self.mine.iter().copied().max().map_or(32768, |port| port.max(0)) + 1
         } else {
@@ -245,21 +249,21 @@ impl Ports<'_> {
         port
     }
 
-    fn fill(&mut self, spec: &mut Value, before: Option<&Value>) -> Result<(), Refusal> {
+    fn fill_ports(&mut self, spec: &mut Value, before: Option<&Value>) -> Result<(), AllocationRefusal> {
         if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
             match before {
-                None => self.first(spec)?,
-                Some(before) => self.again(spec, before)?,
+                None => self.fill_new_service(spec)?,
+                Some(before) => self.fill_changed_service(spec, before)?,
             }
         }
-        // Outside balancers ask each node for its health on a port of its own.
+        // External load balancers check the health of each node on a port of its own.
         let watched =
             |spec: &Value| spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
         if watched(spec) && !before.is_some_and(watched) {
             match spec["healthCheckNodePort"].as_i64().unwrap_or(0) {
-                0 => spec["healthCheckNodePort"] = self.any().into(),
-                port => self.take(port).map_err(|why| {
-                    Refusal::Failed(format!(
+                0 => spec["healthCheckNodePort"] = self.any_port().into(),
+                port => self.take_port(port).map_err(|why| {
+                    AllocationRefusal::Failed(format!(
                         "Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: {why}"
                     ))
                 })?,
@@ -269,34 +273,35 @@ impl Ports<'_> {
     }
 
     /// The ports of a new service. Ports of one number share that of the nodes.
-    fn first(&mut self, spec: &mut Value) -> Result<(), Refusal> {
+    fn fill_new_service(&mut self, spec: &mut Value) -> Result<(), AllocationRefusal> {
         let wanted = wants_ports(spec);
-        let asked: Vec<(i64, i64)> = list(&spec["ports"]).map(|(_, port)| numbers(port)).collect();
+        let asked: Vec<(i64, i64)> =
+            indexed_items(&spec["ports"]).map(|(_, port)| port_numbers(port)).collect();
         let mut given: BTreeMap<i64, i64> = BTreeMap::new();
         for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-            let (number, mut on_node) = numbers(port);
+            let (number, mut on_node) = port_numbers(port);
             if on_node == 0 && !wanted {
                 continue;
             }
             let refuse = |shown: i64, why: String| {
-                vec![Cause::invalid(format!("spec.ports[{i}].nodePort"), &shown.into(), &why)]
+                vec![StatusCause::invalid(format!("spec.ports[{i}].nodePort"), &shown.into(), &why)]
             };
             match given.get(&number).copied() {
                 None => {
                     let known = asked.iter().find(|(other, on_node)| *other == number && *on_node != 0);
                     on_node = match known {
                         Some((_, on_node)) => {
-                            self.take(*on_node).map_err(|why| refuse(*on_node, why))?;
+                            self.take_port(*on_node).map_err(|why| refuse(*on_node, why))?;
                             *on_node
                         }
-                        None => self.any(),
+                        None => self.any_port(),
                     };
                     given.insert(number, on_node);
                     port["nodePort"] = on_node.into();
                 }
                 Some(shared) if on_node == 0 => port["nodePort"] = shared.into(),
                 Some(shared) if on_node != shared => {
-                    self.take(on_node).map_err(|why| refuse(on_node, why))?;
+                    self.take_port(on_node).map_err(|why| refuse(on_node, why))?;
                 }
                 Some(_) => {}
             }
@@ -305,26 +310,26 @@ impl Ports<'_> {
     }
 
     /// The ports of a service that has some already.
-    fn again(&mut self, spec: &mut Value, before: &Value) -> Result<(), Refusal> {
+    fn fill_changed_service(&mut self, spec: &mut Value, before: &Value) -> Result<(), AllocationRefusal> {
         let wanted = wants_ports(spec);
-        let had: Vec<i64> = list(&before["ports"]).map(|(_, port)| numbers(port).1).collect();
+        let had: Vec<i64> = indexed_items(&before["ports"]).map(|(_, port)| port_numbers(port).1).collect();
         let mut seen = Vec::new();
         for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-            let mut on_node = numbers(port).1;
+            let mut on_node = port_numbers(port).1;
             if on_node == 0 {
                 if !wanted {
                     continue;
                 }
-                on_node = self.any();
+                on_node = self.any_port();
                 port["nodePort"] = on_node.into();
             } else if !had.contains(&on_node) && !self.mine.contains(&on_node) {
-                self.take(on_node).map_err(|why| {
-                    vec![Cause::invalid(format!("spec.ports[{i}].nodePort"), &on_node.into(), &why)]
+                self.take_port(on_node).map_err(|why| {
+                    vec![StatusCause::invalid(format!("spec.ports[{i}].nodePort"), &on_node.into(), &why)]
                 })?;
             }
             let one = format!("{{{} {on_node}}}", port["protocol"].as_str().unwrap_or(""));
             if seen.contains(&one) {
-                return Err(Refusal::Failed(format!("duplicate nodePort: {one}")));
+                return Err(AllocationRefusal::Failed(format!("duplicate nodePort: {one}")));
             }
             seen.push(one);
         }
@@ -332,19 +337,24 @@ impl Ports<'_> {
     }
 }
 
-/// Whether nodes open a port for each port of a service.
+/// Returns true if nodes open a port for each port of a service.
 fn wants_ports(spec: &Value) -> bool {
     spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false
 }
 
 /// The number of a port, and that on the nodes.
-fn numbers(port: &Value) -> (i64, i64) {
+fn port_numbers(port: &Value) -> (i64, i64) {
     (port["port"].as_i64().unwrap_or(0), port["nodePort"].as_i64().unwrap_or(0))
 }
 
-impl Taken {
+impl TakenAddresses {
     /// The address a service asks for, or any.
-    fn address(&mut self, owner: &str, spec: &mut Value, dry_run: bool) -> Result<(), Vec<Cause>> {
+    fn allocate_address(
+        &mut self,
+        owner: &str,
+        spec: &mut Value,
+        dry_run: bool,
+    ) -> Result<(), Vec<StatusCause>> {
         let asked = spec["clusterIP"].as_str().unwrap_or("").to_owned();
         let address = if asked.is_empty() {
             let address =
@@ -355,7 +365,7 @@ impl Taken {
         } else {
             let fail = |why: &str| {
                 let why = format!("failed to allocate IP {asked}: {why}");
-                vec![Cause::invalid("spec.clusterIPs", &spec["clusterIPs"], &why)]
+                vec![StatusCause::invalid("spec.clusterIPs", &spec["clusterIPs"], &why)]
             };
             let Ok(address) = asked.parse::<Ipv4Addr>() else { return Ok(()) };
             let octets = address.octets();
@@ -404,11 +414,11 @@ impl Taken {
     }
 }
 
-fn addresses(service: &Value) -> impl Iterator<Item = Ipv4Addr> {
+fn cluster_addresses(service: &Value) -> impl Iterator<Item = Ipv4Addr> {
     service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(|a| a.as_str()?.parse().ok())
 }
 
-fn ports(service: &Value) -> impl Iterator<Item = u16> {
+fn node_ports(service: &Value) -> impl Iterator<Item = u16> {
     service["spec"]["ports"]
         .as_array()
         .into_iter()

@@ -1,8 +1,8 @@
-//! Fields of features that are switched off: read, checked for their type, and dropped without a word.
+//! Fields of disabled features: read, checked for their type, and dropped silently.
 
 use serde_json::Value;
 
-/// Where kinds keep a pod spec.
+/// The path of the pod spec in kinds that have one.
 const POD_SPECS: &[((&str, &str), &str)] = &[
     (("", "Pod"), "spec"),
     (("", "PodTemplate"), "template.spec"),
@@ -55,26 +55,26 @@ const OF_KINDS: &[((&str, &str), &[&str])] = &[
     ),
 ];
 
-/// Where a kind keeps its pod spec, if it has one.
+/// Returns the path of a kind's pod spec, if it has one.
 fn pod_spec_of(kind: (&str, &str)) -> Option<&'static str> {
     POD_SPECS.iter().find(|(of, _)| *of == kind).map(|(_, place)| *place)
 }
 
-/// Takes the fields of switched-off features out of an object.
-pub(crate) fn drop(kind: (&str, &str), object: &mut Value) {
-    if let Some(spec) = pod_spec_of(kind).and_then(|place| object.pointer_mut(&pointer(place))) {
-        OF_PODS.iter().for_each(|path| remove(spec, path));
+/// Removes the fields of disabled features from an object.
+pub(crate) fn drop_gated_fields(kind: (&str, &str), object: &mut Value) {
+    if let Some(spec) = pod_spec_of(kind).and_then(|place| object.pointer_mut(&json_pointer(place))) {
+        OF_PODS.iter().for_each(|path| remove_path(spec, path));
     }
     for (_, paths) in OF_KINDS.iter().filter(|(of, _)| *of == kind) {
-        paths.iter().for_each(|path| remove(object, path));
+        paths.iter().for_each(|path| remove_path(object, path));
     }
 }
 
-fn pointer(path: &str) -> String {
+fn json_pointer(path: &str) -> String {
     format!("/{}", path.replace('.', "/"))
 }
 
-fn remove(value: &mut Value, path: &str) {
+fn remove_path(value: &mut Value, path: &str) {
     let Value::Object(members) = value else { return };
     let Some((step, rest)) = path.split_once('.') else {
         members.shift_remove(path);
@@ -85,11 +85,11 @@ fn remove(value: &mut Value, path: &str) {
     for name in names.split('|') {
         let Some(inner) = members.get_mut(name) else { continue };
         if each {
-            inner.as_array_mut().into_iter().flatten().for_each(|item| remove(item, rest));
+            inner.as_array_mut().into_iter().flatten().for_each(|item| remove_path(item, rest));
             continue;
         }
         let had = inner.as_object().is_some_and(|inner| !inner.is_empty());
-        remove(inner, rest);
+        remove_path(inner, rest);
         if fleeting && had && inner.as_object().is_some_and(serde_json::Map::is_empty) {
             members.shift_remove(name);
         }
@@ -122,7 +122,7 @@ mod tests {
             (("", "Node"), json!({"spec": {"configSource": {}}}), json!({"spec": {}})),
             (("", "ConfigMap"), json!({"spec": {"configSource": {}}}), json!({"spec": {"configSource": {}}})),
         ] {
-            drop(kind, &mut given);
+            drop_gated_fields(kind, &mut given);
             assert_eq!(given, kept, "{kind:?}");
         }
     }

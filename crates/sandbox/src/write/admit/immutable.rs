@@ -1,10 +1,10 @@
-//! What an update may not change.
+//! Fields that an update may not change.
 
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{declared_claim, internal, list, service_range_update};
-use crate::status::Cause;
+use super::validate::{go_internal, indexed_items, validate_declared_claim, validate_service_cidr_update};
+use crate::status::StatusCause;
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -40,7 +40,7 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     ),
 ];
 
-/// Kinds that say what may not change before what is wrong.
+/// Returns true if a kind reports immutable fields before other errors.
 pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
     matches!(
         kind,
@@ -51,18 +51,18 @@ pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
     )
 }
 
-fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+fn value_at<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(object, |v, key| &v[key])
 }
 
-pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<Cause>) {
+pub(crate) fn check_immutable(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     for (fixed, paths) in FIXED {
         if *fixed != kind {
             continue;
         }
         for path in *paths {
-            if at(new, path) != at(old, path) {
-                let mut shown = at(new, path).clone();
+            if value_at(new, path) != value_at(old, path) {
+                let mut shown = value_at(new, path).clone();
                 if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
                     shown = json!("");
                 }
@@ -72,7 +72,8 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                         json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
                 }
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
-                    shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
+                    shown =
+                        Value::Array(indexed_items(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
                 if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
                     shown = internal_devices(&shown);
@@ -86,55 +87,55 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 ) {
                     shown = Value::Null;
                 }
-                out.push(Cause::invalid(*path, &shown, IMMUTABLE));
+                out.push(StatusCause::invalid(*path, &shown, IMMUTABLE));
             }
         }
     }
     match kind {
-        ("", "Pod") => super::immutable_pod::pod(&new["spec"], &old["spec"], out),
+        ("", "Pod") => super::immutable_pod::check_pod(&new["spec"], &old["spec"], out),
         ("", "Event") if !old["eventTime"].is_null() => {
-            // Only how often it happened changes in an event of the newer form.
+            // An event of the newer form may only change its series.
             for key in ["reportingInstance", "action", "reason", "message", "type"] {
                 if new[key] != old[key] {
-                    out.push(Cause::invalid(key, &new[key], IMMUTABLE));
+                    out.push(StatusCause::invalid(key, &new[key], IMMUTABLE));
                 }
             }
         }
-        ("", "ConfigMap" | "Secret") => frozen(new, old, out),
-        ("", "PersistentVolumeClaim") => claim(new, old, out),
-        ("", "PersistentVolume") => volume(new, old, out),
-        ("batch", "Job") => job(new, old, out),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
-        ("storage.k8s.io", "CSIDriver") => driver(&new["spec"], &old["spec"], out),
+        ("", "ConfigMap" | "Secret") => check_frozen_data(new, old, out),
+        ("", "PersistentVolumeClaim") => check_claim(new, old, out),
+        ("", "PersistentVolume") => check_volume(new, old, out),
+        ("batch", "Job") => check_job(new, old, out),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => check_definition(new, old, out),
+        ("storage.k8s.io", "CSIDriver") => check_driver(&new["spec"], &old["spec"], out),
         ("storage.k8s.io", "VolumeAttributesClass") => {
             for key in ["driverName", "parameters"] {
                 if new[key] != old[key] {
-                    out.push(Cause::forbidden(key, &format!("updates to {key} are forbidden.")));
+                    out.push(StatusCause::forbidden(key, &format!("updates to {key} are forbidden.")));
                 }
             }
         }
-        ("networking.k8s.io", "ServiceCIDR") => service_range_update(&new["spec"], &old["spec"], out),
+        ("networking.k8s.io", "ServiceCIDR") => validate_service_cidr_update(&new["spec"], &old["spec"], out),
         ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
-            out.push(Cause::required("handler", ""));
+            out.push(StatusCause::required("handler", ""));
         }
         ("resource.k8s.io", "ResourceClaimTemplate") if new["spec"] != old["spec"] => {
-            declared_claim(&new["spec"]["spec"], "spec.spec", out);
+            validate_declared_claim(&new["spec"]["spec"], "spec.spec", out);
         }
         ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
-            out.push(Cause::forbidden("value", "may not be changed in an update."));
+            out.push(StatusCause::forbidden("value", "may not be changed in an update."));
         }
         _ => {}
     }
 }
 
-/// How a driver mounts does not change under the volumes it has mounted.
-fn driver(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+/// Checks that a driver does not change how it mounts.
+fn check_driver(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     if new["attachRequired"] != old["attachRequired"] {
-        out.push(Cause::invalid("spec.attachedRequired", &new["attachRequired"], IMMUTABLE));
+        out.push(StatusCause::invalid("spec.attachedRequired", &new["attachRequired"], IMMUTABLE));
     }
     let modes = "volumeLifecycleModes";
     if new[modes] != old[modes] {
-        out.push(Cause::invalid(format!("spec.{modes}"), &new[modes], IMMUTABLE));
+        out.push(StatusCause::invalid(format!("spec.{modes}"), &new[modes], IMMUTABLE));
     }
 }
 
@@ -161,7 +162,7 @@ fn internal_devices(spec: &Value) -> Value {
     let requests = spec["devices"]["requests"].as_array().map(|all| {
         let one = |request: &Value| {
             let chosen = &request["exactly"];
-            let chosen = if chosen.is_null() { Value::Null } else { internal(chosen, &exactly) };
+            let chosen = if chosen.is_null() { Value::Null } else { go_internal(chosen, &exactly) };
             json!({"Name": request["name"], "Exactly": chosen, "FirstAvailable": request["firstAvailable"]})
         };
         all.iter().map(one).collect::<Vec<_>>()
@@ -178,7 +179,8 @@ fn internal_claim(claim: &Value) -> Value {
     let spec = &claim["spec"];
     let resources = &spec["resources"];
     let source = |key: &str, names: &[(&str, &str)]| {
-        let mut shown = if spec[key].is_object() { internal(&spec[key], names) } else { return Value::Null };
+        let mut shown =
+            if spec[key].is_object() { go_internal(&spec[key], names) } else { return Value::Null };
         for (go, _) in names.iter().filter(|(go, _)| matches!(*go, "Kind" | "Name")) {
             shown[*go] = json!(shown[*go].as_str().unwrap_or(""));
         }
@@ -214,7 +216,7 @@ fn internal_claim(claim: &Value) -> Value {
     }
     let inner = |key: &str, names: &[(&str, &str)]| {
         let part = &claim["status"][key];
-        if part.is_object() { internal(part, names) } else { Value::Null }
+        if part.is_object() { go_internal(part, names) } else { Value::Null }
     };
     status["ModifyVolumeStatus"] = inner(
         "modifyVolumeStatus",
@@ -228,32 +230,32 @@ fn internal_claim(claim: &Value) -> Value {
     Value::Object(out)
 }
 
-/// A definition in use keeps the kind its objects have.
-fn definition(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    let established =
-        list(&old["status"]["conditions"]).any(|(_, c)| c["type"] == "Established" && c["status"] == "True");
+/// Checks that a definition keeps the kind and scope of its objects.
+fn check_definition(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+    let established = indexed_items(&old["status"]["conditions"])
+        .any(|(_, c)| c["type"] == "Established" && c["status"] == "True");
     let kind = |v: &Value| v["spec"]["names"]["kind"].clone();
     if established && kind(new) != kind(old) {
-        out.push(Cause::invalid("spec.names.kind", &kind(new), IMMUTABLE));
+        out.push(StatusCause::invalid("spec.names.kind", &kind(new), IMMUTABLE));
     }
 }
 
-fn frozen(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+fn check_frozen_data(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     if old["immutable"] != true {
         return;
     }
     const WHY: &str = "field is immutable when `immutable` is set";
     if new["immutable"] != true {
-        out.push(Cause::forbidden("immutable", WHY));
+        out.push(StatusCause::forbidden("immutable", WHY));
     }
     for key in ["data", "binaryData"] {
         if new[key] != old[key] {
-            out.push(Cause::forbidden(key, WHY));
+            out.push(StatusCause::forbidden(key, WHY));
         }
     }
 }
 
-fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+fn check_claim(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let bound = old["status"]["phase"] == "Bound";
     let mut allowed = new["spec"].clone();
     // A claim is bound by naming its volume, once.
@@ -265,7 +267,7 @@ fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
     // A claim that could not grow may ask for less again, but for more than it has.
     let shrinks = {
-        let amount = |list: &Value| list.get("storage").and_then(super::quota::amount).unwrap_or(0);
+        let amount = |list: &Value| list.get("storage").and_then(super::quota::nanos_of).unwrap_or(0);
         let size = |v: &Value| amount(&v["spec"]["resources"]["requests"]);
         size(new) < size(old) && size(new) <= amount(&old["status"]["capacity"])
     };
@@ -284,22 +286,22 @@ fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         )
     };
     if bare(&allowed) != bare(&old["spec"]) {
-        out.push(Cause::forbidden(
+        out.push(StatusCause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
     }
     if shrinks {
         let why = "field can not be less than status.capacity";
-        out.push(Cause::forbidden("spec.resources.requests.storage", why));
+        out.push(StatusCause::forbidden("spec.resources.requests.storage", why));
     }
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
-        out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
+        out.push(StatusCause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
     }
 }
 
-/// A volume stays where it is.
-fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+/// Checks that a volume keeps its source.
+fn check_volume(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let source = |v: &Value| -> Vec<(String, Value)> {
         let members = v["spec"].as_object().into_iter().flatten();
         members
@@ -309,26 +311,26 @@ fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     };
     if source(new) != source(old) {
         let field = "spec.persistentvolumesource";
-        out.push(Cause::forbidden(field, "spec.persistentvolumesource is immutable after creation"));
+        out.push(StatusCause::forbidden(field, "spec.persistentvolumesource is immutable after creation"));
     }
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
-        out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
+        out.push(StatusCause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
     }
 }
 
-fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+fn check_job(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let completions = &new["spec"]["completions"];
     if *completions != old["spec"]["completions"] {
         let indexed = new["spec"]["completionMode"] == "Indexed";
         if !indexed {
-            out.push(Cause::invalid("spec.completions", completions, IMMUTABLE));
+            out.push(StatusCause::invalid("spec.completions", completions, IMMUTABLE));
         } else if *completions != new["spec"]["parallelism"] && !completions.is_null() {
             let why = "can only be modified in tandem with spec.parallelism";
-            out.push(Cause::invalid("spec.completions", completions, why));
+            out.push(StatusCause::invalid("spec.completions", completions, why));
         }
     }
     if new["spec"]["selector"] != old["spec"]["selector"] {
-        out.push(Cause::invalid("spec.selector", &new["spec"]["selector"], IMMUTABLE));
+        out.push(StatusCause::invalid("spec.selector", &new["spec"]["selector"], IMMUTABLE));
     }
     let suspended = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
     job_template(&new["spec"]["template"], &old["spec"]["template"], suspended, out);
@@ -339,16 +341,16 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
                 "successPolicy" => internal_success(&new["spec"][key]),
                 _ => new["spec"][key].clone(),
             };
-            out.push(Cause::invalid(format!("spec.{key}"), &shown, IMMUTABLE));
+            out.push(StatusCause::invalid(format!("spec.{key}"), &shown, IMMUTABLE));
         }
     }
 }
 
-/// The template of a job that has not begun may still say where and with what to run.
-fn job_template(new: &Value, old: &Value, suspended: bool, out: &mut Vec<Cause>) {
+/// Checks the template of a job: before it starts, scheduling and resources may still change.
+fn job_template(new: &Value, old: &Value, suspended: bool, out: &mut Vec<StatusCause>) {
     if !suspended {
         if new != old {
-            out.push(Cause::invalid("spec.template", new, IMMUTABLE));
+            out.push(StatusCause::invalid("spec.template", new, IMMUTABLE));
         }
         return;
     }
@@ -356,12 +358,12 @@ fn job_template(new: &Value, old: &Value, suspended: bool, out: &mut Vec<Cause>)
     let now = &new["spec"];
     let take = |was: &mut Value, now: &Value, key: &str| {
         was[key] = now[key].clone();
-        super::default::tidy(was, key);
+        super::default::remove_null(was, key);
     };
     for key in ["nodeSelector", "tolerations", "schedulingGates"] {
         take(&mut was, now, key);
     }
-    // Which nodes are near may change, which pods may not.
+    // Node affinity may change, pod affinity may not.
     if now["affinity"].is_object() || was["affinity"].is_object() {
         if !was["affinity"].is_object() {
             was["affinity"] = json!({});
@@ -371,14 +373,14 @@ fn job_template(new: &Value, old: &Value, suspended: bool, out: &mut Vec<Cause>)
             was["affinity"] = Value::Null;
         }
     }
-    super::default::tidy(&mut was, "affinity");
-    for (i, container) in list(&now["containers"]) {
+    super::default::remove_null(&mut was, "affinity");
+    for (i, container) in indexed_items(&now["containers"]) {
         if was["containers"].get(i).is_some_and(|was| was["name"] == container["name"]) {
             was["containers"][i]["resources"] = container["resources"].clone();
         }
     }
     if was != *now {
-        out.push(Cause::invalid("spec.template.spec", now, IMMUTABLE));
+        out.push(StatusCause::invalid("spec.template.spec", now, IMMUTABLE));
     }
 }
 
@@ -389,7 +391,7 @@ fn internal_success(policy: &Value) -> Value {
     }
     let names = [("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount")];
     let rules = policy["rules"].as_array();
-    let rules = rules.map(|all| all.iter().map(|rule| internal(rule, &names)).collect::<Vec<_>>());
+    let rules = rules.map(|all| all.iter().map(|rule| go_internal(rule, &names)).collect::<Vec<_>>());
     json!({"Rules": rules})
 }
 

@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
-use crate::status::Cause;
+use crate::status::StatusCause;
 
 /// The order Go prints metadata in.
 const ORDER: &[&str] = &[
@@ -25,7 +25,7 @@ const ORDER: &[&str] = &[
 ];
 
 /// Puts metadata in order and drops what is empty.
-pub(crate) fn tidy(object: &mut Value, sorted: bool) {
+pub(crate) fn order_metadata(object: &mut Value, sorted: bool) {
     let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
     let mut old = std::mem::take(meta);
     let mut keys: Vec<&str> = ORDER.to_vec();
@@ -49,7 +49,7 @@ pub(crate) fn tidy(object: &mut Value, sorted: bool) {
 }
 
 /// The metadata of an object, made if it is missing.
-pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.get("metadata").is_some_and(Value::is_object) {
         object["metadata"] = json!({});
     }
@@ -59,11 +59,11 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+pub(crate) fn metadata_text<'a>(object: &'a Value, key: &str) -> &'a str {
     object["metadata"][key].as_str().unwrap_or("")
 }
 
-/// How names of a kind are checked.
+/// The check of names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// Dots allowed, 253 characters.
@@ -85,12 +85,14 @@ pub(crate) fn name_rule(kind: (&str, &str)) -> NameRule {
 }
 
 static SUBDOMAIN: LazyLock<Regex> =
-    LazyLock::new(|| compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
-static LABEL: LazyLock<Regex> = LazyLock::new(|| compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
-static QUALIFIED: LazyLock<Regex> = LazyLock::new(|| compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
-static VALUE: LazyLock<Regex> = LazyLock::new(|| compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"));
+    LazyLock::new(|| compile_pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
+static LABEL: LazyLock<Regex> = LazyLock::new(|| compile_pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
+static QUALIFIED: LazyLock<Regex> =
+    LazyLock::new(|| compile_pattern(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
+static VALUE: LazyLock<Regex> =
+    LazyLock::new(|| compile_pattern(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"));
 
-pub(crate) fn compile(pattern: &str) -> Regex {
+pub(crate) fn compile_pattern(pattern: &str) -> Regex {
     // Every pattern is a constant of this crate and compiled by a test.
     Regex::new(pattern).unwrap_or_else(|e| unreachable!("{e}"))
 }
@@ -100,7 +102,7 @@ pub(crate) const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of 
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with a DNS subdomain.
+/// Returns the problems of a DNS subdomain.
 pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 253 {
@@ -112,7 +114,7 @@ pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
     out
 }
 
-/// What is wrong with a DNS label.
+/// Returns the problems of a DNS label.
 pub(crate) fn label_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 63 {
@@ -125,7 +127,7 @@ pub(crate) fn label_problems(text: &str) -> Vec<String> {
     out
 }
 
-/// What is wrong with a DNS label that starts with a letter.
+/// Returns the problems of a DNS label that must start with a letter.
 pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     const WHY: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
     let mut out = Vec::new();
@@ -146,7 +148,7 @@ fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with a segment of a path.
+/// Returns the problems of a path segment.
 pub(crate) fn segment_problems(name: &str) -> Vec<String> {
     if name == "." || name == ".." {
         return vec![format!("may not be '{name}'")];
@@ -158,7 +160,7 @@ pub(crate) fn segment_problems(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is wrong with a qualified name such as a label key: `prefix/name`.
+/// Returns the problems of a qualified name such as a label key: `prefix/name`.
 pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let parts: Vec<&str> = text.split('/').collect();
@@ -190,7 +192,7 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
     out
 }
 
-/// The same of a label key, which is called that.
+/// The same for a label key, which the messages call so.
 pub(crate) fn label_key_problems(text: &str) -> Vec<String> {
     let problems = qualified_problems(text).into_iter();
     problems
@@ -207,14 +209,14 @@ fn in_bytes_one(problem: String) -> String {
     if problem.contains("must be no more than ") { problem.replace(" characters", " bytes") } else { problem }
 }
 
-/// What is wrong with a DNS subdomain in any case.
+/// Returns the problems of a DNS subdomain with letters of any case.
 pub(crate) fn caseless_problems(text: &str) -> Vec<String> {
     const WHY: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
     let problems = in_bytes(subdomain_problems(&text.to_ascii_lowercase())).into_iter();
     problems.map(|problem| if problem == SUBDOMAIN_TEXT { WHY.to_owned() } else { problem }).collect()
 }
 
-/// What is wrong with a label value.
+/// Returns the problems of a label value.
 pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 63 {
@@ -227,13 +229,13 @@ pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
 }
 
 /// Checks a set of labels found at `field`.
-pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>) {
-    for (key, value) in sorted(labels) {
-        out.extend(qualified_problems(key).iter().map(|p| Cause::invalid(field, &json!(key), p)));
+pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<StatusCause>) {
+    for (key, value) in sorted_members(labels) {
+        out.extend(qualified_problems(key).iter().map(|p| StatusCause::invalid(field, &json!(key), p)));
         let text = value.as_str().unwrap_or("");
         for problem in label_value_problems(text) {
             // The same of two labels is said once.
-            let cause = Cause::invalid(field, value, &problem);
+            let cause = StatusCause::invalid(field, value, &problem);
             if !out.contains(&cause) {
                 out.push(cause);
             }
@@ -242,15 +244,15 @@ pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>)
 }
 
 /// Map members in key order, as Go's sorted iteration gives them.
-pub(crate) fn sorted(map: &Value) -> Vec<(&String, &Value)> {
+pub(crate) fn sorted_members(map: &Value) -> Vec<(&String, &Value)> {
     let mut all: Vec<_> = map.as_object().into_iter().flatten().collect();
     all.sort_by(|a, b| a.0.cmp(b.0));
     all
 }
 
 /// Checks what a name is generated from.
-pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<Cause>) {
-    let prefix = text(object, "generateName");
+pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<StatusCause>) {
+    let prefix = metadata_text(object, "generateName");
     if prefix.is_empty() {
         return;
     }
@@ -260,33 +262,40 @@ pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<Caus
         _ => prefix.to_owned(),
     };
     let problems = name_problems(rule, &trial);
-    out.extend(problems.iter().map(|p| Cause::invalid("metadata.generateName", &json!(prefix), p)));
+    out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.generateName", &json!(prefix), p)));
 }
 
 /// Checks metadata on create and update alike.
-pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &mut Vec<Cause>) {
+pub(crate) fn validate_metadata(
+    object: &Value,
+    namespaced: bool,
+    rule: NameRule,
+    out: &mut Vec<StatusCause>,
+) {
     let meta = &object["metadata"];
     validate_prefix(object, rule, out);
     match meta["name"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("metadata.name", "name or generateName is required")),
+        "" => out.push(StatusCause::required("metadata.name", "name or generateName is required")),
         name => {
             let problems = name_problems(rule, name);
-            out.extend(problems.iter().map(|p| Cause::invalid("metadata.name", &json!(name), p)));
+            out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.name", &json!(name), p)));
         }
     }
     match (namespaced, meta["namespace"].as_str().unwrap_or("")) {
-        (true, "") => out.push(Cause::required("metadata.namespace", "")),
+        (true, "") => out.push(StatusCause::required("metadata.namespace", "")),
         (true, namespace) => {
             let problems = label_problems(namespace);
-            out.extend(problems.iter().map(|p| Cause::invalid("metadata.namespace", &json!(namespace), p)));
+            out.extend(
+                problems.iter().map(|p| StatusCause::invalid("metadata.namespace", &json!(namespace), p)),
+            );
         }
         (false, "") => {}
         (false, _) => {
-            out.push(Cause::forbidden("metadata.namespace", "not allowed on this type"));
+            out.push(StatusCause::forbidden("metadata.namespace", "not allowed on this type"));
         }
     }
     if meta["generation"].as_i64().is_some_and(|g| g < 0) {
-        out.push(Cause::invalid(
+        out.push(StatusCause::invalid(
             "metadata.generation",
             &meta["generation"],
             "must be greater than or equal to 0",
@@ -294,22 +303,22 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &m
     }
     validate_labels(&meta["labels"], "metadata.labels", out);
     let mut size = 0;
-    for (key, value) in sorted(&meta["annotations"]) {
+    for (key, value) in sorted_members(&meta["annotations"]) {
         let problems = qualified_problems(&key.to_lowercase());
-        out.extend(problems.iter().map(|p| Cause::invalid("metadata.annotations", &json!(key), p)));
+        out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.annotations", &json!(key), p)));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > 256 * 1024 {
-        out.push(Cause::too_long("metadata.annotations", 256 * 1024));
+        out.push(StatusCause::too_long("metadata.annotations", 256 * 1024));
     }
     validate_owners(&meta["ownerReferences"], out);
     for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
         let text = finalizer.as_str().unwrap_or("");
         let field = format!("metadata.finalizers[{i}]");
         let problems = qualified_problems(text);
-        out.extend(problems.iter().map(|p| Cause::invalid("metadata.finalizers", finalizer, p)));
+        out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.finalizers", finalizer, p)));
         if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 &field,
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
@@ -318,7 +327,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &m
     }
     let has = |name: &str| meta["finalizers"].as_array().is_some_and(|f| f.iter().any(|v| v == name));
     if has("orphan") && has("foregroundDeletion") {
-        out.push(Cause::invalid(
+        out.push(StatusCause::invalid(
             "metadata.finalizers",
             &meta["finalizers"],
             "finalizer orphan and foregroundDeletion cannot be both set",
@@ -326,7 +335,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &m
     }
 }
 
-/// Keeps the first of the owners that are named twice, and says which were.
+/// Keeps the first of the owners that are listed twice, and returns a warning for each.
 pub(crate) fn single_owners(object: &mut Value) -> Vec<String> {
     let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") else { return vec![] };
     let mut seen: Vec<Value> = Vec::new();
@@ -349,22 +358,22 @@ pub(crate) fn single_owners(object: &mut Value) -> Vec<String> {
     )]
 }
 
-fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
+fn validate_owners(owners: &Value, out: &mut Vec<StatusCause>) {
     let mut controller: Option<String> = None;
     for (i, owner) in owners.as_array().into_iter().flatten().enumerate() {
         let field = |name: &str| format!("metadata.ownerReferences[{i}].{name}");
         let text = |key: &str| owner[key].as_str().unwrap_or("");
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(key).is_empty() {
-                out.push(Cause::required(field(key), "must not be empty"));
+                out.push(StatusCause::required(field(key), "must not be empty"));
             }
         }
         if text("apiVersion").matches('/').count() > 1 {
             let why = "must be <group>/<version> or <version>";
-            out.push(Cause::invalid(field("apiVersion"), &owner["apiVersion"], why));
+            out.push(StatusCause::invalid(field("apiVersion"), &owner["apiVersion"], why));
         }
         if text("apiVersion") == "v1" && text("kind") == "Event" {
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 format!("metadata.ownerReferences[{i}]"),
                 owner,
                 "/v1, Kind=Event is disallowed from being an owner",
@@ -372,7 +381,7 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
         }
         if owner["controller"] == true {
             match &controller {
-                Some(first) => out.push(Cause::invalid(
+                Some(first) => out.push(StatusCause::invalid(
                     "metadata.ownerReferences",
                     owners,
                     &format!(
@@ -388,7 +397,7 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
 }
 
 /// Checks what an update may not change.
-pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let (now, was) = (&new["metadata"], &old["metadata"]);
     if was["deletionTimestamp"].is_string() {
         let known = |f: &Value| was["finalizers"].as_array().is_some_and(|all| all.contains(f));
@@ -402,7 +411,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         if !fresh.is_empty() {
             let mut listed = fresh;
             listed.sort();
-            out.push(Cause::forbidden(
+            out.push(StatusCause::forbidden(
                 "metadata.finalizers",
                 &format!(
                     "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -413,7 +422,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
     for key in ["name", "namespace", "uid", "deletionGracePeriodSeconds"] {
         if now[key] != was[key] {
-            out.push(Cause::invalid(format!("metadata.{key}"), &now[key], "field is immutable"));
+            out.push(StatusCause::invalid(format!("metadata.{key}"), &now[key], "field is immutable"));
         }
     }
 }
@@ -435,7 +444,7 @@ mod tests {
     #[test]
     fn order_and_emptiness() {
         let mut object = json!({"metadata": {"labels": {}, "uid": "u", "name": "n", "generation": 0}});
-        tidy(&mut object, false);
+        order_metadata(&mut object, false);
         assert_eq!(object.to_string(), r#"{"metadata":{"name":"n","uid":"u"}}"#);
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to an object between decoding and storing: defaults, admission, preparation, validation.
+//! The steps between decoding and storing: defaults, admission, preparation, validation.
 
 pub(crate) mod admission;
 pub(crate) mod allocate;

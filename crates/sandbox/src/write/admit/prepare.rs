@@ -1,13 +1,13 @@
-//! What the server itself sets before validation: status, generated selectors, kept fields.
+//! Preparation before validation: status, generated selectors, fields the server keeps.
 
 use serde_json::{Value, json};
 
-use super::default::default;
+use super::default::set_default;
 use super::rules;
 
-/// Which part of an object a write is about.
+/// The part of an object a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     Main,
     Status,
     /// `metadata.finalizers` of a namespace's spec.
@@ -19,8 +19,8 @@ pub enum Part {
 }
 
 /// Prepares a new built-in object. `uid` is already set.
-pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
-    super::gated::drop(kind, object);
+pub(crate) fn prepare_create(kind: (&str, &str), has_status: bool, object: &mut Value) {
+    super::gated::drop_gated_fields(kind, object);
     if has_status && !rules::status_on_main(kind) {
         reset_status(kind, object);
     }
@@ -46,7 +46,7 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
             }
         }
         ("", "Node") => {
-            default(object, "spec", json!({}));
+            set_default(object, "spec", json!({}));
             pod_ranges(object);
         }
         ("apps", "DaemonSet") => {
@@ -65,7 +65,7 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
     }
 }
 
-/// Of the secrets of an account only the names are kept.
+/// Keeps only the names of an account's secrets.
 fn secret_names(object: &mut Value) {
     let secrets = object.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -73,7 +73,7 @@ fn secret_names(object: &mut Value) {
     }
 }
 
-/// The range of a node's pods is the first of its ranges.
+/// Copies the first of a node's pod ranges to the singular field.
 fn pod_ranges(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let first = spec["podCIDR"].as_str().unwrap_or("").to_owned();
@@ -83,11 +83,11 @@ fn pod_ranges(object: &mut Value) {
     } else if first.is_empty() && ranges > 0 {
         spec["podCIDR"] = spec["podCIDRs"][0].clone();
     }
-    super::default::tidy(spec, "podCIDR");
-    super::default::tidy(spec, "podCIDRs");
+    super::default::remove_null(spec, "podCIDR");
+    super::default::remove_null(spec, "podCIDRs");
 }
 
-/// What a claim is filled from is written twice; the older way takes only claims and snapshots.
+/// Copies a claim's data source to its other field; the older field takes only claims and snapshots.
 fn data_sources(spec: &mut Value, old: Option<&Value>) {
     if !spec.is_object() {
         return;
@@ -95,7 +95,7 @@ fn data_sources(spec: &mut Value, old: Option<&Value>) {
     let given = |v: &Value| v.is_object();
     let foreign = !spec["dataSourceRef"]["namespace"].as_str().unwrap_or("").is_empty();
     if foreign && !old.is_some_and(|old| given(&old["dataSourceRef"])) {
-        remove(spec, "dataSourceRef");
+        remove_member(spec, "dataSourceRef");
     }
     let source = &spec["dataSource"];
     let group = source["apiGroup"].as_str().unwrap_or("");
@@ -105,11 +105,11 @@ fn data_sources(spec: &mut Value, old: Option<&Value>) {
     );
     let used = old.is_some_and(|old| given(&old["dataSource"]) || given(&old["dataSourceRef"]));
     if !used && !given(&spec["dataSourceRef"]) && !known {
-        remove(spec, "dataSource");
+        remove_member(spec, "dataSource");
     }
     let bare = |source: &Value| {
         let mut source = source.clone();
-        remove(&mut source, "namespace");
+        remove_member(&mut source, "namespace");
         source
     };
     match (given(&spec["dataSource"]), given(&spec["dataSourceRef"])) {
@@ -120,29 +120,29 @@ fn data_sources(spec: &mut Value, old: Option<&Value>) {
         _ => {}
     }
     for key in ["dataSource", "dataSourceRef"] {
-        super::default::tidy(spec, key);
+        super::default::remove_null(spec, key);
     }
 }
 
-/// Who asks for a certificate is who it says, whatever the request says.
+/// Writes the user of the request into a certificate request, whatever it says.
 pub(crate) fn requested_by(user: &crate::auth::User, request: &mut Value) {
-    let known = user.json();
+    let known = user.user_info();
     for key in ["username", "uid", "groups", "extra"] {
         match known.get(key) {
             Some(value) => request["spec"][key] = value.clone(),
-            None => remove(&mut request["spec"], key),
+            None => remove_member(&mut request["spec"], key),
         }
     }
 }
 
-/// A node without drivers has no list of them either.
+/// Drops the empty list of drivers of a node.
 fn no_drivers(object: &mut Value) {
     if object["spec"]["drivers"].as_array().is_none_or(Vec::is_empty) {
         object["spec"]["drivers"] = Value::Null;
     }
 }
 
-/// A claim that asks for nothing has no list of what it asks for.
+/// Drops the empty list of requests of a claim.
 fn no_requests(object: &mut Value) {
     for place in ["/spec/devices/requests", "/spec/spec/devices/requests"] {
         if let Some(requests) = object.pointer_mut(place)
@@ -208,31 +208,31 @@ fn job_selector(object: &mut Value) {
             ("controller-uid", &uid),
             ("job-name", &name),
         ] {
-            // One that is given is left to be refused.
+            // A given selector is left to be refused.
             if meta["labels"].get(key).is_none() {
                 meta["labels"][key] = value.clone();
             }
         }
     }
-    default(&mut object["spec"]["selector"]["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
+    set_default(&mut object["spec"]["selector"]["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
 }
 
-/// Merges a proposed update with the live object: what the part is not about stays as it was.
-pub(crate) fn update(
+/// Merges a proposed update with the live object: other parts than the written one stay as they were.
+pub(crate) fn prepare_update(
     kind: (&str, &str),
     custom: bool,
     has_status: bool,
-    part: Part,
+    part: ObjectPart,
     new: &mut Value,
     live: &Value,
 ) {
     if !custom {
-        super::gated::drop(kind, new);
+        super::gated::drop_gated_fields(kind, new);
     }
     match part {
-        Part::Main => {
+        ObjectPart::Main => {
             if has_status && !rules::status_on_main(kind) {
-                keep(new, live, "status");
+                keep_member(new, live, "status");
             }
             match kind {
                 ("", "Pod") => {
@@ -240,19 +240,19 @@ pub(crate) fn update(
                     keep_in(new, live, "spec", "preemptionPolicy");
                 }
                 ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
-                ("", "Service") => service(new, live),
+                ("", "Service") => prepare_service(new, live),
                 ("", "PersistentVolumeClaim") => data_sources(&mut new["spec"], Some(&live["spec"])),
                 ("", "ServiceAccount") => secret_names(new),
                 ("", "Node") => pod_ranges(new),
                 ("apps", "DaemonSet") => daemon_set(new, live),
                 ("storage.k8s.io", "CSINode") => no_drivers(new),
                 ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(new),
-                ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, live, "spec"),
+                ("certificates.k8s.io", "CertificateSigningRequest") => keep_member(new, live, "spec"),
                 ("apiextensions.k8s.io", "CustomResourceDefinition") => note_storage(new),
                 _ => {}
             }
         }
-        Part::Status => {
+        ObjectPart::Status => {
             let status = new.get("status").cloned();
             let mut meta = live["metadata"].clone();
             if !custom {
@@ -289,7 +289,7 @@ pub(crate) fn update(
                 }
             }
         }
-        Part::Finalize => {
+        ObjectPart::Finalize => {
             let finalizers = new["spec"]["finalizers"].clone();
             let managed = new["metadata"].get("managedFields").cloned();
             *new = live.clone();
@@ -298,21 +298,21 @@ pub(crate) fn update(
             }
             new["spec"]["finalizers"] = finalizers;
         }
-        Part::Approval => {
+        ObjectPart::Approval => {
             let conditions = new["status"]["conditions"].clone();
             let meta = new["metadata"].clone();
             *new = live.clone();
             new["metadata"] = meta;
             new["status"]["conditions"] = conditions;
         }
-        Part::EphemeralContainers => {
+        ObjectPart::EphemeralContainers => {
             let containers = new["spec"]["ephemeralContainers"].clone();
             let meta = new["metadata"].clone();
             *new = live.clone();
             new["metadata"] = meta;
             new["spec"]["ephemeralContainers"] = containers;
         }
-        Part::Resize => {
+        ObjectPart::Resize => {
             let containers = new["spec"]["containers"].as_array().cloned().unwrap_or_default();
             let meta = new["metadata"].clone();
             *new = live.clone();
@@ -326,7 +326,7 @@ pub(crate) fn update(
     }
 }
 
-/// Versions once stored stay on record.
+/// Keeps versions once stored in the list.
 fn note_storage(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
     let storage = versions.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).next();
@@ -337,7 +337,7 @@ fn note_storage(definition: &mut Value) {
     }
 }
 
-fn keep(new: &mut Value, live: &Value, key: &str) {
+fn keep_member(new: &mut Value, live: &Value, key: &str) {
     match live.get(key) {
         Some(value) => new[key] = value.clone(),
         None => {
@@ -355,7 +355,7 @@ fn keep_in(new: &mut Value, live: &Value, parent: &str, key: &str) {
 }
 
 /// A service keeps its addresses and ports when a client leaves them out.
-fn service(new: &mut Value, live: &Value) {
+fn prepare_service(new: &mut Value, live: &Value) {
     let was_external = live["spec"]["type"] == "ExternalName";
     let (spec, old) = (&mut new["spec"], &live["spec"]);
     let external = spec["type"] == "ExternalName";
@@ -372,11 +372,11 @@ fn service(new: &mut Value, live: &Value) {
             ] {
                 // What the client repeated from the old object goes; what it newly set stays to be refused.
                 if spec[key] == old[key] || spec[key].is_null() {
-                    remove(spec, key);
+                    remove_member(spec, key);
                 }
             }
             for port in spec["ports"].as_array_mut().into_iter().flatten() {
-                remove(port, "nodePort");
+                remove_member(port, "nodePort");
             }
         }
         return;
@@ -405,16 +405,16 @@ fn service(new: &mut Value, live: &Value) {
                 .flatten()
                 .any(|p| p["port"] == port["port"] && p["nodePort"] == port["nodePort"]);
             if unchanged {
-                remove(port, "nodePort");
+                remove_member(port, "nodePort");
             }
         }
         if spec["externalTrafficPolicy"] == old["externalTrafficPolicy"]
             && spec["externalIPs"].as_array().is_none_or(Vec::is_empty)
         {
-            remove(spec, "externalTrafficPolicy");
+            remove_member(spec, "externalTrafficPolicy");
         }
         if spec["allocateLoadBalancerNodePorts"] == old["allocateLoadBalancerNodePorts"] {
-            remove(spec, "allocateLoadBalancerNodePorts");
+            remove_member(spec, "allocateLoadBalancerNodePorts");
         }
     }
     let watched = |s: &Value| s["type"] == "LoadBalancer" && s["externalTrafficPolicy"] == "Local";
@@ -422,17 +422,17 @@ fn service(new: &mut Value, live: &Value) {
         spec["healthCheckNodePort"] = old["healthCheckNodePort"].clone();
     }
     if spec["type"] != "LoadBalancer" && spec["loadBalancerClass"] == old["loadBalancerClass"] {
-        remove(spec, "loadBalancerClass");
+        remove_member(spec, "loadBalancerClass");
     }
     if watched(old) && !watched(spec) && spec["healthCheckNodePort"] == old["healthCheckNodePort"] {
-        remove(spec, "healthCheckNodePort");
+        remove_member(spec, "healthCheckNodePort");
     }
     if spec["type"] != "LoadBalancer" && old["type"] == "LoadBalancer" {
         new["status"]["loadBalancer"] = json!({});
     }
 }
 
-/// Clients name one address, all of them or none; what they leave out stays as it is.
+/// Clients set one address, all of them or none; missing ones stay as they are.
 fn cluster_ips(spec: &mut Value, old: &Value) {
     let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     if spec["clusterIP"].as_str().unwrap_or("").is_empty() {
@@ -442,7 +442,7 @@ fn cluster_ips(spec: &mut Value, old: &Value) {
         spec["clusterIPs"] = old["clusterIPs"].clone();
     }
     if spec["clusterIP"] != old["clusterIP"] && spec["clusterIPs"] == old["clusterIPs"] {
-        // Those who know only the singular field change only it.
+        // Clients that know only the singular field change only it.
         spec["clusterIPs"] = json!([spec["clusterIP"]]);
     }
     for key in ["ipFamilies", "ipFamilyPolicy"] {
@@ -459,13 +459,13 @@ fn daemon_set(new: &mut Value, live: &Value) {
     slipway_manifest::object::set_annotation(new, KEY, &bumped.to_string());
 }
 
-fn remove(object: &mut Value, key: &str) {
+fn remove_member(object: &mut Value, key: &str) {
     if let Some(members) = object.as_object_mut() {
         members.shift_remove(key);
     }
 }
 
-/// Whether an update changes what `generation` counts.
+/// Returns true if an update changes what `generation` counts.
 pub(crate) fn spec_changed(custom: bool, has_status: bool, new: &Value, live: &Value) -> bool {
     let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else { return false };
     let counted = |key: &str| {

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use slipway_manifest::quantity::Quantity;
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::status::{Result, Status};
 
-fn quantity(value: &Value) -> Option<Quantity> {
+fn parse_quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text).ok(),
         Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
@@ -16,32 +16,32 @@ fn quantity(value: &Value) -> Option<Quantity> {
 }
 
 /// A quantity in billionths.
-pub(crate) fn amount(value: &Value) -> Option<i128> {
-    quantity(value).map(Quantity::nanos)
+pub(crate) fn nanos_of(value: &Value) -> Option<i128> {
+    parse_quantity(value).map(Quantity::nanos)
 }
 
 /// A quantity as a server prints it.
-pub(crate) fn canonical(value: &Value) -> String {
-    quantity(value).map(|q| q.to_string()).unwrap_or_default()
+pub(crate) fn canonical_text(value: &Value) -> String {
+    parse_quantity(value).map(|q| q.to_string()).unwrap_or_default()
 }
 
 /// One object, in billionths.
 const ONE: i128 = 1_000_000_000;
 
 /// The requests and limits of a pod's containers, summed.
-fn compute(spec: &Value, side: &str, resource: &str) -> i128 {
+fn sum_of_containers(spec: &Value, side: &str, resource: &str) -> i128 {
     spec["containers"]
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|c| c["resources"][side].get(resource).and_then(amount))
+        .filter_map(|c| c["resources"][side].get(resource).and_then(nanos_of))
         .sum()
 }
 
 /// Stands between a storage class and what is limited of it.
 const CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// How many ports of the nodes a service takes.
+/// Returns the number of node ports a service takes.
 fn node_ports(spec: &Value) -> i128 {
     let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
     let taken = match spec["type"].as_str().unwrap_or("") {
@@ -54,8 +54,8 @@ fn node_ports(spec: &Value) -> i128 {
     taken as i128
 }
 
-/// How much of `name` an object uses, in billionths.
-fn usage(table: &str, object: &Value, name: &str) -> i128 {
+/// Returns how much of `name` an object uses, in billionths.
+fn object_usage(table: &str, object: &Value, name: &str) -> i128 {
     let plain = |wanted: &str| if table == wanted { ONE } else { 0 };
     if let Some(resource) = name.strip_prefix("count/") {
         return plain(resource);
@@ -69,33 +69,37 @@ fn usage(table: &str, object: &Value, name: &str) -> i128 {
         "services.loadbalancers" if object["spec"]["type"] == "LoadBalancer" => plain("services"),
         "services.nodeports" if table == "services" => node_ports(&object["spec"]) * ONE,
         "requests.storage" if table == "persistentvolumeclaims" => {
-            object["spec"]["resources"]["requests"].get("storage").and_then(amount).unwrap_or(0)
+            object["spec"]["resources"]["requests"].get("storage").and_then(nanos_of).unwrap_or(0)
         }
         _ if table == "persistentvolumeclaims" => match name.split_once(CLASS) {
-            Some((class, rest)) if object["spec"]["storageClassName"] == class => usage(table, object, rest),
+            Some((class, rest)) if object["spec"]["storageClassName"] == class => {
+                object_usage(table, object, rest)
+            }
             _ => 0,
         },
         "cpu" | "memory" | "ephemeral-storage" if table == "pods" => {
-            compute(&object["spec"], "requests", name)
+            sum_of_containers(&object["spec"], "requests", name)
         }
         _ if table == "pods" => match name.split_once('.') {
-            Some((side @ ("requests" | "limits"), resource)) => compute(&object["spec"], side, resource),
+            Some((side @ ("requests" | "limits"), resource)) => {
+                sum_of_containers(&object["spec"], side, resource)
+            }
             _ => 0,
         },
         _ => 0,
     }
 }
 
-fn print(nanos: i128) -> String {
-    canonical(&json!(format!("{nanos}n")))
+fn print_nanos(nanos: i128) -> String {
+    canonical_text(&json!(format!("{nanos}n")))
 }
 
-/// Whether a table counts at all: finished pods hold nothing.
-fn counts(table: &str, object: &Value) -> bool {
+/// Returns true if an object is counted: finished pods are not.
+fn is_counted(table: &str, object: &Value) -> bool {
     table != "pods" || !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
-/// Whether a quota with scopes is about an object at all: scopes are about pods.
+/// Returns true if an object is in the scopes of a quota. Scopes apply to pods only.
 fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
     let named = quota["scopes"].as_array().into_iter().flatten();
     let named = named.map(|scope| json!({"scopeName": scope, "operator": "Exists"}));
@@ -126,11 +130,11 @@ fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
         })
 }
 
-/// What is used of each limited resource of a quota.
-pub(crate) fn used(core: &Core, namespace: &str, quota: &Value) -> Value {
+/// Returns the usage of each limited resource of a quota.
+pub(crate) fn quota_usage(core: &Core, namespace: &str, quota: &Value) -> Value {
     let hard = &quota["hard"];
     let mut out = serde_json::Map::new();
-    for (name, _) in super::meta::sorted(hard) {
+    for (name, _) in super::meta::sorted_members(hard) {
         let table = match name.strip_prefix("count/") {
             Some(resource) => resource,
             None => match name.as_str() {
@@ -151,16 +155,16 @@ pub(crate) fn used(core: &Core, namespace: &str, quota: &Value) -> Value {
             .list(table, Some(namespace))
             .iter()
             .map(|o| o.value())
-            .filter(|o| counts(table, o) && in_scope(quota, table, o))
-            .map(|o| usage(table, &o, name))
+            .filter(|o| is_counted(table, o) && in_scope(quota, table, o))
+            .map(|o| object_usage(table, &o, name))
             .sum();
-        out.insert(name.clone(), print(total).into());
+        out.insert(name.clone(), print_nanos(total).into());
     }
     Value::Object(out)
 }
 
-/// What containers must say when a quota counts it, and which do not.
-fn unsaid(spec: &Value, hard: &Value) -> Option<String> {
+/// Returns the containers that do not set a resource a quota counts, as one text.
+fn missing_requirements(spec: &Value, hard: &Value) -> Option<String> {
     const COUNTED: &[&str] =
         &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
     let mut missing = Vec::new();
@@ -181,9 +185,9 @@ fn unsaid(spec: &Value, hard: &Value) -> Option<String> {
 }
 
 /// Refuses a new object, or a service or claim that grows, when a quota has no room for it.
-pub(crate) fn check(
+pub(crate) fn check_quota(
     core: &Core,
-    served: &Served,
+    served: &ServedResource,
     namespace: &str,
     old: Option<&Value>,
     object: &Value,
@@ -191,7 +195,7 @@ pub(crate) fn check(
     if old.is_some() && !matches!(&*served.table, "services" | "persistentvolumeclaims") {
         return Ok(());
     }
-    if namespace.is_empty() || core.store.count("resourcequotas") == 0 {
+    if namespace.is_empty() || core.store.count_objects("resourcequotas") == 0 {
         return Ok(());
     }
     for quota in core.store.list("resourcequotas", Some(namespace)) {
@@ -201,22 +205,26 @@ pub(crate) fn check(
         }
         let hard = &value["spec"]["hard"];
         if &*served.table == "pods"
-            && let Some(missing) = unsaid(&object["spec"], hard)
+            && let Some(missing) = missing_requirements(&object["spec"], hard)
         {
             let why = format!("failed quota: {}: must specify {missing}", quota.name());
-            return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
+            return Err(Status::forbidden(
+                served.resource_name(),
+                super::meta::metadata_text(object, "name"),
+                &why,
+            ));
         }
-        let taken = used(core, namespace, &value["spec"]);
+        let taken = quota_usage(core, namespace, &value["spec"]);
         let mut over = Vec::new();
-        for (name, limit) in super::meta::sorted(hard) {
-            let before = old.map_or(0, |old| usage(&served.table, old, name));
-            let asked = usage(&served.table, object, name) - before;
-            let has = taken.get(name).and_then(amount).unwrap_or(0);
-            if asked > 0 && amount(limit).is_some_and(|l| has + asked > l) {
+        for (name, limit) in super::meta::sorted_members(hard) {
+            let before = old.map_or(0, |old| object_usage(&served.table, old, name));
+            let asked = object_usage(&served.table, object, name) - before;
+            let has = taken.get(name).and_then(nanos_of).unwrap_or(0);
+            if asked > 0 && nanos_of(limit).is_some_and(|l| has + asked > l) {
                 over.push((
-                    format!("{name}={}", print(asked)),
-                    format!("{name}={}", print(has)),
-                    format!("{name}={}", canonical(limit)),
+                    format!("{name}={}", print_nanos(asked)),
+                    format!("{name}={}", print_nanos(has)),
+                    format!("{name}={}", canonical_text(limit)),
                 ));
             }
         }
@@ -231,14 +239,22 @@ pub(crate) fn check(
             join(over.iter().map(|o| o.1.as_str()).collect()),
             join(over.iter().map(|o| o.2.as_str()).collect()),
         );
-        return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
+        return Err(Status::forbidden(
+            served.resource_name(),
+            super::meta::metadata_text(object, "name"),
+            &why,
+        ));
     }
     Ok(())
 }
 
 /// Applies limit ranges to a new pod: defaults first, then bounds.
-pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::result::Result<(), String> {
-    if core.store.count("limitranges") == 0 {
+pub(crate) fn apply_limit_ranges(
+    core: &Core,
+    namespace: &str,
+    pod: &mut Value,
+) -> std::result::Result<(), String> {
+    if core.store.count_objects("limitranges") == 0 {
         return Ok(());
     }
     let mut problems = Vec::new();
@@ -249,9 +265,9 @@ pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::resu
         for limit in all.iter().filter(|limit| limit["type"] == "Container") {
             for list in ["containers", "initContainers"] {
                 for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
-                    fill(limit, list, container, &mut set);
+                    fill_container(limit, list, container, &mut set);
                 }
-                super::default::tidy(&mut pod["spec"], list);
+                super::default::remove_null(&mut pod["spec"], list);
             }
         }
         if !set.is_empty() {
@@ -263,35 +279,43 @@ pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::resu
                 "Container" => {
                     for list in ["containers", "initContainers"] {
                         for container in pod["spec"][list].as_array().into_iter().flatten() {
-                            bounds(limit, &container["resources"], &mut problems);
+                            check_bounds(limit, &container["resources"], &mut problems);
                         }
                     }
                 }
-                "Pod" => bounds(limit, &summed(&pod["spec"]), &mut problems),
+                "Pod" => check_bounds(limit, &pod_sums(&pod["spec"]), &mut problems),
                 _ => {}
             }
         }
     }
-    together(problems)
+    joined_error(problems)
 }
 
 /// Applies limit ranges to a new claim.
-pub(crate) fn claim_limits(core: &Core, namespace: &str, claim: &Value) -> std::result::Result<(), String> {
-    if core.store.count("limitranges") == 0 {
+pub(crate) fn check_claim_limits(
+    core: &Core,
+    namespace: &str,
+    claim: &Value,
+) -> std::result::Result<(), String> {
+    if core.store.count_objects("limitranges") == 0 {
         return Ok(());
     }
     let mut problems = Vec::new();
     for range in core.store.list("limitranges", Some(namespace)) {
         for limit in range.value()["spec"]["limits"].as_array().into_iter().flatten() {
             if limit["type"] == "PersistentVolumeClaim" {
-                bounds(limit, &json!({"requests": claim["spec"]["resources"]["requests"]}), &mut problems);
+                check_bounds(
+                    limit,
+                    &json!({"requests": claim["spec"]["resources"]["requests"]}),
+                    &mut problems,
+                );
             }
         }
     }
-    together(problems)
+    joined_error(problems)
 }
 
-fn together(mut problems: Vec<String>) -> std::result::Result<(), String> {
+fn joined_error(mut problems: Vec<String>) -> std::result::Result<(), String> {
     match problems.len() {
         0 => Ok(()),
         1 => Err(problems.remove(0)),
@@ -299,20 +323,20 @@ fn together(mut problems: Vec<String>) -> std::result::Result<(), String> {
     }
 }
 
-/// Sets what a container leaves open, and notes what was set.
-fn fill(limit: &Value, list: &str, container: &mut Value, set: &mut Vec<String>) {
+/// Sets resources a container does not, and notes which were set.
+fn fill_container(limit: &Value, list: &str, container: &mut Value, set: &mut Vec<String>) {
     let what = if list == "containers" { "container" } else { "init container" };
     let name = container["name"].as_str().unwrap_or("").to_owned();
     for (key, side, word) in [("defaultRequest", "requests", "request"), ("default", "limits", "limit")] {
         let mut named = Vec::new();
-        for (resource, value) in super::meta::sorted(&limit[key]) {
+        for (resource, value) in super::meta::sorted_members(&limit[key]) {
             if container["resources"][side].get(resource).is_none_or(Value::is_null) {
-                super::default::default(&mut container["resources"][side], resource, value.clone());
+                super::default::set_default(&mut container["resources"][side], resource, value.clone());
                 named.push(resource.as_str());
             }
         }
         if container["resources"].is_object() {
-            super::default::tidy(&mut container["resources"], side);
+            super::default::remove_null(&mut container["resources"], side);
         }
         if !named.is_empty() {
             set.push(format!("{} {word} for {what} {name}", named.join(", ")));
@@ -321,7 +345,7 @@ fn fill(limit: &Value, list: &str, container: &mut Value, set: &mut Vec<String>)
 }
 
 /// The requests and limits of a pod's containers together.
-fn summed(spec: &Value) -> Value {
+fn pod_sums(spec: &Value) -> Value {
     let mut out = json!({});
     for side in ["requests", "limits"] {
         let mut names = std::collections::BTreeSet::new();
@@ -329,19 +353,19 @@ fn summed(spec: &Value) -> Value {
             names.extend(container["resources"][side].as_object().into_iter().flatten().map(|(k, _)| k));
         }
         for name in names {
-            out[side][name] = print(compute(spec, side, name)).into();
+            out[side][name] = print_nanos(sum_of_containers(spec, side, name)).into();
         }
     }
     out
 }
 
-fn bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
+fn check_bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
     let kind = limit["type"].as_str().unwrap_or("");
-    let has = |side: &str, resource: &str| resources[side].get(resource).and_then(amount);
-    let shown = |side: &str, resource: &str| canonical(&resources[side][resource]);
-    for (resource, min) in super::meta::sorted(&limit["min"]) {
-        let Some(least) = amount(min) else { continue };
-        let text = format!("minimum {resource} usage per {kind} is {}", canonical(min));
+    let has = |side: &str, resource: &str| resources[side].get(resource).and_then(nanos_of);
+    let shown = |side: &str, resource: &str| canonical_text(&resources[side][resource]);
+    for (resource, min) in super::meta::sorted_members(&limit["min"]) {
+        let Some(least) = nanos_of(min) else { continue };
+        let text = format!("minimum {resource} usage per {kind} is {}", canonical_text(min));
         match (has("requests", resource), has("limits", resource)) {
             (None, _) => out.push(format!("{text}.  No request is specified")),
             (Some(asked), _) if asked < least => {
@@ -353,9 +377,9 @@ fn bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
             _ => {}
         }
     }
-    for (resource, max) in super::meta::sorted(&limit["max"]) {
-        let Some(most) = amount(max) else { continue };
-        let text = format!("maximum {resource} usage per {kind} is {}", canonical(max));
+    for (resource, max) in super::meta::sorted_members(&limit["max"]) {
+        let Some(most) = nanos_of(max) else { continue };
+        let text = format!("maximum {resource} usage per {kind} is {}", canonical_text(max));
         // Claims only ever request.
         let (side, word) =
             if kind == "PersistentVolumeClaim" { ("requests", "request") } else { ("limits", "limit") };
@@ -370,9 +394,9 @@ fn bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
             _ => {}
         }
     }
-    for (resource, ratio) in super::meta::sorted(&limit["maxLimitRequestRatio"]) {
-        let text = format!("{resource} max limit to request ratio per {kind} is {}", canonical(ratio));
-        match (has("requests", resource), has("limits", resource), amount(ratio)) {
+    for (resource, ratio) in super::meta::sorted_members(&limit["maxLimitRequestRatio"]) {
+        let text = format!("{resource} max limit to request ratio per {kind} is {}", canonical_text(ratio));
+        match (has("requests", resource), has("limits", resource), nanos_of(ratio)) {
             (Some(request), Some(most), Some(allowed)) if request > 0 => {
                 let found = most as f64 / request as f64;
                 if found > allowed as f64 / ONE as f64 {

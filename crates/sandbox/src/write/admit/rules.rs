@@ -93,7 +93,7 @@ const CREATED_BY_UPDATE: &[(&str, &str)] = &[
 /// Kinds whose status clients may write through the main endpoint as well.
 const STATUS_ON_MAIN: &[(&str, &str)] = &[("", "Node")];
 
-/// Whether a new object of a kind has a generation.
+/// Returns true if a new object of a kind has a generation.
 pub(crate) fn starts_generation(kind: (&str, &str)) -> bool {
     match kind {
         // Nothing of it that counts can change.
@@ -104,12 +104,12 @@ pub(crate) fn starts_generation(kind: (&str, &str)) -> bool {
     }
 }
 
-/// Whether changes of a kind are counted.
+/// Returns true if changes of a kind are counted.
 pub(crate) fn counts_generation(kind: (&str, &str)) -> bool {
     GENERATION.contains(&kind)
 }
 
-/// Whether names are only checked closely when an object is made.
+/// Returns true if names are only checked closely when an object is created.
 pub(crate) fn names_once(kind: (&str, &str)) -> bool {
     NAMES_ONCE.contains(&kind)
 }
@@ -127,7 +127,7 @@ pub(crate) fn status_on_main(kind: (&str, &str)) -> bool {
 }
 
 /// The fields a kind can be selected by besides name and namespace: selector name and path.
-pub(crate) fn selectable(table: &str) -> Option<&'static [(&'static str, &'static str)]> {
+pub(crate) fn selectable_fields(table: &str) -> Option<&'static [(&'static str, &'static str)]> {
     Some(match table {
         "pods" => &[
             ("spec.nodeName", "/spec/nodeName"),

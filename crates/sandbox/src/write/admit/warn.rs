@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::validate::list;
+use super::validate::indexed_items;
 use super::warn_pod;
 
-/// A name that is no DNS label does not make a good host name.
-fn hostname(object: &Value, of: &str, out: &mut Vec<String>) {
+/// Warns about a name that is no DNS label and so makes no good host name.
+fn warn_about_hostname(object: &Value, of: &str, out: &mut Vec<String>) {
     let problems = super::meta::label_problems(object["metadata"]["name"].as_str().unwrap_or(""));
     if !problems.is_empty() {
         out.push(format!(
@@ -16,14 +16,14 @@ fn hostname(object: &Value, of: &str, out: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+pub(crate) fn add_warnings(kind: (&str, &str), object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
     let new = old.is_none();
     match kind {
         ("", "Pod") => {
             if new {
-                hostname(object, "the Pod's hostname", out);
+                warn_about_hostname(object, "the Pod's hostname", out);
             }
-            warn_pod::pod(object, "", out);
+            warn_pod::warn_about_pod(object, "", out);
         }
         ("networking.k8s.io", "Ingress")
             if new
@@ -39,29 +39,33 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
             out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
         }
-        ("", "PodTemplate") if renewed(object, old) => {
-            warn_pod::pod(&object["template"], "template.", out);
+        ("", "PodTemplate") if is_new_generation(object, old) => {
+            warn_pod::warn_about_pod(&object["template"], "template.", out);
         }
         ("", "ReplicationController") | ("apps" | "batch", _) => {
             let named = ["Deployment", "ReplicaSet", "ReplicationController", "Job", "CronJob"];
             if new && named.contains(&kind.1) {
-                hostname(object, "Pod names and hostnames", out);
+                warn_about_hostname(object, "Pod names and hostnames", out);
             }
-            workload(kind.1, object, old, out);
+            warn_about_workload(kind.1, object, old, out);
         }
-        ("", "Service") => service(object, out),
-        ("", "PersistentVolume") => volume(object, out),
-        ("", "PersistentVolumeClaim") => claim(object, out),
-        ("", "Node") => node(object, out),
+        ("", "Service") => warn_about_service(object, out),
+        ("", "PersistentVolume") => warn_about_volume(object, out),
+        ("", "PersistentVolumeClaim") => warn_about_claim(object, out),
+        ("", "Node") => warn_about_node(object, out),
         ("storage.k8s.io", "StorageClass") => {
-            for (i, term) in list(&object["allowedTopologies"]) {
+            for (i, term) in indexed_items(&object["allowedTopologies"]) {
                 let at = format!("allowedTopologies[{i}]");
-                labels_of_nodes(&term["matchLabelExpressions"], &format!("{at}.matchLabelExpressions"), out);
+                warn_about_node_labels(
+                    &term["matchLabelExpressions"],
+                    &format!("{at}.matchLabelExpressions"),
+                    out,
+                );
             }
         }
         ("storage.k8s.io", "CSIStorageCapacity") => {
             let topology = &object["nodeTopology"];
-            labels_of_nodes(&topology["matchExpressions"], "nodeTopology.matchExpressions", out);
+            warn_about_node_labels(&topology["matchExpressions"], "nodeTopology.matchExpressions", out);
         }
         ("", "Secret") if object["type"] == "kubernetes.io/tls" => {
             let data = |key: &str| {
@@ -78,7 +82,7 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             }
         }
         ("storage.k8s.io", "CSIDriver")
-            if list(&object["spec"]["tokenRequests"]).next().is_some()
+            if indexed_items(&object["spec"]["tokenRequests"]).next().is_some()
                 && old.is_none_or(|old| old["spec"]["tokenRequests"] != object["spec"]["tokenRequests"])
                 && object["spec"]["serviceAccountTokenInSecrets"].is_null() =>
         {
@@ -88,7 +92,7 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
     }
 }
 
-fn service(object: &Value, out: &mut Vec<String>) {
+fn warn_about_service(object: &Value, out: &mut Vec<String>) {
     let spec = &object["spec"];
     let key = "service.kubernetes.io/topology-aware-hints";
     if slipway_manifest::object::annotation(object, key).is_some() {
@@ -99,7 +103,7 @@ fn service(object: &Value, out: &mut Vec<String>) {
     let text = |key: &str| spec[key].as_str().unwrap_or("");
     let external = text("type") == "ExternalName";
     let headless = text("type") == "ClusterIP" && text("clusterIP") == "None";
-    let reached = list(&spec["externalIPs"]).next().is_some();
+    let reached = indexed_items(&spec["externalIPs"]).next().is_some();
     for (holds, what) in [
         (!text("loadBalancerIP").is_empty(), "loadBalancerIP"),
         (reached, "externalIPs"),
@@ -123,7 +127,7 @@ fn service(object: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Kinds of volumes that are no more: since when they were on their way out, and since when they do nothing.
+/// Volume types that were removed: deprecated since, without effect since.
 const GONE: &[(&str, &str, &str, &str)] = &[
     ("cephfs", "cephfs", "v1.28", "v1.31"),
     ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16"),
@@ -133,7 +137,7 @@ const GONE: &[(&str, &str, &str, &str)] = &[
     ("rbd", "rbd", "v1.28", "v1.31"),
 ];
 
-fn annotations(object: &Value, known: &[(&str, &str)], out: &mut Vec<String>) {
+fn warn_about_annotations(object: &Value, known: &[(&str, &str)], out: &mut Vec<String>) {
     for (key, why) in known {
         if slipway_manifest::object::annotation(object, key).is_some() {
             out.push(format!("metadata.annotations[{key}]: {why}"));
@@ -141,8 +145,8 @@ fn annotations(object: &Value, known: &[(&str, &str)], out: &mut Vec<String>) {
     }
 }
 
-fn volume(object: &Value, out: &mut Vec<String>) {
-    annotations(
+fn warn_about_volume(object: &Value, out: &mut Vec<String>) {
+    warn_about_annotations(
         object,
         &[
             (
@@ -160,9 +164,9 @@ fn volume(object: &Value, out: &mut Vec<String>) {
     if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
         out.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".into());
     }
-    for (i, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]) {
+    for (i, term) in indexed_items(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]) {
         let at = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions");
-        labels_of_nodes(&term["matchExpressions"], &at, out);
+        warn_about_node_labels(&term["matchExpressions"], &at, out);
     }
     for (key, called, since, over) in GONE {
         if spec[*key].is_object() {
@@ -171,8 +175,8 @@ fn volume(object: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn claim(object: &Value, out: &mut Vec<String>) {
-    annotations(
+fn warn_about_claim(object: &Value, out: &mut Vec<String>) {
+    warn_about_annotations(
         object,
         &[(
             "volume.beta.kubernetes.io/storage-class",
@@ -182,7 +186,7 @@ fn claim(object: &Value, out: &mut Vec<String>) {
     );
     for side in ["requests", "limits"] {
         let size = &object["spec"]["resources"][side]["storage"];
-        if super::quota::amount(size).is_some_and(|n| n % 1_000_000_000 != 0) {
+        if super::quota::nanos_of(size).is_some_and(|n| n % 1_000_000_000 != 0) {
             out.push(format!(
                 "spec.resources.{side}[storage]: fractional byte value {size} is invalid, must be an integer"
             ));
@@ -190,7 +194,7 @@ fn claim(object: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn node(object: &Value, out: &mut Vec<String>) {
+fn warn_about_node(object: &Value, out: &mut Vec<String>) {
     let spec = &object["spec"];
     if !spec["externalID"].as_str().unwrap_or("").is_empty() {
         out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
@@ -198,22 +202,22 @@ fn node(object: &Value, out: &mut Vec<String>) {
 }
 
 /// Expressions about labels of nodes that have newer names.
-fn labels_of_nodes(expressions: &Value, at: &str, out: &mut Vec<String>) {
-    for (i, expression) in list(expressions) {
+fn warn_about_node_labels(expressions: &Value, at: &str, out: &mut Vec<String>) {
+    for (i, expression) in indexed_items(expressions) {
         let key = expression["key"].as_str().unwrap_or("");
-        if let Some(why) = warn_pod::old_label(key) {
+        if let Some(why) = warn_pod::old_label_warning(key) {
             out.push(format!("{at}[{i}].key: {key} is {why}"));
         }
     }
 }
 
-/// Whether an object is new, or of a new generation.
-fn renewed(object: &Value, old: Option<&Value>) -> bool {
+/// Returns true if an object is new, or of a new generation.
+fn is_new_generation(object: &Value, old: Option<&Value>) -> bool {
     old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
 }
 
-/// What is said of a kind that makes pods.
-fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+/// Warns about a kind that creates pods.
+fn warn_about_workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
     let spec = &object["spec"];
     let (job, field) = match kind {
         "CronJob" => (&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec"),
@@ -221,7 +225,7 @@ fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<Strin
     };
     let changed = match (kind, old) {
         ("DaemonSet", Some(old)) => old["spec"]["template"] != spec["template"],
-        _ => renewed(object, old),
+        _ => is_new_generation(object, old),
     };
     if changed {
         let count = |key: &str| job[key].as_i64().unwrap_or(0);
@@ -231,16 +235,20 @@ fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<Strin
                 "{field}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
             ));
         }
-        // Of a replication controller the template it had is looked at.
+        // Of a replication controller the old template is checked.
         let template = match (kind, old) {
             ("ReplicationController", Some(old)) => &old["spec"]["template"],
             _ => &job["template"],
         };
-        warn_pod::pod(template, &format!("{field}.template."), out);
+        warn_pod::warn_about_pod(template, &format!("{field}.template."), out);
     }
     let suffix = if old.is_some() { ".Spec" } else { "" };
-    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
-        warn_pod::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}]{suffix}"), out);
+    for (i, claim) in indexed_items(&spec["volumeClaimTemplates"]) {
+        warn_pod::warn_about_claim_spec(
+            &claim["spec"],
+            &format!("spec.volumeClaimTemplates[{i}]{suffix}"),
+            out,
+        );
     }
     if kind == "StatefulSet" && spec["revisionHistoryLimit"].as_i64().is_some_and(|n| n < 0) {
         out.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".into());
@@ -252,7 +260,7 @@ fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<Strin
 
 /// Formats nobody knows in the schemas of a definition; one that all versions share is looked at once.
 fn unknown_formats(definition: &Value) -> Vec<String> {
-    let mut schemas: Vec<&Value> = list(&definition["spec"]["versions"])
+    let mut schemas: Vec<&Value> = indexed_items(&definition["spec"]["versions"])
         .map(|(_, version)| &version["schema"]["openAPIV3Schema"])
         .collect();
     if schemas.iter().all(|schema| *schema == schemas[0]) {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::meta;
-use super::quota::{amount, canonical};
-use super::validate::list;
+use super::quota::{canonical_text, nanos_of};
+use super::validate::indexed_items;
 
 /// Labels of nodes that are out of use, and what to say of them.
 const OLD_LABELS: &[(&str, &str)] = &[
@@ -59,61 +59,66 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-pub(super) fn old_label(key: &str) -> Option<&'static str> {
+pub(super) fn old_label_warning(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+fn text_member<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
-fn containers<'a>(spec: &'a Value, field: &str) -> Vec<(String, &'a Value)> {
+fn located_containers<'a>(spec: &'a Value, field: &str) -> Vec<(String, &'a Value)> {
     ["initContainers", "containers", "ephemeralContainers"]
         .into_iter()
-        .flat_map(|kind| list(&spec[kind]).map(move |(i, c)| (format!("{field}.{kind}[{i}]"), c)))
+        .flat_map(|kind| indexed_items(&spec[kind]).map(move |(i, c)| (format!("{field}.{kind}[{i}]"), c)))
         .collect()
 }
 
 /// Warnings about a pod, which `prefix` is empty for, or about a template that stands at `prefix`.
-pub(super) fn pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
+pub(super) fn warn_about_pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
     let spec = &pod["spec"];
     let field = format!("{prefix}spec");
-    nodes(spec, &field, out);
+    warn_about_placement(spec, &field, out);
     for (key, why) in OLD_ANNOTATIONS {
         if pod["metadata"]["annotations"].get(*key).is_some() {
             out.push(format!("{prefix}metadata.annotations[{key}]: {why}"));
         }
     }
-    for (i, volume) in list(&spec["volumes"]) {
+    for (i, volume) in indexed_items(&spec["volumes"]) {
         for (kind, shown, why) in OLD_VOLUMES {
             if volume[*kind].is_object() {
                 out.push(format!("{field}.volumes[{i}].{shown}: {why}"));
             }
         }
         let at = format!("{field}.volumes[{i}].ephemeral.volumeClaimTemplate.spec");
-        claim(&volume["ephemeral"]["volumeClaimTemplate"]["spec"], &at, out);
+        warn_about_claim_spec(&volume["ephemeral"]["volumeClaimTemplate"]["spec"], &at, out);
     }
     overlapping_paths(spec, out);
-    repeated(&spec["hostAliases"], "ip", &format!("{field}.hostAliases"), out);
-    repeated(&spec["imagePullSecrets"], "name", &format!("{field}.imagePullSecrets"), out);
-    for (i, secret) in list(&spec["imagePullSecrets"]) {
-        if text(secret, "name").is_empty() {
+    warn_about_repeated(&spec["hostAliases"], "ip", &format!("{field}.hostAliases"), out);
+    warn_about_repeated(&spec["imagePullSecrets"], "name", &format!("{field}.imagePullSecrets"), out);
+    for (i, secret) in indexed_items(&spec["imagePullSecrets"]) {
+        if text_member(secret, "name").is_empty() {
             out.push(format!("{field}.imagePullSecrets[{i}].name: invalid empty name \"\""));
         }
     }
     for resource in ["memory", "ephemeral-storage"] {
-        fraction(&spec["overhead"], resource, &format!("{field}.overhead"), out);
+        warn_about_fraction(&spec["overhead"], resource, &format!("{field}.overhead"), out);
     }
-    let containers = containers(spec, &field);
+    let containers = located_containers(spec, &field);
     for (at, container) in &containers {
         for resource in ["memory", "ephemeral-storage"] {
             for side in ["limits", "requests"] {
-                fraction(&container["resources"][side], resource, &format!("{at}.resources.{side}"), out);
+                warn_about_fraction(
+                    &container["resources"][side],
+                    resource,
+                    &format!("{at}.resources.{side}"),
+                    out,
+                );
             }
         }
-        hidden(&container["env"], at, out);
+        warn_about_hidden(&container["env"], at, out);
     }
-    ports(&containers, out);
+    warn_about_ports(&containers, out);
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         out.push(format!(
             "{field}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
@@ -124,7 +129,7 @@ pub(super) fn pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
             ("requiredDuringSchedulingIgnoredDuringExecution", ""),
             ("preferredDuringSchedulingIgnoredDuringExecution", ".podAffinityTerm"),
         ] {
-            for (i, term) in list(&spec["affinity"][kind][when]) {
+            for (i, term) in indexed_items(&spec["affinity"][kind][when]) {
                 let term = if inner.is_empty() { term } else { &term["podAffinityTerm"] };
                 if term["labelSelector"].is_null() {
                     let at = format!("{field}.affinity.{kind}.{when}[{i}]{inner}.labelSelector");
@@ -133,45 +138,45 @@ pub(super) fn pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
             }
         }
     }
-    for (i, server) in list(&spec["dnsConfig"]["nameservers"]) {
-        address(server, &format!("{field}.dnsConfig.nameservers[{i}]"), out);
+    for (i, server) in indexed_items(&spec["dnsConfig"]["nameservers"]) {
+        warn_about_address(server, &format!("{field}.dnsConfig.nameservers[{i}]"), out);
     }
-    for (i, alias) in list(&spec["hostAliases"]) {
-        address(&alias["ip"], &format!("{field}.hostAliases[{i}].ip"), out);
+    for (i, alias) in indexed_items(&spec["hostAliases"]) {
+        warn_about_address(&alias["ip"], &format!("{field}.hostAliases[{i}].ip"), out);
     }
 }
 
 /// A claim for a part of a byte.
-pub(super) fn claim(spec: &Value, field: &str, out: &mut Vec<String>) {
+pub(super) fn warn_about_claim_spec(spec: &Value, field: &str, out: &mut Vec<String>) {
     for side in ["requests", "limits"] {
-        fraction(&spec["resources"][side], "storage", &format!("{field}.resources.{side}"), out);
+        warn_about_fraction(&spec["resources"][side], "storage", &format!("{field}.resources.{side}"), out);
     }
 }
 
-fn fraction(amounts: &Value, resource: &str, field: &str, out: &mut Vec<String>) {
+fn warn_about_fraction(amounts: &Value, resource: &str, field: &str, out: &mut Vec<String>) {
     let Some(value) = amounts.get(resource) else { return };
-    if amount(value).is_some_and(|n| n % 1_000_000_000 != 0) {
-        let shown = canonical(value);
+    if nanos_of(value).is_some_and(|n| n % 1_000_000_000 != 0) {
+        let shown = canonical_text(value);
         out.push(format!(
             "{field}[{resource}]: fractional byte value {shown:?} is invalid, must be an integer"
         ));
     }
 }
 
-/// Where a pod is to run.
-fn nodes(spec: &Value, field: &str, out: &mut Vec<String>) {
-    for (key, _) in meta::sorted(&spec["nodeSelector"]) {
-        if let Some(why) = old_label(key) {
+/// Warns about the placement of a pod.
+fn warn_about_placement(spec: &Value, field: &str, out: &mut Vec<String>) {
+    for (key, _) in meta::sorted_members(&spec["nodeSelector"]) {
+        if let Some(why) = old_label_warning(key) {
             out.push(format!("{field}.nodeSelector[{key}]: {why}"));
         }
     }
     let mut term = |term: &Value, values: bool, at: String| {
-        for (i, expression) in list(&term["matchExpressions"]) {
-            let key = text(expression, "key");
-            if let Some(why) = old_label(key) {
+        for (i, expression) in indexed_items(&term["matchExpressions"]) {
+            let key = text_member(expression, "key");
+            if let Some(why) = old_label_warning(key) {
                 out.push(format!("{at}.matchExpressions[{i}].key: {key} is {why}"));
             }
-            for (j, value) in list(&expression["values"]).filter(|_| values) {
+            for (j, value) in indexed_items(&expression["values"]).filter(|_| values) {
                 let value = value.as_str().unwrap_or("");
                 for why in meta::label_value_problems(value) {
                     out.push(format!("{at}.matchExpressions[{i}].values[{j}]: {value} is invalid, {why}"));
@@ -181,18 +186,18 @@ fn nodes(spec: &Value, field: &str, out: &mut Vec<String>) {
     };
     let affinity = &spec["affinity"]["nodeAffinity"];
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    for (i, one) in list(&affinity[required]["nodeSelectorTerms"]) {
+    for (i, one) in indexed_items(&affinity[required]["nodeSelectorTerms"]) {
         term(one, false, format!("{field}.affinity.nodeAffinity.{required}.nodeSelectorTerms[{i}]"));
     }
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for (i, one) in list(&affinity[preferred]) {
+    for (i, one) in indexed_items(&affinity[preferred]) {
         let at = format!("{field}.affinity.nodeAffinity.{preferred}[{i}].preference");
         term(&one["preference"], true, at);
     }
-    for (i, constraint) in list(&spec["topologySpreadConstraints"]) {
+    for (i, constraint) in indexed_items(&spec["topologySpreadConstraints"]) {
         let at = format!("{field}.topologySpreadConstraints[{i}]");
-        let key = text(constraint, "topologyKey");
-        if let Some(why) = old_label(key) {
+        let key = text_member(constraint, "topologyKey");
+        if let Some(why) = old_label_warning(key) {
             out.push(format!("{at}.topologyKey: {key} is {why}"));
         }
         if constraint["labelSelector"].is_null() {
@@ -202,25 +207,25 @@ fn nodes(spec: &Value, field: &str, out: &mut Vec<String>) {
 }
 
 /// Items of a list that say the same.
-fn repeated(items: &Value, key: &str, field: &str, out: &mut Vec<String>) {
+fn warn_about_repeated(items: &Value, key: &str, field: &str, out: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
-    for (i, item) in list(items) {
-        let value = text(item, key);
+    for (i, item) in indexed_items(items) {
+        let value = text_member(item, key);
         if !seen.insert(value) {
             out.push(format!("{field}[{i}].{key}: duplicate {key} {}", json!(value)));
         }
     }
 }
 
-/// Variables that take the place of others without using them.
-fn hidden(variables: &Value, at: &str, out: &mut Vec<String>) {
+/// Warns about variables that hide others without using them.
+fn warn_about_hidden(variables: &Value, at: &str, out: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
-    for (i, variable) in list(variables) {
-        let name = text(variable, "name");
+    for (i, variable) in indexed_items(variables) {
+        let name = text_member(variable, "name");
         if seen.insert(name) {
             continue;
         }
-        let (value, used) = (text(variable, "value"), format!("$({name})"));
+        let (value, used) = (text_member(variable, "value"), format!("$({name})"));
         if !variable["valueFrom"].is_null() || value == used || !value.contains(&used) {
             out.push(format!(
                 "{at}.env[{i}]: hides previous definition of {}, which may be dropped when using apply",
@@ -230,29 +235,31 @@ fn hidden(variables: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-fn ports(containers: &[(String, &Value)], out: &mut Vec<String>) {
+fn warn_about_ports(containers: &[(String, &Value)], out: &mut Vec<String>) {
     let all: Vec<(String, &Value)> = containers
         .iter()
-        .flat_map(|(at, c)| list(&c["ports"]).map(move |(i, port)| (format!("{at}.ports[{i}]"), port)))
+        .flat_map(|(at, c)| {
+            indexed_items(&c["ports"]).map(move |(i, port)| (format!("{at}.ports[{i}]"), port))
+        })
         .collect();
     let number = |port: &Value, key: &str| port[key].as_i64().unwrap_or(0);
     for (i, (at, port)) in all.iter().enumerate() {
-        let (host, address) = (number(port, "hostPort"), text(port, "hostIP"));
+        let (host, address) = (number(port, "hostPort"), text_member(port, "hostIP"));
         if !address.is_empty() && host == 0 {
             out.push(format!(
                 "{at}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{address}}}",
-                text(port, "name"),
+                text_member(port, "name"),
                 number(port, "containerPort"),
-                text(port, "protocol"),
+                text_member(port, "protocol"),
             ));
         }
         for (other_at, other) in all.iter().take(i) {
             if number(other, "containerPort") != number(port, "containerPort")
-                || text(other, "protocol") != text(port, "protocol")
+                || text_member(other, "protocol") != text_member(port, "protocol")
             {
                 continue;
             }
-            let (other_host, other_address) = (number(other, "hostPort"), text(other, "hostIP"));
+            let (other_host, other_address) = (number(other, "hostPort"), text_member(other, "hostIP"));
             let what = if host == other_host && address == other_address {
                 "duplicate"
             } else if host == 0 || other_host == 0 {
@@ -266,8 +273,8 @@ fn ports(containers: &[(String, &Value)], out: &mut Vec<String>) {
         }
     }
     for (i, (at, port)) in all.iter().enumerate() {
-        let name = text(port, "name");
-        let first = all.iter().take(i).find(|(_, other)| text(other, "name") == name);
+        let name = text_member(port, "name");
+        let first = all.iter().take(i).find(|(_, other)| text_member(other, "name") == name);
         if let Some((first, _)) = first.filter(|_| !name.is_empty()) {
             out.push(format!(
                 "{at}: duplicate port name {} with {first}, services and probes that select ports by name will use {first}",
@@ -277,10 +284,10 @@ fn ports(containers: &[(String, &Value)], out: &mut Vec<String>) {
     }
 }
 
-/// Files of one volume that are in each other's way.
+/// Warns about files of one volume whose paths overlap.
 fn overlapping_paths(spec: &Value, out: &mut Vec<String>) {
-    for (_, volume) in list(&spec["volumes"]) {
-        let name = json!(text(volume, "name"));
+    for (_, volume) in indexed_items(&spec["volumes"]) {
+        let name = json!(text_member(volume, "name"));
         let mut check = |sources: Vec<(String, String)>, what: String| {
             let mut seen: Vec<(String, String)> = Vec::new();
             for (path, source) in sources {
@@ -303,39 +310,41 @@ fn overlapping_paths(spec: &Value, out: &mut Vec<String>) {
             }
         };
         let items = |source: &Value, from: &str| -> Vec<(String, String)> {
-            list(&source["items"]).map(|(_, item)| (text(item, "path").to_owned(), from.to_owned())).collect()
+            indexed_items(&source["items"])
+                .map(|(_, item)| (text_member(item, "path").to_owned(), from.to_owned()))
+                .collect()
         };
         let named = |what: &str, name: &str| format!("{what} {}", json!(name));
-        check(items(&volume["configMap"], ""), named("ConfigMap", text(&volume["configMap"], "name")));
-        check(items(&volume["secret"], ""), named("Secret", text(&volume["secret"], "secretName")));
+        check(items(&volume["configMap"], ""), named("ConfigMap", text_member(&volume["configMap"], "name")));
+        check(items(&volume["secret"], ""), named("Secret", text_member(&volume["secret"], "secretName")));
         check(items(&volume["downwardAPI"], ""), "DownwardAPI".into());
         let mut all = Vec::new();
         let mut empty = 0;
-        for (_, source) in list(&volume["projected"]["sources"]) {
+        for (_, source) in indexed_items(&volume["projected"]["sources"]) {
             let (config, secret) = (&source["configMap"], &source["secret"]);
             let (trust, certificate) = (&source["clusterTrustBundle"], &source["podCertificate"]);
             if source.as_object().is_none_or(serde_json::Map::is_empty) {
                 empty += 1;
             } else if config["items"].is_array() {
-                all.extend(items(config, &named("ConfigMap", text(config, "name"))));
+                all.extend(items(config, &named("ConfigMap", text_member(config, "name"))));
             } else if secret["items"].is_array() {
-                all.extend(items(secret, &named("Secret", text(secret, "name"))));
+                all.extend(items(secret, &named("Secret", text_member(secret, "name"))));
             } else if source["downwardAPI"]["items"].is_array() {
                 all.extend(items(&source["downwardAPI"], "DownwardAPI"));
             } else if source["serviceAccountToken"].is_object() {
-                let path = text(&source["serviceAccountToken"], "path");
+                let path = text_member(&source["serviceAccountToken"], "path");
                 all.push((path.to_owned(), "ServiceAccountToken".into()));
             } else if trust.is_object() {
-                let by = trust["name"].as_str().unwrap_or(text(trust, "signerName"));
-                all.push((text(trust, "path").to_owned(), named("ClusterTrustBundle", by)));
+                let by = trust["name"].as_str().unwrap_or(text_member(trust, "signerName"));
+                all.push((text_member(trust, "path").to_owned(), named("ClusterTrustBundle", by)));
             } else if certificate.is_object() {
                 for (key, what) in [
                     ("certificateChainPath", "chain"),
                     ("keyPath", "key"),
                     ("credentialBundlePath", "credential bundle"),
                 ] {
-                    if !text(certificate, key).is_empty() {
-                        let path = text(certificate, key).to_owned();
+                    if !text_member(certificate, key).is_empty() {
+                        let path = text_member(certificate, key).to_owned();
                         all.push((path, format!("PodCertificate {what}")));
                     }
                 }
@@ -349,7 +358,7 @@ fn overlapping_paths(spec: &Value, out: &mut Vec<String>) {
 }
 
 /// An address that is not written as it should be.
-fn address(value: &Value, field: &str, out: &mut Vec<String>) {
+fn warn_about_address(value: &Value, field: &str, out: &mut Vec<String>) {
     let text = value.as_str().unwrap_or("");
     let Ok(std::net::IpAddr::V6(ip)) = text.parse::<std::net::IpAddr>() else { return };
     if let Some(old) = ip.to_ipv4_mapped() {

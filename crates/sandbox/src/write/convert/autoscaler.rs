@@ -10,7 +10,7 @@ const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// How members of behavior are spelled in its annotation.
+/// The spelling of behavior's members in its annotation.
 const BEHAVIOR_NAMES: &[(&str, &str)] = &[
     ("scaleUp", "ScaleUp"),
     ("scaleDown", "ScaleDown"),
@@ -30,7 +30,7 @@ pub(super) fn to_v2(mut value: Value) -> Value {
     let (metrics, current): (Option<Value>, Option<Value>) = (read(METRICS), read(CURRENT));
     let (conditions, behavior): (Option<Value>, Option<Value>) = (read(CONDITIONS), read(BEHAVIOR));
     if let Some(spec) = value["spec"].as_object_mut() {
-        let mut all = listed(metrics.as_ref(), &new_target);
+        let mut all = old_metrics(metrics.as_ref(), &new_target);
         if let Some(percent) = spec.shift_remove("targetCPUUtilizationPercentage")
             && percent.is_number()
         {
@@ -42,12 +42,12 @@ pub(super) fn to_v2(mut value: Value) -> Value {
             spec.insert("metrics".into(), all.into());
         }
         if let Some(behavior) = behavior.filter(Value::is_object) {
-            spec.insert("behavior".into(), respell(&behavior, false));
+            spec.insert("behavior".into(), respell_behavior(&behavior, false));
         }
     }
     if let Some(status) = value["status"].as_object_mut() {
         let percent = status.shift_remove("currentCPUUtilizationPercentage");
-        let mut all = listed(current.as_ref(), &new_current);
+        let mut all = old_metrics(current.as_ref(), &new_current);
         if all.is_empty()
             && let Some(percent) = percent.filter(Value::is_number)
         {
@@ -74,15 +74,18 @@ pub(super) fn to_v1(mut value: Value) -> Value {
     };
     if let Some(spec) = value["spec"].as_object_mut() {
         if let Some(behavior) = spec.shift_remove("behavior").filter(Value::is_object) {
-            keep(BEHAVIOR, rules(&behavior));
+            keep(BEHAVIOR, behavior_rules(&behavior));
         }
         if let Some(Value::Array(metrics)) = spec.shift_remove("metrics") {
-            let percent = |m: &Value| utilization(m, "target").cloned();
+            let percent = |m: &Value| cpu_utilization(m, "target").cloned();
             if let Some(percent) = metrics.iter().find_map(percent) {
                 spec.insert("targetCPUUtilizationPercentage".into(), percent);
             }
-            let others: Vec<Value> =
-                metrics.iter().filter(|m| percent(m).is_none()).filter_map(|m| old(m, &old_target)).collect();
+            let others: Vec<Value> = metrics
+                .iter()
+                .filter(|m| percent(m).is_none())
+                .filter_map(|m| old_metric(m, &old_target))
+                .collect();
             if !others.is_empty() {
                 keep(METRICS, others.into());
             }
@@ -92,10 +95,10 @@ pub(super) fn to_v1(mut value: Value) -> Value {
         if let Some(Value::Array(metrics)) = status.shift_remove("currentMetrics")
             && !metrics.is_empty()
         {
-            if let Some(percent) = metrics.iter().find_map(|m| utilization(m, "current")) {
+            if let Some(percent) = metrics.iter().find_map(|m| cpu_utilization(m, "current")) {
                 status.insert("currentCPUUtilizationPercentage".into(), percent.clone());
             }
-            keep(CURRENT, metrics.iter().filter_map(|m| old(m, &old_current)).collect());
+            keep(CURRENT, metrics.iter().filter_map(|m| old_metric(m, &old_current)).collect());
         }
         if let Some(Value::Array(conditions)) = status.shift_remove("conditions")
             && !conditions.is_empty()
@@ -137,7 +140,7 @@ fn take_annotations(value: &mut Value) -> Map<String, Value> {
 }
 
 /// The share of the cpu a metric aims at or has.
-fn utilization<'m>(metric: &'m Value, side: &str) -> Option<&'m Value> {
+fn cpu_utilization<'m>(metric: &'m Value, side: &str) -> Option<&'m Value> {
     let source = &metric["resource"];
     (metric["type"] == "Resource" && source["name"] == "cpu")
         .then(|| &source[side]["averageUtilization"])
@@ -145,7 +148,7 @@ fn utilization<'m>(metric: &'m Value, side: &str) -> Option<&'m Value> {
 }
 
 /// The member a metric of a type is described by.
-fn member(kind: &str) -> Option<&'static str> {
+fn metric_member(kind: &str) -> Option<&'static str> {
     ["resource", "pods", "object", "external", "containerResource"]
         .into_iter()
         .find(|member| member.eq_ignore_ascii_case(kind))
@@ -153,29 +156,29 @@ fn member(kind: &str) -> Option<&'static str> {
 
 type Form<'f> = &'f dyn Fn(&str, &Value) -> Value;
 
-fn old(metric: &Value, form: Form<'_>) -> Option<Value> {
+fn old_metric(metric: &Value, form: Form<'_>) -> Option<Value> {
     let kind = metric["type"].as_str()?;
-    let member = member(kind)?;
+    let member = metric_member(kind)?;
     Some(json!({"type": kind, member: form(member, &metric[member])}))
 }
 
-fn listed(metrics: Option<&Value>, form: Form<'_>) -> Vec<Value> {
-    metrics.and_then(Value::as_array).into_iter().flatten().filter_map(|m| old(m, form)).collect()
+fn old_metrics(metrics: Option<&Value>, form: Form<'_>) -> Vec<Value> {
+    metrics.and_then(Value::as_array).into_iter().flatten().filter_map(|m| old_metric(m, form)).collect()
 }
 
 /// An object of the members that are there.
-fn some<const N: usize>(members: [(&str, &Value); N]) -> Value {
+fn present_members<const N: usize>(members: [(&str, &Value); N]) -> Value {
     let present = members.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(present.map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
-/// What the old form says of a metric's `target` or `current` amounts.
+/// Returns the old form of a metric's `target` or `current` amounts.
 fn old_side(side: &str, member: &str, source: &Value) -> Value {
     let (metric, said) = (&source["metric"], &source[side]);
     let [value, average, share] =
         ["Value", "AverageValue", "AverageUtilization"].map(|amount| format!("{side}{amount}"));
     match member {
-        "pods" => some([
+        "pods" => present_members([
             ("metricName", &metric["name"]),
             (&average, &said["averageValue"]),
             ("selector", &metric["selector"]),
@@ -184,7 +187,7 @@ fn old_side(side: &str, member: &str, source: &Value) -> Value {
             // An aim always has a value.
             let none = json!("0");
             let shown = if side == "target" && said["value"].is_null() { &none } else { &said["value"] };
-            some([
+            present_members([
                 ("target", &source["describedObject"]),
                 ("metricName", &metric["name"]),
                 (&value, shown),
@@ -192,13 +195,13 @@ fn old_side(side: &str, member: &str, source: &Value) -> Value {
                 ("averageValue", &said["averageValue"]),
             ])
         }
-        "external" => some([
+        "external" => present_members([
             ("metricName", &metric["name"]),
             ("metricSelector", &metric["selector"]),
             (&value, &said["value"]),
             (&average, &said["averageValue"]),
         ]),
-        _ => some([
+        _ => present_members([
             ("name", &source["name"]),
             (&share, &said["averageUtilization"]),
             (&average, &said["averageValue"]),
@@ -223,14 +226,15 @@ fn new_target(member: &str, source: &Value) -> Value {
             (true, true) => "Value",
         };
         let value = if kind == "Value" { value } else { &Value::Null };
-        some([
+        present_members([
             ("type", &json!(kind)),
             ("value", value),
             ("averageValue", average),
             ("averageUtilization", share),
         ])
     };
-    let metric = |selector: &str| some([("name", &source["metricName"]), ("selector", &source[selector])]);
+    let metric =
+        |selector: &str| present_members([("name", &source["metricName"]), ("selector", &source[selector])]);
     let none = &Value::Null;
     match member {
         "pods" => json!({
@@ -248,15 +252,20 @@ fn new_target(member: &str, source: &Value) -> Value {
         }),
         _ => {
             let aim = target(&source["targetAverageUtilization"], &source["targetAverageValue"], none);
-            some([("name", &source["name"]), ("target", &aim), ("container", &source["container"])])
+            present_members([
+                ("name", &source["name"]),
+                ("target", &aim),
+                ("container", &source["container"]),
+            ])
         }
     }
 }
 
 fn new_current(member: &str, source: &Value) -> Value {
-    let metric = |selector: &str| some([("name", &source["metricName"]), ("selector", &source[selector])]);
+    let metric =
+        |selector: &str| present_members([("name", &source["metricName"]), ("selector", &source[selector])]);
     let current = |value: &str, average: &str| {
-        some([
+        present_members([
             ("value", &source[value]),
             ("averageValue", &source[average]),
             ("averageUtilization", &source["currentAverageUtilization"]),
@@ -274,18 +283,22 @@ fn new_current(member: &str, source: &Value) -> Value {
         }),
         _ => {
             let current = current("", "currentAverageValue");
-            some([("name", &source["name"]), ("current", &current), ("container", &source["container"])])
+            present_members([
+                ("name", &source["name"]),
+                ("current", &current),
+                ("container", &source["container"]),
+            ])
         }
     }
 }
 
 /// Behavior with every member it can have, spelled as in the annotation.
-fn rules(behavior: &Value) -> Value {
+fn behavior_rules(behavior: &Value) -> Value {
     let of = |side: &str| match &behavior[side] {
         Value::Object(rules) => json!({
             "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
             "SelectPolicy": rules.get("selectPolicy"),
-            "Policies": rules.get("policies").map(|policies| respell(policies, true)),
+            "Policies": rules.get("policies").map(|policies| respell_behavior(policies, true)),
             "Tolerance": rules.get("tolerance"),
         }),
         _ => Value::Null,
@@ -294,14 +307,14 @@ fn rules(behavior: &Value) -> Value {
 }
 
 /// Behavior or a part of it in the other spelling, without what is not set.
-fn respell(value: &Value, old: bool) -> Value {
+fn respell_behavior(value: &Value, old: bool) -> Value {
     match value {
-        Value::Array(items) => items.iter().map(|item| respell(item, old)).collect(),
+        Value::Array(items) => items.iter().map(|item| respell_behavior(item, old)).collect(),
         Value::Object(members) => {
             let members = members.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
                 let name = BEHAVIOR_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
                 let name = name.map_or(&**key, |(new, first)| if old { first } else { new });
-                (name.to_owned(), respell(value, old))
+                (name.to_owned(), respell_behavior(value, old))
             });
             Value::Object(members.collect())
         }

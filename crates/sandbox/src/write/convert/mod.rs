@@ -5,10 +5,10 @@ mod autoscaler;
 
 use serde_json::{Map, Value};
 
-use crate::api::resource::Served;
+use crate::api::resource::ServedResource;
 
-/// Whether objects are printed exactly as stored.
-pub(crate) fn is_stored_form(served: &Served) -> bool {
+/// Returns true if objects are printed exactly as stored.
+pub(crate) fn is_stored_form(served: &ServedResource) -> bool {
     match &served.custom {
         Some(custom) => !custom.has_defaults(),
         None => served.def.group != "events.k8s.io" && served.def.version == served.storage_version,
@@ -16,7 +16,7 @@ pub(crate) fn is_stored_form(served: &Served) -> bool {
 }
 
 /// From the version a client wrote to the version stored.
-pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
+pub(crate) fn to_storage(served: &ServedResource, value: Value) -> Value {
     if served.custom.is_some() || is_stored_form(served) {
         return value;
     }
@@ -28,13 +28,13 @@ pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
 }
 
 /// From the version stored to the version a client reads.
-pub(crate) fn from_storage(served: &Served, mut value: Value) -> Value {
+pub(crate) fn from_storage(served: &ServedResource, mut value: Value) -> Value {
     if is_stored_form(served) {
         return value;
     }
     if let Some(custom) = &served.custom {
         // An object may be older than a default of its definition.
-        custom.default(&mut value, false);
+        custom.apply_defaults(&mut value, false);
         value["apiVersion"] = served.api_version().into();
         return value;
     }
@@ -55,7 +55,7 @@ const EVENT_NAMES: &[(&str, &str)] = &[
     ("deprecatedCount", "count"),
 ];
 
-fn renamed(
+fn rename_members(
     value: Value,
     api_version: &str,
     pick: impl Fn(&str) -> Option<&'static str>,
@@ -72,13 +72,14 @@ fn renamed(
 }
 
 fn event_to_core(value: Value) -> Value {
-    let out =
-        renamed(value, "v1", |key| EVENT_NAMES.iter().find(|(new, _)| *new == key).map(|(_, old)| *old));
+    let out = rename_members(value, "v1", |key| {
+        EVENT_NAMES.iter().find(|(new, _)| *new == key).map(|(_, old)| *old)
+    });
     Value::Object(out)
 }
 
 fn event_from_core(value: Value) -> Value {
-    let mut members = renamed(value, "events.k8s.io/v1", |key| {
+    let mut members = rename_members(value, "events.k8s.io/v1", |key| {
         EVENT_NAMES.iter().find(|(_, old)| *old == key).map(|(new, _)| *new)
     });
     // The order and the omissions of the newer type.

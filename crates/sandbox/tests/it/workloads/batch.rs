@@ -121,7 +121,7 @@ async fn suspended_until_told_otherwise_and_gone_when_done() {
 
 #[tokio::test]
 async fn a_deleted_job_takes_its_pods() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world.create(JOBS, job(json!({}), json!({}))).await;
     assert_eq!(world.items(PODS).await.len(), 1);
     world.delete(&format!("{J}?propagationPolicy=Background")).await;
@@ -144,7 +144,7 @@ const C: &str = "/apis/batch/v1/namespaces/default/cronjobs/c";
 
 #[tokio::test]
 async fn a_cron_job_keeps_its_schedule() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world.create(CRONS, cron(json!({}))).await;
     assert!(world.items(JOBS).await.is_empty(), "nothing before the first minute is over");
     world.sandbox.advance(Duration::from_secs(31)).await;
@@ -175,7 +175,7 @@ async fn a_cron_job_keeps_its_schedule() {
 
 #[tokio::test]
 async fn an_hour_passes_minute_by_minute_for_a_cron_job() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world.create(CRONS, cron(json!({}))).await;
     world.sandbox.advance(Duration::from_secs(3600)).await;
     let made = world.said("SuccessfulCreate").await;
@@ -185,7 +185,7 @@ async fn an_hour_passes_minute_by_minute_for_a_cron_job() {
 #[tokio::test]
 async fn runs_that_overlap() {
     for (policy, jobs, active) in [("Allow", 2, 2), ("Forbid", 1, 1), ("Replace", 1, 1)] {
-        let world = World::at(Speed::Manual);
+        let world = World::at(ClockSpeed::Manual);
         let mut object = cron(json!({"concurrencyPolicy": policy}));
         let template = &mut object["spec"]["jobTemplate"]["spec"]["template"];
         template["metadata"]["annotations"] = json!({"sim/duration": "1000"});

@@ -8,7 +8,7 @@ mod sets;
 mod storage;
 
 use serde_json::{Value, json};
-use slipway_sandbox::{Sandbox, Speed};
+use slipway_sandbox::{ClockSpeed, Sandbox};
 
 use crate::client::{Client, MERGE, STRATEGIC};
 
@@ -24,10 +24,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> World {
-        World::at(Speed::Max)
+        World::at(ClockSpeed::Max)
     }
 
-    pub(crate) fn at(speed: Speed) -> World {
+    pub(crate) fn at(speed: ClockSpeed) -> World {
         let start = "2026-01-01T00:00:30Z".parse().unwrap();
         let sandbox = Sandbox::builder().speed(speed).start_at(start).seed(7).build().unwrap();
         let client = Client::new(&sandbox);

@@ -90,7 +90,7 @@ async fn faults() {
 
 #[tokio::test]
 async fn crash_loops_back_off() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world.create(PODS, pod(json!({"sim/fail": "crashloop"}), json!({}))).await;
     let mut seen = Vec::new();
     world.sandbox.advance(Duration::from_secs(1)).await;
@@ -117,7 +117,7 @@ async fn crash_loops_back_off() {
 
 #[tokio::test]
 async fn stages_take_their_time() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world
         .create(
             PODS,
@@ -139,7 +139,7 @@ async fn stages_take_their_time() {
 
 #[tokio::test]
 async fn going_gracefully() {
-    let world = World::at(Speed::Manual);
+    let world = World::at(ClockSpeed::Manual);
     world.create(PODS, pod(json!({}), json!({}))).await;
     world.sandbox.advance(Duration::from_secs(1)).await;
     let answer = world.client.delete(P).await;

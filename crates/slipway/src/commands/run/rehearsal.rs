@@ -4,7 +4,7 @@ use slipway_problem::{Problem, Problems};
 use slipway_rehearsal::{Stage, StageScope, stage_questions};
 use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{Document, RunOptions};
-use slipway_sandbox::clone::Reference;
+use slipway_sandbox::clone::ObjectReference;
 use tokio_util::sync::CancellationToken;
 
 use super::apply;
@@ -52,6 +52,6 @@ fn last_line(text: &str) -> String {
 fn scope(document: &Document) -> StageScope {
     let mut namespaces = document.namespaces();
     namespaces.insert("default");
-    let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
+    let objects = namespaces.iter().map(|name| ObjectReference::new("v1", "Namespace", "", name)).collect();
     StageScope { objects, namespaces: namespaces.into_iter().map(str::to_owned).collect() }
 }

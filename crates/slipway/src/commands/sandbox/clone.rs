@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use slipway_problem::Problem;
-use slipway_sandbox::clone::{self, CloneError, Progress, Report, Secrets, Selection};
+use slipway_sandbox::clone::{self, CloneError, CloneProgress, CloneReport, CloneSelection, SecretHandling};
 
 use super::place::Place;
 use super::steer;
@@ -47,17 +47,17 @@ pub async fn run(args: &CloneArgs, place: &Place, session: &Session) -> anyhow::
             .into());
     }
     let namespaces = session.settings.namespace.value.as_deref().unwrap_or("");
-    let selection = Selection {
+    let selection = CloneSelection {
         namespaces: namespaces.split(',').filter(|n| !n.is_empty()).map(str::to_owned).collect(),
         labels: args.selector.clone(),
         kinds: args.kinds.clone(),
         objects: None,
-        secrets: if args.with_secrets { Secrets::Copied } else { Secrets::Replaced },
+        secrets: if args.with_secrets { SecretHandling::Copied } else { SecretHandling::Replaced },
     };
     let bar = bar(session);
     let collected = clone::collect(&source.cluster.client(), &selection, &mut |step| match step {
-        Progress::Kinds(kinds) => bar.set_length(kinds as u64),
-        Progress::Read { resource, objects } => {
+        CloneProgress::Kinds(kinds) => bar.set_length(kinds as u64),
+        CloneProgress::Read { resource, objects } => {
             tracing::info!("read {objects} {resource}");
             bar.set_message(resource);
             bar.inc(1);
@@ -71,7 +71,7 @@ pub async fn run(args: &CloneArgs, place: &Place, session: &Session) -> anyhow::
     }
     let body = serde_json::to_vec(&collected)?;
     let said = steer::call(session, place, "POST", "import", body).await?;
-    let report: Report = serde_json::from_value(said).context("read the sandbox's answer")?;
+    let report: CloneReport = serde_json::from_value(said).context("read the sandbox's answer")?;
     show(&report, session)?;
     Ok(Exit::Done)
 }
@@ -96,7 +96,7 @@ fn explain(error: CloneError, server: &str) -> anyhow::Error {
 }
 
 /// What was copied on standard output, what was not on standard error.
-fn show(report: &Report, session: &Session) -> anyhow::Result<()> {
+fn show(report: &CloneReport, session: &Session) -> anyhow::Result<()> {
     show::show(session.output(), report, |report| {
         let mut table = Table::new(&["kind", "copied"]);
         for (kind, count) in &report.copied {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use anyhow::bail;
 use slipway_problem::Problem;
-use slipway_sandbox::{BuildError, Recovery, Sandbox, Speed};
+use slipway_sandbox::{BuildError, ClockSpeed, RecoveryMode, Sandbox};
 
 use super::place::{Place, Running, already_running};
 use super::steer;
@@ -38,7 +38,7 @@ pub struct UpArgs {
 
     /// How fast simulated time passes: `real`, a factor, `max`, or `manual`
     #[arg(long, value_name = "SPEED", default_value = "real")]
-    speed: Speed,
+    speed: ClockSpeed,
 
     /// How many nodes the cluster has
     #[arg(long, value_name = "N", default_value_t = 2)]
@@ -62,7 +62,7 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
         builder = builder.data_dir(directory);
     }
     if args.salvage {
-        builder = builder.recovery(Recovery::Salvage);
+        builder = builder.recovery(RecoveryMode::Salvage);
     }
     let sandbox = builder.build().map_err(explain)?;
     let warnings: Vec<String> = sandbox.notices().iter().map(ToString::to_string).collect();
@@ -80,10 +80,10 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
         files::replace_private(path, kubeconfig.as_bytes())?;
     }
     let speed = match args.speed {
-        Speed::Real => "real".to_owned(),
-        Speed::Max => "max".to_owned(),
-        Speed::Manual => "manual".to_owned(),
-        Speed::Times(times) => times.to_string(),
+        ClockSpeed::Real => "real".to_owned(),
+        ClockSpeed::Max => "max".to_owned(),
+        ClockSpeed::Manual => "manual".to_owned(),
+        ClockSpeed::Times(times) => times.to_string(),
     };
     record.write(&Running {
         pid: std::process::id(),

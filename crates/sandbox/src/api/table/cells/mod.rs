@@ -10,25 +10,25 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_manifest::jsonpath::{JsonPath, MissingFields};
 
-use crate::api::crd::Custom;
+use crate::api::crd::CustomVersion;
 use crate::clock::human_duration;
-use crate::write::admit::validate::list;
+use crate::write::admit::validate::indexed_items;
 
 const NONE: &str = "<none>";
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-fn int(value: &Value, pointer: &str) -> i64 {
+fn int_at(value: &Value, pointer: &str) -> i64 {
     value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+fn text_or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }
 }
 
-fn count(value: &Value) -> usize {
+fn item_count(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),
         Value::Object(members) => members.len(),
@@ -36,20 +36,20 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// How long ago, or `<unknown>`.
-pub(super) fn ago(value: &Value, now: Timestamp) -> String {
+/// Returns the age of a time, or `<unknown>`.
+pub(super) fn age_since(value: &Value, now: Timestamp) -> String {
     value
         .as_str()
         .and_then(|t| t.parse::<Timestamp>().ok())
         .map_or_else(|| "<unknown>".into(), |at| human_duration(now.duration_since(at)))
 }
 
-fn join<'a>(values: impl Iterator<Item = &'a str>) -> String {
+fn join_texts<'a>(values: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = values.collect();
     if all.is_empty() { NONE.into() } else { all.join(",") }
 }
 
-fn labels(map: &Value) -> String {
+fn label_text(map: &Value) -> String {
     let mut all: Vec<String> = map
         .as_object()
         .into_iter()
@@ -60,15 +60,15 @@ fn labels(map: &Value) -> String {
     if all.is_empty() { NONE.into() } else { all.join(",") }
 }
 
-fn selector(selector: &Value) -> String {
+fn selector_text(selector: &Value) -> String {
     if !selector.is_object() {
         return NONE.into();
     }
-    let mut all: Vec<String> = match labels(&selector["matchLabels"]) {
+    let mut all: Vec<String> = match label_text(&selector["matchLabels"]) {
         text if text == NONE => vec![],
         text => vec![text],
     };
-    for (_, e) in list(&selector["matchExpressions"]) {
+    for (_, e) in indexed_items(&selector["matchExpressions"]) {
         let key = e["key"].as_str().unwrap_or("");
         let values: Vec<&str> =
             e["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -82,7 +82,7 @@ fn selector(selector: &Value) -> String {
     if all.is_empty() { NONE.into() } else { all.join(",") }
 }
 
-fn containers(spec: &Value) -> (Value, Value) {
+fn container_columns(spec: &Value) -> (Value, Value) {
     let field = |key: &str| {
         spec["containers"]
             .as_array()
@@ -96,7 +96,7 @@ fn containers(spec: &Value) -> (Value, Value) {
 }
 
 /// Extra facts about a row: finished pods say so.
-pub(super) fn conditions(table: &str, object: &Value) -> Option<Value> {
+pub(super) fn row_conditions(table: &str, object: &Value) -> Option<Value> {
     if table != "pods" {
         return None;
     }
@@ -113,10 +113,10 @@ pub(super) fn conditions(table: &str, object: &Value) -> Option<Value> {
 }
 
 /// Name and the columns a definition declares.
-pub(super) fn custom(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn custom_row(custom: &CustomVersion, object: &Value, now: Timestamp) -> Vec<Value> {
     let mut out = vec![object["metadata"]["name"].clone()];
     if custom.columns.is_empty() {
-        out.push(ago(&object["metadata"]["creationTimestamp"], now).into());
+        out.push(age_since(&object["metadata"]["creationTimestamp"], now).into());
     }
     for column in &custom.columns {
         let path = column["jsonPath"].as_str().unwrap_or("");
@@ -128,7 +128,7 @@ pub(super) fn custom(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Val
         out.push(match (kind, found) {
             (_, None | Some(Value::Null)) => Value::Null,
             ("date", Some(value)) => match value.as_str().and_then(|t| t.parse::<Timestamp>().ok()) {
-                Some(_) => ago(&value, now).into(),
+                Some(_) => age_since(&value, now).into(),
                 None => "<invalid>".into(),
             },
             ("integer", Some(value)) => value.as_i64().map_or(Value::Null, Value::from),
@@ -142,43 +142,43 @@ pub(super) fn custom(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Val
 }
 
 /// The cells of a built-in object, as many as its columns.
-pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usize) -> Vec<Value> {
+pub(super) fn built_in_row(table: &str, object: &Value, now: Timestamp, columns: usize) -> Vec<Value> {
     // Bookmarks are rows of nothing.
-    let name = Value::from(text(object, "/metadata/name"));
-    let age: Value = ago(&object["metadata"]["creationTimestamp"], now).into();
+    let name = Value::from(text_at(object, "/metadata/name"));
+    let age: Value = age_since(&object["metadata"]["creationTimestamp"], now).into();
     let (spec, status) = (&object["spec"], &object["status"]);
-    let s = |pointer: &str| Value::from(text(object, pointer));
-    let n = |pointer: &str| Value::from(int(object, pointer));
+    let s = |pointer: &str| Value::from(text_at(object, pointer));
+    let n = |pointer: &str| Value::from(int_at(object, pointer));
     let mut out = match table {
-        "pods" => pods::pod(object, now, age),
-        "nodes" => pods::node(object, age),
-        "services" => network::service(object, age),
-        "jobs.batch" => work::job(object, now, age),
+        "pods" => pods::pod_row(object, now, age),
+        "nodes" => pods::node_row(object, age),
+        "services" => network::service_row(object, age),
+        "jobs.batch" => work::job_row(object, now, age),
         "configmaps" => {
-            let entries = count(&object["data"]) + count(&object["binaryData"]);
+            let entries = item_count(&object["data"]) + item_count(&object["binaryData"]);
             vec![name, entries.into(), age]
         }
-        "secrets" => vec![name, s("/type"), count(&object["data"]).into(), age],
+        "secrets" => vec![name, s("/type"), item_count(&object["data"]).into(), age],
         "namespaces" => vec![name, s("/status/phase"), age],
         "serviceaccounts" | "deviceclasses.resource.k8s.io" => vec![name, age],
-        "events" => records::event(object, now),
-        "endpoints" => vec![name, network::endpoints(object).into(), age],
+        "events" => records::event_row(object, now),
+        "endpoints" => vec![name, network::endpoints_cell(object).into(), age],
         "limitranges" | "csistoragecapacities.storage.k8s.io" => vec![name, s("/metadata/creationTimestamp")],
         "clusterroles.rbac.authorization.k8s.io" | "roles.rbac.authorization.k8s.io" => {
             vec![name, s("/metadata/creationTimestamp")]
         }
-        "persistentvolumeclaims" => storage::claim(object, age),
-        "persistentvolumes" => storage::volume(object, age),
+        "persistentvolumeclaims" => storage::claim_row(object, age),
+        "persistentvolumes" => storage::volume_row(object, age),
         "podtemplates" => {
-            let (names, images) = containers(&object["template"]["spec"]);
-            vec![name, names, images, labels(&object["template"]["metadata"]["labels"]).into()]
+            let (names, images) = container_columns(&object["template"]["spec"]);
+            vec![name, names, images, label_text(&object["template"]["metadata"]["labels"]).into()]
         }
         "replicationcontrollers" | "replicasets.apps" => {
-            let (names, images) = containers(&spec["template"]["spec"]);
+            let (names, images) = container_columns(&spec["template"]["spec"]);
             let chosen = if table == "replicasets.apps" {
-                selector(&spec["selector"])
+                selector_text(&spec["selector"])
             } else {
-                labels(&spec["selector"])
+                label_text(&spec["selector"])
             };
             vec![
                 name,
@@ -191,10 +191,11 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 chosen.into(),
             ]
         }
-        "resourcequotas" => work::quota(object, age),
+        "resourcequotas" => work::quota_row(object, age),
         "deployments.apps" => {
-            let (names, images) = containers(&spec["template"]["spec"]);
-            let ready = format!("{}/{}", int(object, "/status/readyReplicas"), int(object, "/spec/replicas"));
+            let (names, images) = container_columns(&spec["template"]["spec"]);
+            let ready =
+                format!("{}/{}", int_at(object, "/status/readyReplicas"), int_at(object, "/spec/replicas"));
             vec![
                 name,
                 ready.into(),
@@ -203,16 +204,17 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 age,
                 names,
                 images,
-                selector(&spec["selector"]).into(),
+                selector_text(&spec["selector"]).into(),
             ]
         }
         "statefulsets.apps" => {
-            let (names, images) = containers(&spec["template"]["spec"]);
-            let ready = format!("{}/{}", int(object, "/status/readyReplicas"), int(object, "/spec/replicas"));
+            let (names, images) = container_columns(&spec["template"]["spec"]);
+            let ready =
+                format!("{}/{}", int_at(object, "/status/readyReplicas"), int_at(object, "/spec/replicas"));
             vec![name, ready.into(), age, names, images]
         }
         "daemonsets.apps" => {
-            let (names, images) = containers(&spec["template"]["spec"]);
+            let (names, images) = container_columns(&spec["template"]["spec"]);
             vec![
                 name,
                 n("/status/desiredNumberScheduled"),
@@ -220,15 +222,15 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 n("/status/numberReady"),
                 n("/status/updatedNumberScheduled"),
                 n("/status/numberAvailable"),
-                labels(&spec["template"]["spec"]["nodeSelector"]).into(),
+                label_text(&spec["template"]["spec"]["nodeSelector"]).into(),
                 age,
                 names,
                 images,
-                selector(&spec["selector"]).into(),
+                selector_text(&spec["selector"]).into(),
             ]
         }
         "controllerrevisions.apps" => {
-            let owner = list(&object["metadata"]["ownerReferences"])
+            let owner = indexed_items(&object["metadata"]["ownerReferences"])
                 .find(|(_, r)| r["controller"] == true)
                 .map_or_else(
                     || NONE.to_owned(),
@@ -244,25 +246,25 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
         }
         "cronjobs.batch" => {
             let template = &spec["jobTemplate"]["spec"]["template"]["spec"];
-            let (names, images) = containers(template);
+            let (names, images) = container_columns(template);
             let last = match status["lastScheduleTime"].as_str() {
-                Some(_) => ago(&status["lastScheduleTime"], now),
+                Some(_) => age_since(&status["lastScheduleTime"], now),
                 None => NONE.into(),
             };
             vec![
                 name,
                 s("/spec/schedule"),
-                or(text(object, "/spec/timeZone"), NONE).into(),
+                text_or(text_at(object, "/spec/timeZone"), NONE).into(),
                 if spec["suspend"] == true { "True".into() } else { "False".into() },
-                count(&status["active"]).into(),
+                item_count(&status["active"]).into(),
                 last.into(),
                 age,
                 names,
                 images,
-                selector(&spec["jobTemplate"]["spec"]["selector"]).into(),
+                selector_text(&spec["jobTemplate"]["spec"]["selector"]).into(),
             ]
         }
-        "horizontalpodautoscalers.autoscaling" => work::autoscaler(object, age),
+        "horizontalpodautoscalers.autoscaling" => work::autoscaler_row(object, age),
         "poddisruptionbudgets.policy" => {
             let shown = |key: &str| match &spec[key] {
                 Value::Null => "N/A".to_owned(),
@@ -277,7 +279,7 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 age,
             ]
         }
-        "ingresses.networking.k8s.io" => network::ingress(object, age),
+        "ingresses.networking.k8s.io" => network::ingress_row(object, age),
         "ingressclasses.networking.k8s.io" => {
             let parameters = &spec["parameters"];
             let shown = if parameters.is_object() {
@@ -292,12 +294,12 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             };
             vec![name, s("/spec/controller"), shown.into(), age]
         }
-        "networkpolicies.networking.k8s.io" => vec![name, selector(&spec["podSelector"]).into(), age],
-        "endpointslices.discovery.k8s.io" => network::slice(object, age),
+        "networkpolicies.networking.k8s.io" => vec![name, selector_text(&spec["podSelector"]).into(), age],
+        "endpointslices.discovery.k8s.io" => network::endpoint_slice_row(object, age),
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
-            let role = format!("{}/{}", text(object, "/roleRef/kind"), text(object, "/roleRef/name"));
+            let role = format!("{}/{}", text_at(object, "/roleRef/kind"), text_at(object, "/roleRef/name"));
             let of = |kind: &str| {
-                list(&object["subjects"])
+                indexed_items(&object["subjects"])
                     .filter(|(_, s)| s["kind"] == kind)
                     .map(|(_, s)| match s["namespace"].as_str().filter(|_| kind == "ServiceAccount") {
                         Some(ns) => format!("{ns}/{}", s["name"].as_str().unwrap_or("")),
@@ -313,7 +315,7 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 slipway_manifest::object::annotation(object, "storageclass.kubernetes.io/is-default-class")
                     == Some("true");
             let shown =
-                format!("{}{}", text(object, "/metadata/name"), if default { " (default)" } else { "" });
+                format!("{}{}", text_at(object, "/metadata/name"), if default { " (default)" } else { "" });
             vec![
                 shown.into(),
                 s("/provisioner"),
@@ -332,17 +334,17 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
         ],
         "leases.coordination.k8s.io" => vec![name, s("/spec/holderIdentity"), age],
         "runtimeclasses.node.k8s.io" => vec![name, s("/handler"), age],
-        "customresourcedefinitions.apiextensions.k8s.io" => records::definition(object),
+        "customresourcedefinitions.apiextensions.k8s.io" => records::definition_row(object),
         "csidrivers.storage.k8s.io" => vec![
             name,
             spec["attachRequired"].as_bool().unwrap_or(true).into(),
             spec["podInfoOnMount"].as_bool().unwrap_or(false).into(),
             spec["storageCapacity"].as_bool().unwrap_or(false).into(),
-            join(list(&spec["tokenRequests"]).filter_map(|(_, t)| t["audience"].as_str()))
+            join_texts(indexed_items(&spec["tokenRequests"]).filter_map(|(_, t)| t["audience"].as_str()))
                 .replace(NONE, "<unset>")
                 .into(),
             spec["requiresRepublish"].as_bool().unwrap_or(false).into(),
-            join(list(&spec["volumeLifecycleModes"]).filter_map(|(_, m)| m.as_str())).into(),
+            join_texts(indexed_items(&spec["volumeLifecycleModes"]).filter_map(|(_, m)| m.as_str())).into(),
             age,
         ],
         "volumeattachments.storage.k8s.io" => vec![
@@ -357,16 +359,16 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
         | "mutatingadmissionpolicies.admissionregistration.k8s.io" => {
             let kind = &spec["paramKind"];
             let shown = if kind.is_object() {
-                format!("{}/{}", text(kind, "/apiVersion"), text(kind, "/kind"))
+                format!("{}/{}", text_at(kind, "/apiVersion"), text_at(kind, "/kind"))
             } else {
                 "<unset>".into()
             };
-            let checks = count(&spec["validations"]) + count(&spec["mutations"]);
+            let checks = item_count(&spec["validations"]) + item_count(&spec["mutations"]);
             vec![name, checks.into(), shown.into(), age]
         }
         "validatingadmissionpolicybindings.admissionregistration.k8s.io"
         | "mutatingadmissionpolicybindings.admissionregistration.k8s.io" => {
-            let shown = match (text(spec, "/paramRef/namespace"), text(spec, "/paramRef/name")) {
+            let shown = match (text_at(spec, "/paramRef/namespace"), text_at(spec, "/paramRef/name")) {
                 _ if spec["paramRef"].is_null() => "<unset>".to_owned(),
                 ("", name) => name.to_owned(),
                 (namespace, name) => format!("{namespace}/{name}"),
@@ -374,13 +376,13 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             vec![name, s("/spec/policyName"), shown.into(), age]
         }
         "flowschemas.flowcontrol.apiserver.k8s.io" => {
-            let dangling = list(&status["conditions"]).find(|(_, c)| c["type"] == "Dangling");
+            let dangling = indexed_items(&status["conditions"]).find(|(_, c)| c["type"] == "Dangling");
             let dangling = dangling.map_or("?", |(_, c)| c["status"].as_str().unwrap_or("?"));
             vec![
                 name,
                 s("/spec/priorityLevelConfiguration/name"),
                 n("/spec/matchingPrecedence"),
-                or(text(spec, "/distinguisherMethod/type"), NONE).into(),
+                text_or(text_at(spec, "/distinguisherMethod/type"), NONE).into(),
                 age,
                 dangling.into(),
             ]
@@ -394,23 +396,23 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             vec![name, s("/spec/type"), shares, of("queues"), of("handSize"), of("queueLengthLimit"), age]
         }
         "servicecidrs.networking.k8s.io" => {
-            vec![name, join(list(&spec["cidrs"]).filter_map(|(_, c)| c.as_str())).into(), age]
+            vec![name, join_texts(indexed_items(&spec["cidrs"]).filter_map(|(_, c)| c.as_str())).into(), age]
         }
         "ipaddresses.networking.k8s.io" => {
             let parent = &spec["parentRef"];
             let shown: Vec<&str> = ["/group", "/resource", "/namespace", "/name"]
                 .iter()
-                .map(|at| text(parent, at))
+                .map(|at| text_at(parent, at))
                 .filter(|part| !part.is_empty())
                 .collect();
             vec![name, shown.join("/").into(), age]
         }
         "volumeattributesclasses.storage.k8s.io" => vec![name, s("/driverName"), age],
-        "certificatesigningrequests.certificates.k8s.io" => records::certificate_request(object, age),
-        "csinodes.storage.k8s.io" => vec![name, count(&spec["drivers"]).into(), age],
+        "certificatesigningrequests.certificates.k8s.io" => records::certificate_request_row(object, age),
+        "csinodes.storage.k8s.io" => vec![name, item_count(&spec["drivers"]).into(), age],
         "validatingwebhookconfigurations.admissionregistration.k8s.io"
         | "mutatingwebhookconfigurations.admissionregistration.k8s.io" => {
-            vec![name, count(&object["webhooks"]).into(), age]
+            vec![name, item_count(&object["webhooks"]).into(), age]
         }
         "apiservices.apiregistration.k8s.io" => {
             let service = &spec["service"];
@@ -423,7 +425,7 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             } else {
                 "Local".into()
             };
-            let available = list(&status["conditions"]).find(|(_, c)| c["type"] == "Available");
+            let available = indexed_items(&status["conditions"]).find(|(_, c)| c["type"] == "Available");
             let available = available.map_or("Unknown", |(_, c)| c["status"].as_str().unwrap_or("Unknown"));
             vec![name, shown.into(), available.into(), age]
         }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{NONE, ago, or, text};
+use super::{NONE, age_since, text_at, text_or};
 use crate::clock::human_duration;
-use crate::write::admit::validate::list;
+use crate::write::admit::validate::indexed_items;
 
-pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn event_row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (about, source) = if object["regarding"].is_object() {
         (&object["regarding"], &object["deprecatedSource"])
     } else {
@@ -18,7 +18,7 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let last = pick("lastTimestamp", "deprecatedLastTimestamp");
     let seen = |v: &Value| {
         let at = if v.is_string() { v } else { &object["eventTime"] };
-        Value::from(ago(at, now))
+        Value::from(age_since(at, now))
     };
     let count = object["series"]["count"]
         .as_i64()
@@ -26,21 +26,22 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         .or_else(|| object["deprecatedCount"].as_i64())
         .filter(|c| *c > 0)
         .unwrap_or(1);
-    let (component, instance) = match text(source, "/component") {
+    let (component, instance) = match text_at(source, "/component") {
         "" => {
-            let reporter = or(text(object, "/reportingComponent"), text(object, "/reportingController"));
-            (reporter, text(object, "/reportingInstance"))
+            let reporter =
+                text_or(text_at(object, "/reportingComponent"), text_at(object, "/reportingController"));
+            (reporter, text_at(object, "/reportingInstance"))
         }
-        component => (component, text(source, "/host")),
+        component => (component, text_at(source, "/host")),
     };
     let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
-    let message = or(text(object, "/message"), text(object, "/note")).trim().to_owned();
+    let message = text_or(text_at(object, "/message"), text_at(object, "/note")).trim().to_owned();
     vec![
         seen(&last),
-        text(object, "/type").into(),
-        text(object, "/reason").into(),
-        format!("{}/{}", text(about, "/kind").to_lowercase(), text(about, "/name")).into(),
-        text(about, "/fieldPath").into(),
+        text_at(object, "/type").into(),
+        text_at(object, "/reason").into(),
+        format!("{}/{}", text_at(about, "/kind").to_lowercase(), text_at(about, "/name")).into(),
+        text_at(about, "/fieldPath").into(),
         source.into(),
         message.into(),
         seen(&first),
@@ -49,9 +50,9 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-pub(super) fn definition(object: &Value) -> Vec<Value> {
+pub(super) fn definition_row(object: &Value) -> Vec<Value> {
     let spec = &object["spec"];
-    let versions: Vec<String> = list(&spec["versions"])
+    let versions: Vec<String> = indexed_items(&spec["versions"])
         .map(|(_, v)| {
             let mut marks = Vec::new();
             if v["storage"] == true {
@@ -61,19 +62,19 @@ pub(super) fn definition(object: &Value) -> Vec<Value> {
                 marks.push("unserved");
             }
             let marks = if marks.is_empty() { String::new() } else { format!("({})", marks.join(",")) };
-            format!("{}{marks}", text(v, "/name"))
+            format!("{}{marks}", text_at(v, "/name"))
         })
         .collect();
-    let established = list(&object["status"]["conditions"])
+    let established = indexed_items(&object["status"]["conditions"])
         .any(|(_, c)| c["type"] == "Established" && c["status"] == "True");
     vec![
         object["metadata"]["name"].clone(),
-        text(spec, "/scope").into(),
+        text_at(spec, "/scope").into(),
         versions.join(",").into(),
         object["metadata"]["creationTimestamp"].clone(),
-        text(spec, "/group").into(),
-        text(spec, "/names/kind").into(),
-        list(&spec["names"]["shortNames"])
+        text_at(spec, "/group").into(),
+        text_at(spec, "/names/kind").into(),
+        indexed_items(&spec["names"]["shortNames"])
             .filter_map(|(_, s)| s.as_str())
             .collect::<Vec<_>>()
             .join(",")
@@ -82,9 +83,9 @@ pub(super) fn definition(object: &Value) -> Vec<Value> {
     ]
 }
 
-pub(super) fn certificate_request(object: &Value, age: Value) -> Vec<Value> {
+pub(super) fn certificate_request_row(object: &Value, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let has = |kind: &str| list(&status["conditions"]).any(|(_, c)| c["type"] == kind);
+    let has = |kind: &str| indexed_items(&status["conditions"]).any(|(_, c)| c["type"] == kind);
     let mut state = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
         (false, true) => "Approved",
@@ -94,7 +95,7 @@ pub(super) fn certificate_request(object: &Value, age: Value) -> Vec<Value> {
     if has("Failed") {
         state.push_str(",Failed");
     }
-    if !text(status, "/certificate").is_empty() {
+    if !text_at(status, "/certificate").is_empty() {
         state.push_str(",Issued");
     }
     let lasts = spec["expirationSeconds"]
@@ -103,8 +104,8 @@ pub(super) fn certificate_request(object: &Value, age: Value) -> Vec<Value> {
     vec![
         object["metadata"]["name"].clone(),
         age,
-        or(text(spec, "/signerName"), NONE).into(),
-        text(spec, "/username").into(),
+        text_or(text_at(spec, "/signerName"), NONE).into(),
+        text_at(spec, "/username").into(),
         lasts.into(),
         state.into(),
     ]

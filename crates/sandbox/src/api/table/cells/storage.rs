@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{or, text};
-use crate::write::admit::validate::list;
+use super::{text_at, text_or};
+use crate::write::admit::validate::indexed_items;
 
-pub(super) fn modes(value: &Value) -> String {
-    let has = |mode: &str| list(value).any(|(_, m)| m == mode);
+pub(super) fn access_modes(value: &Value) -> String {
+    let has = |mode: &str| indexed_items(value).any(|(_, m)| m == mode);
     [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
@@ -20,48 +20,48 @@ pub(super) fn modes(value: &Value) -> String {
     .join(",")
 }
 
-pub(super) fn claim(object: &Value, age: Value) -> Vec<Value> {
+pub(super) fn claim_row(object: &Value, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let mut phase = text(status, "/phase").to_owned();
+    let mut phase = text_at(status, "/phase").to_owned();
     if object["metadata"]["deletionTimestamp"].is_string() {
         phase = "Terminating".into();
     }
-    let bound = !text(spec, "/volumeName").is_empty();
+    let bound = !text_at(spec, "/volumeName").is_empty();
     vec![
         object["metadata"]["name"].clone(),
         phase.into(),
-        text(spec, "/volumeName").into(),
-        if bound { text(status, "/capacity/storage") } else { "" }.into(),
-        if bound { modes(&status["accessModes"]) } else { String::new() }.into(),
-        text(spec, "/storageClassName").into(),
-        or(text(spec, "/volumeAttributesClassName"), "<unset>").into(),
+        text_at(spec, "/volumeName").into(),
+        if bound { text_at(status, "/capacity/storage") } else { "" }.into(),
+        if bound { access_modes(&status["accessModes"]) } else { String::new() }.into(),
+        text_at(spec, "/storageClassName").into(),
+        text_or(text_at(spec, "/volumeAttributesClassName"), "<unset>").into(),
         age,
-        or(text(spec, "/volumeMode"), "<unset>").into(),
+        text_or(text_at(spec, "/volumeMode"), "<unset>").into(),
     ]
 }
 
-pub(super) fn volume(object: &Value, age: Value) -> Vec<Value> {
+pub(super) fn volume_row(object: &Value, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let mut phase = text(status, "/phase").to_owned();
+    let mut phase = text_at(status, "/phase").to_owned();
     if object["metadata"]["deletionTimestamp"].is_string() {
         phase = "Terminating".into();
     }
     let claim = if spec["claimRef"].is_object() {
-        format!("{}/{}", text(spec, "/claimRef/namespace"), text(spec, "/claimRef/name"))
+        format!("{}/{}", text_at(spec, "/claimRef/namespace"), text_at(spec, "/claimRef/name"))
     } else {
         String::new()
     };
     vec![
         object["metadata"]["name"].clone(),
-        text(spec, "/capacity/storage").into(),
-        modes(&spec["accessModes"]).into(),
-        text(spec, "/persistentVolumeReclaimPolicy").into(),
+        text_at(spec, "/capacity/storage").into(),
+        access_modes(&spec["accessModes"]).into(),
+        text_at(spec, "/persistentVolumeReclaimPolicy").into(),
         phase.into(),
         claim.into(),
-        text(spec, "/storageClassName").into(),
-        or(text(spec, "/volumeAttributesClassName"), "<unset>").into(),
-        text(status, "/reason").into(),
+        text_at(spec, "/storageClassName").into(),
+        text_or(text_at(spec, "/volumeAttributesClassName"), "<unset>").into(),
+        text_at(status, "/reason").into(),
         age,
-        or(text(spec, "/volumeMode"), "<unset>").into(),
+        text_or(text_at(spec, "/volumeMode"), "<unset>").into(),
     ]
 }

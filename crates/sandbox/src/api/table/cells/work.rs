@@ -3,14 +3,15 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{NONE, containers, int, or, selector, text};
+use super::{NONE, container_columns, int_at, selector_text, text_at, text_or};
 use crate::clock::human_duration;
-use crate::write::admit::validate::list;
+use crate::write::admit::validate::indexed_items;
 
-pub(super) fn job(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
+pub(super) fn job_row(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let holds =
-        |kind: &str| list(&status["conditions"]).any(|(_, c)| c["type"] == kind && c["status"] == "True");
+    let holds = |kind: &str| {
+        indexed_items(&status["conditions"]).any(|(_, c)| c["type"] == kind && c["status"] == "True")
+    };
     let state = if holds("Complete") {
         "Complete"
     } else if holds("Failed") {
@@ -26,7 +27,7 @@ pub(super) fn job(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
     } else {
         "Running"
     };
-    let succeeded = int(status, "/succeeded");
+    let succeeded = int_at(status, "/succeeded");
     let completions = match (spec["completions"].as_i64(), spec["parallelism"].as_i64().unwrap_or(0)) {
         (Some(total), _) => format!("{succeeded}/{total}"),
         (None, parallel) if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
@@ -38,7 +39,7 @@ pub(super) fn job(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
         (Some(start), Some(end)) => human_duration(end.duration_since(start)),
         (Some(start), None) => human_duration(now.duration_since(start)),
     };
-    let (names, images) = containers(&spec["template"]["spec"]);
+    let (names, images) = container_columns(&spec["template"]["spec"]);
     vec![
         object["metadata"]["name"].clone(),
         state.into(),
@@ -47,15 +48,15 @@ pub(super) fn job(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
         age,
         names,
         images,
-        selector(&spec["selector"]).into(),
+        selector_text(&spec["selector"]).into(),
     ]
 }
 
-pub(super) fn quota(object: &Value, age: Value) -> Vec<Value> {
+pub(super) fn quota_row(object: &Value, age: Value) -> Vec<Value> {
     let (hard, used) = (&object["status"]["hard"], &object["status"]["used"]);
     let mut requests = Vec::new();
     let mut limits = Vec::new();
-    for (name, limit) in crate::write::admit::meta::sorted(hard) {
+    for (name, limit) in crate::write::admit::meta::sorted_members(hard) {
         let has = used.get(name).and_then(Value::as_str).unwrap_or("0");
         let shown = format!("{name}: {has}/{}", limit.as_str().unwrap_or(""));
         if name.starts_with("limits") { limits.push(shown) } else { requests.push(shown) }
@@ -63,34 +64,35 @@ pub(super) fn quota(object: &Value, age: Value) -> Vec<Value> {
     vec![object["metadata"]["name"].clone(), requests.join(", ").into(), limits.join(", ").into(), age]
 }
 
-pub(super) fn autoscaler(object: &Value, age: Value) -> Vec<Value> {
+pub(super) fn autoscaler_row(object: &Value, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let reference = format!("{}/{}", text(spec, "/scaleTargetRef/kind"), text(spec, "/scaleTargetRef/name"));
+    let reference =
+        format!("{}/{}", text_at(spec, "/scaleTargetRef/kind"), text_at(spec, "/scaleTargetRef/name"));
     let mut targets = Vec::new();
-    for (_, metric) in list(&spec["metrics"]) {
+    for (_, metric) in indexed_items(&spec["metrics"]) {
         let resource = &metric["resource"];
         let target = &resource["target"];
         let wanted = match target["averageUtilization"].as_i64() {
             Some(percent) => format!("{percent}%"),
-            None => or(text(target, "/averageValue"), "<auto>").to_owned(),
+            None => text_or(text_at(target, "/averageValue"), "<auto>").to_owned(),
         };
         targets.push(match metric["type"].as_str() {
-            Some("Resource") => format!("{}: <unknown>/{wanted}", text(resource, "/name")),
+            Some("Resource") => format!("{}: <unknown>/{wanted}", text_at(resource, "/name")),
             Some("External") => {
                 let target = &metric["external"]["target"];
-                match (text(target, "/averageValue"), text(target, "/value")) {
-                    ("", value) => format!("<unknown>/{}", or(value, "<auto>")),
+                match (text_at(target, "/averageValue"), text_at(target, "/value")) {
+                    ("", value) => format!("<unknown>/{}", text_or(value, "<auto>")),
                     (average, _) => format!("<unknown>/{average} (avg)"),
                 }
             }
             Some("Pods") => {
                 let target = &metric["pods"]["target"];
-                format!("<unknown>/{}", or(text(target, "/averageValue"), "<auto>"))
+                format!("<unknown>/{}", text_or(text_at(target, "/averageValue"), "<auto>"))
             }
             Some("Object") => {
                 let target = &metric["object"]["target"];
-                match (text(target, "/averageValue"), text(target, "/value")) {
-                    ("", value) => format!("<unknown>/{}", or(value, "<auto>")),
+                match (text_at(target, "/averageValue"), text_at(target, "/value")) {
+                    ("", value) => format!("<unknown>/{}", text_or(value, "<auto>")),
                     (average, _) => format!("<unknown>/{average} (avg)"),
                 }
             }
@@ -111,8 +113,8 @@ pub(super) fn autoscaler(object: &Value, age: Value) -> Vec<Value> {
         reference.into(),
         shown.into(),
         min.into(),
-        int(spec, "/maxReplicas").into(),
-        int(status, "/currentReplicas").into(),
+        int_at(spec, "/maxReplicas").into(),
+        int_at(status, "/currentReplicas").into(),
         age,
     ]
 }

@@ -7,75 +7,79 @@ mod workload;
 use serde_json::{Map, Value, json};
 
 /// Fills in defaults of a decoded built-in object. `meta` rules (names, uids) are not here.
-pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
+pub(crate) fn set_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
-        ("", "Pod") => pod::pod(object),
-        ("", "PodTemplate") => pod::template(&mut object["template"]),
-        ("", "ReplicationController") => workload::replication_controller(object),
-        ("apps", "Deployment") => workload::deployment(object),
-        ("apps", "ReplicaSet") => workload::replica_set(object),
-        ("apps", "StatefulSet") => workload::stateful_set(object),
-        ("apps", "DaemonSet") => workload::daemon_set(object),
-        ("batch", "Job") => workload::job(object),
-        ("batch", "CronJob") => workload::cron_job(object),
-        ("", "Service") => service::service(object),
-        ("", "Endpoints") => service::endpoints(object),
-        ("discovery.k8s.io", "EndpointSlice") => service::endpoint_slice(object),
+        ("", "Pod") => pod::default_pod(object),
+        ("", "PodTemplate") => pod::default_template(&mut object["template"]),
+        ("", "ReplicationController") => workload::default_replication_controller(object),
+        ("apps", "Deployment") => workload::default_deployment(object),
+        ("apps", "ReplicaSet") => workload::default_replica_set(object),
+        ("apps", "StatefulSet") => workload::default_stateful_set(object),
+        ("apps", "DaemonSet") => workload::default_daemon_set(object),
+        ("batch", "Job") => workload::default_job(object),
+        ("batch", "CronJob") => workload::default_cron_job(object),
+        ("", "Service") => service::default_service(object),
+        ("", "Endpoints") => service::default_endpoints(object),
+        ("discovery.k8s.io", "EndpointSlice") => service::default_endpoint_slice(object),
         ("", "Namespace") => {
             if let Some(name) = object["metadata"]["name"].as_str().filter(|n| !n.is_empty()) {
                 let name = name.to_owned();
                 slipway_manifest::object::set_label(object, "kubernetes.io/metadata.name", &name);
             }
-            default(&mut object["status"], "phase", "Active");
+            set_default(&mut object["status"], "phase", "Active");
         }
-        ("", "Secret") => secret(object),
-        ("", "PersistentVolumeClaim") => claim(object),
+        ("", "Secret") => default_secret(object),
+        ("", "PersistentVolumeClaim") => default_claim(object),
         ("", "PersistentVolume") => {
-            default(&mut object["spec"], "persistentVolumeReclaimPolicy", "Retain");
-            default(&mut object["spec"], "volumeMode", "Filesystem");
-            pod::volume_source(&mut object["spec"]);
-            default(&mut object["status"], "phase", "Pending");
+            set_default(&mut object["spec"], "persistentVolumeReclaimPolicy", "Retain");
+            set_default(&mut object["spec"], "volumeMode", "Filesystem");
+            pod::default_volume_source(&mut object["spec"]);
+            set_default(&mut object["status"], "phase", "Pending");
         }
-        ("", "LimitRange") => limit_range(object),
+        ("", "LimitRange") => default_limit_range(object),
         ("", "Node") => {}
         ("networking.k8s.io", "IngressClass") if object["spec"]["parameters"].is_object() => {
-            default(&mut object["spec"]["parameters"], "scope", "Cluster");
+            set_default(&mut object["spec"]["parameters"], "scope", "Cluster");
         }
-        ("networking.k8s.io", "NetworkPolicy") => network_policy(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(version, object),
+        ("networking.k8s.io", "NetworkPolicy") => default_network_policy(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => default_autoscaler(version, object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            for subject in items(&mut object["subjects"]) {
+            for subject in items_mut(&mut object["subjects"]) {
                 if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
-                    default_empty(subject, "apiGroup", "rbac.authorization.k8s.io");
+                    set_default_if_empty(subject, "apiGroup", "rbac.authorization.k8s.io");
                 }
             }
-            default_empty(&mut object["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
+            set_default_if_empty(&mut object["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
         }
         ("storage.k8s.io", "StorageClass") => {
-            default(object, "reclaimPolicy", "Delete");
-            default(object, "volumeBindingMode", "Immediate");
+            set_default(object, "reclaimPolicy", "Delete");
+            set_default(object, "volumeBindingMode", "Immediate");
         }
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
-            default_zero(&mut object["spec"], "matchingPrecedence", 1000);
+            set_default_if_zero(&mut object["spec"], "matchingPrecedence", 1000);
         }
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => priority_level(&mut object["spec"]),
-        ("resource.k8s.io", "ResourceClaim") => device_requests(&mut object["spec"]),
-        ("resource.k8s.io", "ResourceClaimTemplate") => device_requests(&mut object["spec"]["spec"]),
-        ("storage.k8s.io", "CSIDriver") => csi_driver(&mut object["spec"]),
-        ("scheduling.k8s.io", "PriorityClass") => default(object, "preemptionPolicy", "PreemptLowerPriority"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => webhooks(object, false),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => webhooks(object, true),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            default_priority_level(&mut object["spec"]);
+        }
+        ("resource.k8s.io", "ResourceClaim") => default_device_requests(&mut object["spec"]),
+        ("resource.k8s.io", "ResourceClaimTemplate") => default_device_requests(&mut object["spec"]["spec"]),
+        ("storage.k8s.io", "CSIDriver") => default_csi_driver(&mut object["spec"]),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            set_default(object, "preemptionPolicy", "PreemptLowerPriority");
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => default_webhooks(object, false),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => default_webhooks(object, true),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy") => {
-            policy(&mut object["spec"]);
+            default_policy(&mut object["spec"]);
         }
         (
             "admissionregistration.k8s.io",
             "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
-        ) => match_resources(&mut object["spec"]["matchResources"]),
+        ) => default_match_resources(&mut object["spec"]["matchResources"]),
         ("apiregistration.k8s.io", "APIService") if object["spec"]["service"].is_object() => {
-            default(&mut object["spec"]["service"], "port", 443);
+            set_default(&mut object["spec"]["service"], "port", 443);
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => default_definition(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => {}
         ("authorization.k8s.io" | "authentication.k8s.io", _) => {}
         _ => {}
@@ -83,7 +87,7 @@ pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) 
 }
 
 /// Sets a member that is absent or null.
-pub(crate) fn default(object: &mut Value, key: &str, value: impl Into<Value>) {
+pub(crate) fn set_default(object: &mut Value, key: &str, value: impl Into<Value>) {
     if object.is_null() {
         *object = Value::Object(Map::new());
     }
@@ -95,15 +99,15 @@ pub(crate) fn default(object: &mut Value, key: &str, value: impl Into<Value>) {
 }
 
 /// Sets a member that is absent, null or an empty string: Go cannot tell these apart.
-pub(crate) fn default_empty(object: &mut Value, key: &str, value: impl Into<Value>) {
+pub(crate) fn set_default_if_empty(object: &mut Value, key: &str, value: impl Into<Value>) {
     if object.get(key).is_some_and(|v| v.as_str() == Some("")) {
         object[key] = Value::Null;
     }
-    default(object, key, value);
+    set_default(object, key, value);
 }
 
 /// Sets a member that is absent, null, zero or empty: the default of a Go field that is no pointer.
-pub(crate) fn default_zero(object: &mut Value, key: &str, value: impl Into<Value>) {
+pub(crate) fn set_default_if_zero(object: &mut Value, key: &str, value: impl Into<Value>) {
     let zero = match object.get(key) {
         None | Some(Value::Null) => true,
         Some(Value::Number(n)) => n.as_f64() == Some(0.0),
@@ -119,12 +123,12 @@ pub(crate) fn default_zero(object: &mut Value, key: &str, value: impl Into<Value
 }
 
 /// The items of a list, to change in place.
-pub(crate) fn items(list: &mut Value) -> impl Iterator<Item = &mut Value> {
+pub(crate) fn items_mut(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     list.as_array_mut().into_iter().flatten()
 }
 
-fn secret(object: &mut Value) {
-    default_empty(object, "type", "Opaque");
+fn default_secret(object: &mut Value) {
+    set_default_if_empty(object, "type", "Opaque");
     let Some(Value::Object(text)) = object.as_object_mut().and_then(|o| o.shift_remove("stringData")) else {
         return;
     };
@@ -141,53 +145,53 @@ fn secret(object: &mut Value) {
     }
 }
 
-pub(crate) fn claim(object: &mut Value) {
-    default_empty(&mut object["status"], "phase", "Pending");
-    default(&mut object["spec"], "volumeMode", "Filesystem");
+pub(crate) fn default_claim(object: &mut Value) {
+    set_default_if_empty(&mut object["status"], "phase", "Pending");
+    set_default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
-fn limit_range(object: &mut Value) {
-    for limit in items(&mut object["spec"]["limits"]) {
+fn default_limit_range(object: &mut Value) {
+    for limit in items_mut(&mut object["spec"]["limits"]) {
         if limit["type"] != "Container" {
             continue;
         }
         let max = limit["max"].as_object().cloned().unwrap_or_default();
         for (resource, amount) in max {
-            default(&mut limit["default"], &resource, amount);
+            set_default(&mut limit["default"], &resource, amount);
         }
         let chosen = limit["default"].as_object().cloned().unwrap_or_default();
         for (resource, amount) in chosen {
-            default(&mut limit["defaultRequest"], &resource, amount);
+            set_default(&mut limit["defaultRequest"], &resource, amount);
         }
         let min = limit["min"].as_object().cloned().unwrap_or_default();
         for (resource, amount) in min {
-            default(&mut limit["defaultRequest"], &resource, amount);
+            set_default(&mut limit["defaultRequest"], &resource, amount);
         }
         if limit["default"].is_null() {
-            remove(limit, "default");
+            remove_member(limit, "default");
         }
         if limit["defaultRequest"].is_null() {
-            remove(limit, "defaultRequest");
+            remove_member(limit, "defaultRequest");
         }
     }
 }
 
-fn remove(object: &mut Value, key: &str) {
+fn remove_member(object: &mut Value, key: &str) {
     if let Some(members) = object.as_object_mut() {
         members.shift_remove(key);
     }
 }
 
-fn network_policy(object: &mut Value) {
+fn default_network_policy(object: &mut Value) {
     let spec = &mut object["spec"];
     for direction in ["ingress", "egress"] {
-        for rule in items(&mut spec[direction]) {
-            for port in items(&mut rule["ports"]) {
-                default(port, "protocol", "TCP");
+        for rule in items_mut(&mut spec[direction]) {
+            for port in items_mut(&mut rule["ports"]) {
+                set_default(port, "protocol", "TCP");
             }
-            tidy(rule, "ports");
+            remove_null(rule, "ports");
         }
-        tidy(spec, direction);
+        remove_null(spec, direction);
     }
     let absent = spec["policyTypes"].as_array().is_none_or(Vec::is_empty);
     if absent {
@@ -199,18 +203,18 @@ fn network_policy(object: &mut Value) {
     }
 }
 
-/// Indexing a value mutably creates nulls; this takes them out again.
-pub(crate) fn tidy(object: &mut Value, key: &str) {
+/// Removes a null that indexing a value mutably has created.
+pub(crate) fn remove_null(object: &mut Value, key: &str) {
     if object.get(key).is_some_and(Value::is_null) {
-        remove(object, key);
+        remove_member(object, key);
     }
 }
 
-fn autoscaler(version: &str, object: &mut Value) {
+fn default_autoscaler(version: &str, object: &mut Value) {
     let spec = &mut object["spec"];
-    default(spec, "minReplicas", 1);
+    set_default(spec, "minReplicas", 1);
     if version == "v1" {
-        default(spec, "targetCPUUtilizationPercentage", 80);
+        set_default(spec, "targetCPUUtilizationPercentage", 80);
         return;
     }
     if spec["metrics"].as_array().is_none_or(Vec::is_empty) {
@@ -222,71 +226,71 @@ fn autoscaler(version: &str, object: &mut Value) {
     let up = spec["behavior"]["scaleUp"].as_object().cloned();
     let down = spec["behavior"]["scaleDown"].as_object().cloned();
     if !spec["behavior"].is_object() {
-        remove(spec, "behavior");
+        remove_member(spec, "behavior");
         return;
     }
     let mut up = Value::Object(up.unwrap_or_default());
-    default(&mut up, "stabilizationWindowSeconds", 0);
-    default(&mut up, "selectPolicy", "Max");
-    default(
+    set_default(&mut up, "stabilizationWindowSeconds", 0);
+    set_default(&mut up, "selectPolicy", "Max");
+    set_default(
         &mut up,
         "policies",
         json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]),
     );
     let mut down = Value::Object(down.unwrap_or_default());
-    default(&mut down, "selectPolicy", "Max");
-    default(&mut down, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+    set_default(&mut down, "selectPolicy", "Max");
+    set_default(&mut down, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
     spec["behavior"] = json!({"scaleUp": up, "scaleDown": down});
 }
 
-fn priority_level(spec: &mut Value) {
+fn default_priority_level(spec: &mut Value) {
     if spec["exempt"].is_object() {
-        default(&mut spec["exempt"], "nominalConcurrencyShares", 0);
-        default(&mut spec["exempt"], "lendablePercent", 0);
+        set_default(&mut spec["exempt"], "nominalConcurrencyShares", 0);
+        set_default(&mut spec["exempt"], "lendablePercent", 0);
     }
-    tidy(spec, "exempt");
+    remove_null(spec, "exempt");
     if spec["limited"].is_object() {
-        default(&mut spec["limited"], "nominalConcurrencyShares", 30);
-        default(&mut spec["limited"], "lendablePercent", 0);
+        set_default(&mut spec["limited"], "nominalConcurrencyShares", 30);
+        set_default(&mut spec["limited"], "lendablePercent", 0);
         if spec["limited"]["limitResponse"]["queuing"].is_object() {
             for (key, value) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
-                default_zero(&mut spec["limited"]["limitResponse"]["queuing"], key, value);
+                set_default_if_zero(&mut spec["limited"]["limitResponse"]["queuing"], key, value);
             }
         }
         if spec["limited"]["limitResponse"].is_object() {
-            tidy(&mut spec["limited"]["limitResponse"], "queuing");
+            remove_null(&mut spec["limited"]["limitResponse"], "queuing");
         }
-        tidy(&mut spec["limited"], "limitResponse");
+        remove_null(&mut spec["limited"], "limitResponse");
     }
-    tidy(spec, "limited");
+    remove_null(spec, "limited");
 }
 
-fn device_requests(spec: &mut Value) {
+fn default_device_requests(spec: &mut Value) {
     if !spec["devices"]["requests"].is_array() {
         return;
     }
-    for request in items(&mut spec["devices"]["requests"]) {
+    for request in items_mut(&mut spec["devices"]["requests"]) {
         if request.get("exactly").is_some_and(Value::is_object) {
-            device_request(&mut request["exactly"]);
+            default_device_request(&mut request["exactly"]);
         }
         if request.get("firstAvailable").is_some_and(Value::is_array) {
-            items(&mut request["firstAvailable"]).for_each(device_request);
+            items_mut(&mut request["firstAvailable"]).for_each(default_device_request);
         }
     }
 }
 
-fn device_request(request: &mut Value) {
-    default_empty(request, "allocationMode", "ExactCount");
+fn default_device_request(request: &mut Value) {
+    set_default_if_empty(request, "allocationMode", "ExactCount");
     if request["allocationMode"] == "ExactCount" {
-        default_zero(request, "count", 1);
+        set_default_if_zero(request, "count", 1);
     }
     if request["tolerations"].is_array() {
-        items(&mut request["tolerations"])
-            .for_each(|toleration| default_empty(toleration, "operator", "Equal"));
+        items_mut(&mut request["tolerations"])
+            .for_each(|toleration| set_default_if_empty(toleration, "operator", "Equal"));
     }
 }
 
-fn csi_driver(spec: &mut Value) {
+fn default_csi_driver(spec: &mut Value) {
     for (key, value) in [
         ("attachRequired", json!(true)),
         ("podInfoOnMount", json!(false)),
@@ -296,72 +300,72 @@ fn csi_driver(spec: &mut Value) {
         ("seLinuxMount", json!(false)),
         ("preventPodSchedulingIfMissing", json!(false)),
     ] {
-        default(spec, key, value);
+        set_default(spec, key, value);
     }
     if spec["volumeLifecycleModes"].as_array().is_none_or(Vec::is_empty) {
         spec["volumeLifecycleModes"] = json!(["Persistent"]);
     }
 }
 
-fn webhooks(object: &mut Value, mutating: bool) {
-    for hook in items(&mut object["webhooks"]) {
-        default(hook, "failurePolicy", "Fail");
-        default(hook, "matchPolicy", "Equivalent");
-        default(hook, "namespaceSelector", json!({}));
-        default(hook, "objectSelector", json!({}));
-        default(hook, "timeoutSeconds", 10);
+fn default_webhooks(object: &mut Value, mutating: bool) {
+    for hook in items_mut(&mut object["webhooks"]) {
+        set_default(hook, "failurePolicy", "Fail");
+        set_default(hook, "matchPolicy", "Equivalent");
+        set_default(hook, "namespaceSelector", json!({}));
+        set_default(hook, "objectSelector", json!({}));
+        set_default(hook, "timeoutSeconds", 10);
         if mutating {
-            default(hook, "reinvocationPolicy", "Never");
+            set_default(hook, "reinvocationPolicy", "Never");
         }
         if hook["clientConfig"]["service"].is_object() {
-            default(&mut hook["clientConfig"]["service"], "port", 443);
+            set_default(&mut hook["clientConfig"]["service"], "port", 443);
         } else if hook["clientConfig"].is_object() {
-            tidy(&mut hook["clientConfig"], "service");
+            remove_null(&mut hook["clientConfig"], "service");
         }
-        for rule in items(&mut hook["rules"]) {
-            default(rule, "scope", "*");
+        for rule in items_mut(&mut hook["rules"]) {
+            set_default(rule, "scope", "*");
         }
-        tidy(hook, "rules");
+        remove_null(hook, "rules");
     }
-    tidy(object, "webhooks");
+    remove_null(object, "webhooks");
 }
 
-fn policy(spec: &mut Value) {
+fn default_policy(spec: &mut Value) {
     if !spec.is_object() {
         return;
     }
-    default(spec, "failurePolicy", "Fail");
+    set_default(spec, "failurePolicy", "Fail");
     if spec["matchConstraints"].is_object() {
-        match_resources(&mut spec["matchConstraints"]);
+        default_match_resources(&mut spec["matchConstraints"]);
     }
-    tidy(spec, "matchConstraints");
+    remove_null(spec, "matchConstraints");
 }
 
-fn match_resources(matching: &mut Value) {
+fn default_match_resources(matching: &mut Value) {
     if !matching.is_object() {
         return;
     }
-    default(matching, "matchPolicy", "Equivalent");
-    default(matching, "namespaceSelector", json!({}));
-    default(matching, "objectSelector", json!({}));
+    set_default(matching, "matchPolicy", "Equivalent");
+    set_default(matching, "namespaceSelector", json!({}));
+    set_default(matching, "objectSelector", json!({}));
     for key in ["resourceRules", "excludeResourceRules"] {
-        for rule in items(&mut matching[key]) {
-            default(rule, "scope", "*");
+        for rule in items_mut(&mut matching[key]) {
+            set_default(rule, "scope", "*");
         }
-        tidy(matching, key);
+        remove_null(matching, key);
     }
 }
 
-fn definition(object: &mut Value) {
+fn default_definition(object: &mut Value) {
     let spec = &mut object["spec"];
     let kind = spec["names"]["kind"].as_str().unwrap_or("").to_owned();
     if !kind.is_empty() {
-        default_empty(&mut spec["names"], "singular", kind.to_lowercase());
-        default_empty(&mut spec["names"], "listKind", format!("{kind}List"));
+        set_default_if_empty(&mut spec["names"], "singular", kind.to_lowercase());
+        set_default_if_empty(&mut spec["names"], "listKind", format!("{kind}List"));
     }
-    default(spec, "conversion", json!({"strategy": "None"}));
+    set_default(spec, "conversion", json!({"strategy": "None"}));
     if spec["conversion"]["webhook"]["clientConfig"]["service"].is_object() {
-        default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);
+        set_default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);
     } else if spec["conversion"].is_object() {
         // Indexing above may have made nulls.
         if let Some(Value::Object(conversion)) = spec.get_mut("conversion")

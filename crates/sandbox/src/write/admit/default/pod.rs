@@ -5,62 +5,62 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::super::meta::compile;
-use super::{default, default_empty, default_zero, items, tidy};
+use super::super::meta::compile_pattern;
+use super::{items_mut, remove_null, set_default, set_default_if_empty, set_default_if_zero};
 
 /// A Pod: its template's defaults and those only pods themselves get.
-pub(super) fn pod(object: &mut Value) {
+pub(super) fn default_pod(object: &mut Value) {
     let spec = &mut object["spec"];
     if !spec.is_object() {
         *spec = json!({});
     }
-    default(spec, "enableServiceLinks", true);
-    pod_spec(spec);
+    set_default(spec, "enableServiceLinks", true);
+    default_pod_spec(spec);
     if spec["hostNetwork"] == true {
         host_ports(spec);
     }
-    tidy(spec, "hostNetwork");
+    remove_null(spec, "hostNetwork");
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         spec["terminationGracePeriodSeconds"] = json!(1);
     }
     requests_from_limits(spec);
-    default_empty(&mut object["status"], "phase", "Pending");
+    set_default_if_empty(&mut object["status"], "phase", "Pending");
 }
 
 /// The pod template of a workload.
-pub(super) fn template(template: &mut Value) {
+pub(super) fn default_template(template: &mut Value) {
     if !template.is_object() {
         *template = json!({});
     }
-    pod_spec(&mut template["spec"]);
+    default_pod_spec(&mut template["spec"]);
 }
 
 /// Requests follow limits. Templates are left alone: the pods made from them get it in their turn.
 pub(crate) fn requests_from_limits(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
-        for container in items(&mut spec[list]) {
+        for container in items_mut(&mut spec[list]) {
             let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
             for (resource, amount) in limits {
-                default(&mut container["resources"]["requests"], &resource, amount);
+                set_default(&mut container["resources"]["requests"], &resource, amount);
             }
-            tidy(&mut container["resources"], "requests");
-            tidy(&mut container["resources"], "limits");
-            tidy(container, "resources");
+            remove_null(&mut container["resources"], "requests");
+            remove_null(&mut container["resources"], "limits");
+            remove_null(container, "resources");
         }
-        tidy(spec, list);
+        remove_null(spec, list);
     }
 }
 
 /// The defaults every pod spec gets, wherever it stands.
-pub(crate) fn pod_spec(spec: &mut Value) {
+pub(crate) fn default_pod_spec(spec: &mut Value) {
     if !spec.is_object() {
         *spec = json!({});
     }
-    default_empty(spec, "restartPolicy", "Always");
-    default_empty(spec, "dnsPolicy", "ClusterFirst");
-    default(spec, "securityContext", json!({}));
-    default(spec, "terminationGracePeriodSeconds", 30);
-    default_empty(spec, "schedulerName", "default-scheduler");
+    set_default_if_empty(spec, "restartPolicy", "Always");
+    set_default_if_empty(spec, "dnsPolicy", "ClusterFirst");
+    set_default(spec, "securityContext", json!({}));
+    set_default(spec, "terminationGracePeriodSeconds", 30);
+    set_default_if_empty(spec, "schedulerName", "default-scheduler");
     // The old name of the account and the new one are one field.
     if let Some(account) = spec.get("serviceAccountName").and_then(Value::as_str).filter(|s| !s.is_empty()) {
         let account = account.to_owned();
@@ -71,71 +71,71 @@ pub(crate) fn pod_spec(spec: &mut Value) {
         spec["serviceAccountName"] = account.into();
     }
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in items(&mut spec[list]) {
-            self::container(container);
+        for container in items_mut(&mut spec[list]) {
+            default_container(container);
         }
-        tidy(spec, list);
+        remove_null(spec, list);
     }
-    for volume in items(&mut spec["volumes"]) {
+    for volume in items_mut(&mut spec["volumes"]) {
         // A volume of no kind is an empty directory.
         if volume.as_object().is_some_and(|v| v.iter().all(|(key, source)| key == "name" || source.is_null()))
         {
             volume["emptyDir"] = json!({});
         }
-        volume_source(volume);
+        default_volume_source(volume);
     }
-    tidy(spec, "volumes");
-    for spread in items(&mut spec["topologySpreadConstraints"]) {
-        default(spread, "nodeAffinityPolicy", Value::Null);
-        tidy(spread, "nodeAffinityPolicy");
+    remove_null(spec, "volumes");
+    for spread in items_mut(&mut spec["topologySpreadConstraints"]) {
+        set_default(spread, "nodeAffinityPolicy", Value::Null);
+        remove_null(spread, "nodeAffinityPolicy");
     }
-    tidy(spec, "topologySpreadConstraints");
+    remove_null(spec, "topologySpreadConstraints");
 }
 
 fn host_ports(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
-        for container in items(&mut spec[list]) {
-            for port in items(&mut container["ports"]) {
+        for container in items_mut(&mut spec[list]) {
+            for port in items_mut(&mut container["ports"]) {
                 let number = port["containerPort"].clone();
-                default_zero(port, "hostPort", number);
+                set_default_if_zero(port, "hostPort", number);
             }
-            tidy(container, "ports");
+            remove_null(container, "ports");
         }
-        tidy(spec, list);
+        remove_null(spec, list);
     }
 }
 
-fn container(container: &mut Value) {
+fn default_container(container: &mut Value) {
     if !container.is_object() {
         return;
     }
-    default_empty(container, "terminationMessagePath", "/dev/termination-log");
-    default_empty(container, "terminationMessagePolicy", "File");
+    set_default_if_empty(container, "terminationMessagePath", "/dev/termination-log");
+    set_default_if_empty(container, "terminationMessagePolicy", "File");
     let policy = pull_policy(container["image"].as_str().unwrap_or(""));
-    default_empty(container, "imagePullPolicy", policy);
-    for port in items(&mut container["ports"]) {
-        default_empty(port, "protocol", "TCP");
+    set_default_if_empty(container, "imagePullPolicy", policy);
+    for port in items_mut(&mut container["ports"]) {
+        set_default_if_empty(port, "protocol", "TCP");
     }
-    tidy(container, "ports");
-    for variable in items(&mut container["env"]) {
+    remove_null(container, "ports");
+    for variable in items_mut(&mut container["env"]) {
         if variable["valueFrom"]["fieldRef"].is_object() {
-            default_empty(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
+            set_default_if_empty(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
         }
         if variable.get("valueFrom").is_some_and(Value::is_object) {
-            tidy(&mut variable["valueFrom"], "fieldRef");
+            remove_null(&mut variable["valueFrom"], "fieldRef");
         }
-        tidy(variable, "valueFrom");
+        remove_null(variable, "valueFrom");
     }
-    tidy(container, "env");
+    remove_null(container, "env");
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if container[probe].is_object() {
-            self::probe(&mut container[probe]);
+            default_probe(&mut container[probe]);
         }
-        tidy(container, probe);
+        remove_null(container, probe);
     }
     for moment in ["/lifecycle/postStart/httpGet", "/lifecycle/preStop/httpGet"] {
         if let Some(action) = container.pointer_mut(moment).filter(|action| action.is_object()) {
-            http_get(action);
+            default_http_get(action);
         }
     }
 }
@@ -144,7 +144,7 @@ fn container(container: &mut Value) {
 static IMAGE: LazyLock<Regex> = LazyLock::new(|| {
     let label = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
     let part = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
-    compile(&format!(
+    compile_pattern(&format!(
         r"^(?:(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?({part}(?:/{part})*)(?::([0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}}))?(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?$"
     ))
 });
@@ -173,59 +173,59 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-fn http_get(action: &mut Value) {
-    default_empty(action, "path", "/");
-    default_empty(action, "scheme", "HTTP");
+fn default_http_get(action: &mut Value) {
+    set_default_if_empty(action, "path", "/");
+    set_default_if_empty(action, "scheme", "HTTP");
 }
 
-fn probe(probe: &mut Value) {
-    default_zero(probe, "timeoutSeconds", 1);
-    default_zero(probe, "periodSeconds", 10);
-    default_zero(probe, "successThreshold", 1);
-    default_zero(probe, "failureThreshold", 3);
+fn default_probe(probe: &mut Value) {
+    set_default_if_zero(probe, "timeoutSeconds", 1);
+    set_default_if_zero(probe, "periodSeconds", 10);
+    set_default_if_zero(probe, "successThreshold", 1);
+    set_default_if_zero(probe, "failureThreshold", 3);
     if probe["httpGet"].is_object() {
-        http_get(&mut probe["httpGet"]);
+        default_http_get(&mut probe["httpGet"]);
     }
-    tidy(probe, "httpGet");
+    remove_null(probe, "httpGet");
     if probe["grpc"].is_object() {
-        default(&mut probe["grpc"], "service", "");
+        set_default(&mut probe["grpc"], "service", "");
     }
-    tidy(probe, "grpc");
+    remove_null(probe, "grpc");
 }
 
 /// The source of a volume, in a pod or a persistent volume.
-pub(super) fn volume_source(volume: &mut Value) {
+pub(super) fn default_volume_source(volume: &mut Value) {
     if !volume.is_object() {
         return;
     }
     for source in ["configMap", "secret", "projected", "downwardAPI"] {
         if volume.get(source).is_some_and(Value::is_object) {
-            default(&mut volume[source], "defaultMode", 420);
+            set_default(&mut volume[source], "defaultMode", 420);
         }
     }
     if volume.get("downwardAPI").is_some_and(Value::is_object) {
-        downward(&mut volume["downwardAPI"]);
+        default_downward_files(&mut volume["downwardAPI"]);
     }
     if volume.get("projected").is_some_and(Value::is_object) {
-        for source in items(&mut volume["projected"]["sources"]) {
+        for source in items_mut(&mut volume["projected"]["sources"]) {
             if source.get("serviceAccountToken").is_some_and(Value::is_object) {
-                default(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
+                set_default(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
             }
             if source.get("downwardAPI").is_some_and(Value::is_object) {
-                downward(&mut source["downwardAPI"]);
+                default_downward_files(&mut source["downwardAPI"]);
             }
         }
-        tidy(&mut volume["projected"], "sources");
+        remove_null(&mut volume["projected"], "sources");
     }
     if volume.get("hostPath").is_some_and(Value::is_object) {
-        default(&mut volume["hostPath"], "type", "");
+        set_default(&mut volume["hostPath"], "type", "");
     }
     if volume.get("iscsi").is_some_and(Value::is_object) {
-        default_empty(&mut volume["iscsi"], "iscsiInterface", "default");
+        set_default_if_empty(&mut volume["iscsi"], "iscsiInterface", "default");
     }
     if volume.get("rbd").is_some_and(Value::is_object) {
         for (key, value) in [("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")] {
-            default_empty(&mut volume["rbd"], key, value);
+            set_default_if_empty(&mut volume["rbd"], key, value);
         }
     }
     if volume.get("azureDisk").is_some_and(Value::is_object) {
@@ -235,25 +235,25 @@ pub(super) fn volume_source(volume: &mut Value) {
             ("fsType", json!("ext4")),
             ("readOnly", json!(false)),
         ] {
-            default(&mut volume["azureDisk"], key, value);
+            set_default(&mut volume["azureDisk"], key, value);
         }
     }
     if volume.get("scaleIO").is_some_and(Value::is_object) {
-        default_empty(&mut volume["scaleIO"], "storageMode", "ThinProvisioned");
-        default_empty(&mut volume["scaleIO"], "fsType", "xfs");
+        set_default_if_empty(&mut volume["scaleIO"], "storageMode", "ThinProvisioned");
+        set_default_if_empty(&mut volume["scaleIO"], "fsType", "xfs");
     }
     if volume.get("ephemeral").is_some_and(|e| e["volumeClaimTemplate"].is_object()) {
-        default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
+        set_default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
     }
 }
 
-fn downward(source: &mut Value) {
-    for item in items(&mut source["items"]) {
+fn default_downward_files(source: &mut Value) {
+    for item in items_mut(&mut source["items"]) {
         if item.get("fieldRef").is_some_and(Value::is_object) {
-            default_empty(&mut item["fieldRef"], "apiVersion", "v1");
+            set_default_if_empty(&mut item["fieldRef"], "apiVersion", "v1");
         }
     }
-    tidy(source, "items");
+    remove_null(source, "items");
 }
 
 #[cfg(test)]
@@ -284,10 +284,10 @@ mod tests {
     fn only_pods_take_ports_of_their_host() {
         let spec = json!({"hostNetwork": true, "containers": [{"ports": [{"containerPort": 80}]}]});
         let mut pod = json!({"spec": spec});
-        super::pod(&mut pod);
+        default_pod(&mut pod);
         assert_eq!(pod["spec"]["containers"][0]["ports"][0]["hostPort"], 80);
         let mut template = json!({"spec": spec});
-        super::template(&mut template);
+        default_template(&mut template);
         assert!(template["spec"]["containers"][0]["ports"][0].get("hostPort").is_none());
     }
 
@@ -295,7 +295,7 @@ mod tests {
     fn looking_for_defaults_leaves_no_nulls() {
         let mut spec =
             json!({"containers": [{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "b"}]}]});
-        pod_spec(&mut spec);
+        default_pod_spec(&mut spec);
         assert!(!spec.to_string().contains("null"), "{spec}");
     }
 }

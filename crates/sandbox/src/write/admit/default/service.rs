@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{default, default_empty, items, tidy};
+use super::{items_mut, remove_null, set_default, set_default_if_empty};
 
-pub(super) fn service(object: &mut Value) {
+pub(super) fn default_service(object: &mut Value) {
     let spec = &mut object["spec"];
     if !spec.is_object() {
         *spec = json!({});
     }
-    default_empty(spec, "sessionAffinity", "None");
+    set_default_if_empty(spec, "sessionAffinity", "None");
     if spec["sessionAffinity"] == "None" {
         spec["sessionAffinityConfig"] = Value::Null;
     }
@@ -18,10 +18,10 @@ pub(super) fn service(object: &mut Value) {
     {
         spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
     }
-    tidy(spec, "sessionAffinityConfig");
-    default_empty(spec, "type", "ClusterIP");
-    for port in items(&mut spec["ports"]) {
-        default_empty(port, "protocol", "TCP");
+    remove_null(spec, "sessionAffinityConfig");
+    set_default_if_empty(spec, "type", "ClusterIP");
+    for port in items_mut(&mut spec["ports"]) {
+        set_default_if_empty(port, "protocol", "TCP");
         let number = port["port"].clone();
         let unset = match port.get("targetPort") {
             None | Some(Value::Null) => true,
@@ -32,38 +32,38 @@ pub(super) fn service(object: &mut Value) {
         if unset {
             port["targetPort"] = number;
         }
-        tidy(port, "targetPort");
-        tidy(port, "port");
+        remove_null(port, "targetPort");
+        remove_null(port, "port");
     }
-    tidy(spec, "ports");
+    remove_null(spec, "ports");
     let external = spec["type"] == "ExternalName";
     let open = matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
     if open || spec["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty()) {
-        default_empty(spec, "externalTrafficPolicy", "Cluster");
+        set_default_if_empty(spec, "externalTrafficPolicy", "Cluster");
     }
-    tidy(spec, "externalIPs");
+    remove_null(spec, "externalIPs");
     if !external {
-        default(spec, "internalTrafficPolicy", "Cluster");
+        set_default(spec, "internalTrafficPolicy", "Cluster");
     }
     if spec["type"] == "LoadBalancer" {
-        default(spec, "allocateLoadBalancerNodePorts", true);
+        set_default(spec, "allocateLoadBalancerNodePorts", true);
     }
 }
 
-pub(super) fn endpoints(object: &mut Value) {
-    for subset in items(&mut object["subsets"]) {
-        for port in items(&mut subset["ports"]) {
-            default_empty(port, "protocol", "TCP");
+pub(super) fn default_endpoints(object: &mut Value) {
+    for subset in items_mut(&mut object["subsets"]) {
+        for port in items_mut(&mut subset["ports"]) {
+            set_default_if_empty(port, "protocol", "TCP");
         }
-        tidy(subset, "ports");
+        remove_null(subset, "ports");
     }
-    tidy(object, "subsets");
+    remove_null(object, "subsets");
 }
 
-pub(super) fn endpoint_slice(object: &mut Value) {
-    for port in items(&mut object["ports"]) {
-        default(port, "name", "");
-        default(port, "protocol", "TCP");
+pub(super) fn default_endpoint_slice(object: &mut Value) {
+    for port in items_mut(&mut object["ports"]) {
+        set_default(port, "name", "");
+        set_default(port, "protocol", "TCP");
     }
-    tidy(object, "ports");
+    remove_null(object, "ports");
 }

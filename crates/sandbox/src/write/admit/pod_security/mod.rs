@@ -9,14 +9,14 @@ mod checks;
 use serde_json::Value;
 
 use crate::core::Core;
-use crate::status::{Cause, Named, Result, Status};
-use crate::store::Key;
+use crate::status::{NamedResource, Result, Status, StatusCause};
+use crate::store::ObjectKey;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much a policy forbids.
+/// The strictness of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+enum PolicyLevel {
     Privileged,
     Baseline,
     Restricted,
@@ -24,22 +24,22 @@ enum Level {
 
 /// A level and the version it was asked for in; prints as `restricted:latest`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Policy {
-    level: Level,
+struct NamespacePolicy {
+    level: PolicyLevel,
     text: String,
 }
 
-/// Why a policy forbids a pod: `allowPrivilegeEscalation != false`, and who has to do what.
-struct Violation {
+/// The reason a policy forbids a pod (`allowPrivilegeEscalation != false`), and the containers that must change.
+struct PolicyViolation {
     reason: String,
     detail: String,
 }
 
-fn level(text: &str) -> Option<Level> {
+fn parse_level(text: &str) -> Option<PolicyLevel> {
     match text {
-        "privileged" => Some(Level::Privileged),
-        "baseline" => Some(Level::Baseline),
-        "restricted" => Some(Level::Restricted),
+        "privileged" => Some(PolicyLevel::Privileged),
+        "baseline" => Some(PolicyLevel::Baseline),
+        "restricted" => Some(PolicyLevel::Restricted),
         _ => None,
     }
 }
@@ -52,40 +52,41 @@ fn is_version(text: &str) -> bool {
         })
 }
 
-/// The policy of a mode, `enforce` or `warn`. What cannot be read is as strict as can be.
-fn policy(namespace: &Value, mode: &str) -> Policy {
+/// Returns the policy of a mode, `enforce` or `warn`. A label that cannot be read counts as the strictest.
+fn policy_of_mode(namespace: &Value, mode: &str) -> NamespacePolicy {
     let label = |name: &str| namespace["metadata"]["labels"][format!("{PREFIX}{name}")].as_str();
-    let level = label(mode).map_or(Some(Level::Privileged), level).unwrap_or(Level::Restricted);
+    let level =
+        label(mode).map_or(Some(PolicyLevel::Privileged), parse_level).unwrap_or(PolicyLevel::Restricted);
     let name = match level {
-        Level::Privileged => "privileged",
-        Level::Baseline => "baseline",
-        Level::Restricted => "restricted",
+        PolicyLevel::Privileged => "privileged",
+        PolicyLevel::Baseline => "baseline",
+        PolicyLevel::Restricted => "restricted",
     };
     let version = label(&format!("{mode}-version")).filter(|version| is_version(version));
-    Policy { level, text: format!("{name}:{}", version.unwrap_or("latest")) }
+    NamespacePolicy { level, text: format!("{name}:{}", version.unwrap_or("latest")) }
 }
 
-/// Says what is wrong with the labels of a namespace.
-pub(crate) fn check_labels(namespace: &Value, out: &mut Vec<Cause>) {
+/// Checks the labels of a namespace.
+pub(crate) fn check_labels(namespace: &Value, out: &mut Vec<StatusCause>) {
     for mode in ["enforce", "audit", "warn"] {
         let version = format!("{mode}-version");
         for (name, is_right, expected) in [
             (
                 mode,
-                (|text: &str| level(text).is_some()) as fn(&str) -> bool,
+                (|text: &str| parse_level(text).is_some()) as fn(&str) -> bool,
                 "must be one of privileged, baseline, restricted",
             ),
             (version.as_str(), is_version, "must be \"latest\" or \"v1.x\""),
         ] {
             let value = &namespace["metadata"]["labels"][format!("{PREFIX}{name}")];
             if value.as_str().is_some_and(|text| !is_right(text)) {
-                out.push(Cause::invalid(format!("metadata.labels[{PREFIX}{name}]"), value, expected));
+                out.push(StatusCause::invalid(format!("metadata.labels[{PREFIX}{name}]"), value, expected));
             }
         }
     }
 }
 
-/// The pod an object is or makes.
+/// Returns the pod an object is or creates.
 fn pod_of<'a>(kind: (&str, &str), object: &'a Value) -> Option<&'a Value> {
     let template = match kind {
         ("", "Pod") => return Some(object),
@@ -99,8 +100,8 @@ fn pod_of<'a>(kind: (&str, &str), object: &'a Value) -> Option<&'a Value> {
     template.is_object().then_some(template)
 }
 
-/// Refuses a pod its namespace does not let in, and warns of what a stricter policy would not.
-pub(crate) fn check(
+/// Refuses a pod its namespace does not allow, and warns about those a stricter policy would not.
+pub(crate) fn check_pod_security(
     core: &Core,
     kind: (&str, &str),
     namespace: &str,
@@ -108,34 +109,34 @@ pub(crate) fn check(
     warnings: &mut Vec<String>,
 ) -> Result<()> {
     let Some(pod) = pod_of(kind, object) else { return Ok(()) };
-    let Some(found) = core.store.get("namespaces", &Key::new("", namespace)) else { return Ok(()) };
+    let Some(found) = core.store.get("namespaces", &ObjectKey::new("", namespace)) else { return Ok(()) };
     let namespace = found.value();
-    let enforced = policy(&namespace, "enforce");
+    let enforced = policy_of_mode(&namespace, "enforce");
     if kind == ("", "Pod")
-        && let Some(why) = violations(&enforced, pod)
+        && let Some(why) = violation_text(&enforced, pod)
     {
         let why = format!("violates PodSecurity \"{}\": {why}", enforced.text);
-        let named = Named { group: "", what: "pods" };
-        return Err(Status::forbidden(named, super::meta::text(object, "name"), &why));
+        let named = NamedResource { group: "", what: "pods" };
+        return Err(Status::forbidden(named, super::meta::metadata_text(object, "name"), &why));
     }
-    let warned = policy(&namespace, "warn");
-    if let Some(why) = violations(&warned, pod) {
+    let warned = policy_of_mode(&namespace, "warn");
+    if let Some(why) = violation_text(&warned, pod) {
         warnings.push(format!("would violate PodSecurity \"{}\": {why}", warned.text));
     }
     Ok(())
 }
 
-/// Warns of pods that are there already when a namespace becomes stricter.
+/// Warns about existing pods when a namespace becomes stricter.
 pub(crate) fn warn_of_pods(core: &Core, old: &Value, new: &Value, warnings: &mut Vec<String>) {
-    let (before, now) = (policy(old, "enforce"), policy(new, "enforce"));
+    let (before, now) = (policy_of_mode(old, "enforce"), policy_of_mode(new, "enforce"));
     if now.level <= before.level {
         return;
     }
-    let name = super::meta::text(new, "name");
+    let name = super::meta::metadata_text(new, "name");
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for pod in core.store.list("pods", Some(name)) {
         let reasons: Vec<String> =
-            checks::violations(now.level, &pod.value()).into_iter().map(|found| found.reason).collect();
+            checks::find_violations(now.level, &pod.value()).into_iter().map(|found| found.reason).collect();
         if reasons.is_empty() {
             continue;
         }
@@ -164,9 +165,9 @@ pub(crate) fn warn_of_pods(core: &Core, old: &Value, new: &Value, warnings: &mut
     warnings.extend(lines);
 }
 
-/// What a policy has against a pod, in one line.
-fn violations(policy: &Policy, pod: &Value) -> Option<String> {
-    let told: Vec<String> = checks::violations(policy.level, pod)
+/// Returns the violations of a policy by a pod, in one line.
+fn violation_text(policy: &NamespacePolicy, pod: &Value) -> Option<String> {
+    let told: Vec<String> = checks::find_violations(policy.level, pod)
         .into_iter()
         .map(|found| {
             if found.detail.is_empty() {

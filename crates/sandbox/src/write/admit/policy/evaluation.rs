@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 use slipway_cel::{Bindings, Env, EvalError, Overload, Type};
 
-use crate::api::crd_rules::failed;
+use crate::api::crd::rules::compilation_message;
 use crate::core::Core;
 
-use super::{Attempt, namespace_of};
+use super::{WriteAttempt, namespace_of};
 
-/// What expressions of policies and webhooks may use, with these variables.
-pub(crate) fn environment(variables: &[&str]) -> Env {
+/// Returns the environment of expressions in policies and webhooks, with these variables.
+pub(crate) fn policy_environment(variables: &[&str]) -> Env {
     let escape = Overload::function(
         "jsonpatch.escapeKey",
         vec![Type::String],
@@ -27,7 +27,7 @@ pub(crate) fn environment(variables: &[&str]) -> Env {
 }
 
 /// The variables expressions of one policy see.
-pub(super) struct Evaluation<'a> {
+pub(super) struct PolicyEvaluation<'a> {
     env: Env,
     object: &'a Value,
     old: &'a Value,
@@ -37,31 +37,32 @@ pub(super) struct Evaluation<'a> {
     variables: Value,
 }
 
-/// Why a policy says nothing, or something else, about a write.
-pub(super) enum Skipped {
+/// The reason a policy is not evaluated on a write.
+pub(super) enum PolicySkipped {
     /// A condition is not met.
     Unmatched,
     /// A condition cannot be evaluated.
     Broken(String),
 }
 
-impl<'a> Evaluation<'a> {
-    pub(super) fn new(core: &Core, attempt: &Attempt<'a>, params: &'a Value) -> Evaluation<'a> {
-        let env = environment(&["object", "oldObject", "request", "params", "namespaceObject", "variables"]);
-        Evaluation {
+impl<'a> PolicyEvaluation<'a> {
+    pub(super) fn new(core: &Core, attempt: &WriteAttempt<'a>, params: &'a Value) -> PolicyEvaluation<'a> {
+        let env =
+            policy_environment(&["object", "oldObject", "request", "params", "namespaceObject", "variables"]);
+        PolicyEvaluation {
             env,
             object: attempt.new.unwrap_or(&Value::Null),
             old: attempt.old.unwrap_or(&Value::Null),
             params,
-            request: attempt.request(),
+            request: attempt.request_value(),
             namespace: namespace_of(core, attempt),
             variables: Value::Object(Map::new()),
         }
     }
 
     /// The same with another object, as an earlier mutation left it.
-    pub(super) fn with_object(&self, object: &'a Value) -> Evaluation<'a> {
-        Evaluation {
+    pub(super) fn with_object(&self, object: &'a Value) -> PolicyEvaluation<'a> {
+        PolicyEvaluation {
             env: self.env.clone(),
             object,
             request: self.request.clone(),
@@ -72,34 +73,34 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Checks the policy's conditions, and computes its variables.
-    pub(super) fn prepare(&mut self, policy: &Value) -> Result<(), Skipped> {
-        for condition in list(policy, "matchConditions") {
-            let expression = text(condition, "expression");
-            match self.value(expression, Some(&Type::Bool)) {
+    pub(super) fn prepare_variables(&mut self, policy: &Value) -> Result<(), PolicySkipped> {
+        for condition in list_member(policy, "matchConditions") {
+            let expression = text_member(condition, "expression");
+            match self.evaluate_value(expression, Some(&Type::Bool)) {
                 Ok(Value::Bool(true)) => {}
-                Ok(_) => return Err(Skipped::Unmatched),
+                Ok(_) => return Err(PolicySkipped::Unmatched),
                 Err(error) => {
                     let why = format!("expression '{expression}' resulted in error: {error}");
-                    return Err(Skipped::Broken(why));
+                    return Err(PolicySkipped::Broken(why));
                 }
             }
         }
-        for variable in list(policy, "variables") {
-            // One that cannot be computed is missed only by those who use it.
-            if let Ok(value) = self.value(text(variable, "expression"), None) {
-                self.variables[text(variable, "name")] = value;
+        for variable in list_member(policy, "variables") {
+            // A variable that cannot be computed is an error only where it is used.
+            if let Ok(value) = self.evaluate_value(text_member(variable, "expression"), None) {
+                self.variables[text_member(variable, "name")] = value;
             }
         }
         Ok(())
     }
 
     /// The value of an expression, as JSON.
-    pub(super) fn value(&self, expression: &str, ty: Option<&Type>) -> Result<Value, String> {
+    pub(super) fn evaluate_value(&self, expression: &str, ty: Option<&Type>) -> Result<Value, String> {
         let program = match ty {
             Some(ty) => self.env.compile_as(expression, ty),
             None => self.env.compile(expression),
         }
-        .map_err(|errors| failed(&errors, expression))?;
+        .map_err(|errors| compilation_message(&errors, expression))?;
         let bindings = Bindings::new()
             .json("object", self.object)
             .json("oldObject", self.old)
@@ -112,10 +113,10 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+pub(super) fn list_member<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[][..], Vec::as_slice)
 }
 
-pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+pub(super) fn text_member<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or("")
 }

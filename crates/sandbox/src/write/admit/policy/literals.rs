@@ -12,62 +12,62 @@ const TYPE: &str = "\u{1}type";
 /// The same expression with maps in place of object literals. What cannot be read is left to the compiler,
 /// which says why.
 pub(crate) fn as_maps(expression: &str) -> String {
-    let mut reader = Reader { text: expression, at: 0 };
+    let mut reader = LiteralReader { text: expression, at: 0 };
     let mut out = String::with_capacity(expression.len() * 2);
-    reader.copy(&mut out, &[]);
+    reader.copy_until(&mut out, &[]);
     out
 }
 
-struct Reader<'t> {
+struct LiteralReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Reader<'t> {
-    fn rest(&self) -> &'t str {
+impl<'t> LiteralReader<'t> {
+    fn remaining_text(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    fn take(&mut self, length: usize) -> &'t str {
+    fn take_text(&mut self, length: usize) -> &'t str {
         let taken = &self.text[self.at..self.at + length];
         self.at += length;
         taken
     }
 
     /// Copies up to one of `ends` outside of brackets, or to the end.
-    fn copy(&mut self, out: &mut String, ends: &[char]) {
+    fn copy_until(&mut self, out: &mut String, ends: &[char]) {
         let mut depth = 0usize;
-        while let Some(next) = self.rest().chars().next() {
+        while let Some(next) = self.remaining_text().chars().next() {
             if depth == 0 && ends.contains(&next) {
                 return;
             }
-            if let Some(length) = quoted(self.rest()) {
-                out.push_str(self.take(length));
+            if let Some(length) = quoted_length(self.remaining_text()) {
+                out.push_str(self.take_text(length));
                 continue;
             }
             match next {
                 '(' | '[' | '{' => depth += 1,
                 ')' | ']' | '}' => depth = depth.saturating_sub(1),
                 c if c.is_ascii_alphabetic() || c == '_' => {
-                    self.word(out);
+                    self.copy_word(out);
                     continue;
                 }
                 _ => {}
             }
-            out.push_str(self.take(next.len_utf8()));
+            out.push_str(self.take_text(next.len_utf8()));
         }
     }
 
     /// Copies a dotted name, or the literal it begins.
-    fn word(&mut self, out: &mut String) {
+    fn copy_word(&mut self, out: &mut String) {
         let length = self
-            .rest()
+            .remaining_text()
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
-            .unwrap_or(self.rest().len());
-        let name = self.take(length);
+            .unwrap_or(self.remaining_text().len());
+        let name = self.take_text(length);
         let known = name == "JSONPatch" || name == "Object" || name.starts_with("Object.");
-        let gap = self.rest().len() - self.rest().trim_start().len();
-        if !known || !self.rest()[gap..].starts_with('{') || out.ends_with('.') {
+        let gap = self.remaining_text().len() - self.remaining_text().trim_start().len();
+        if !known || !self.remaining_text()[gap..].starts_with('{') || out.ends_with('.') {
             out.push_str(name);
             return;
         }
@@ -76,39 +76,39 @@ impl<'t> Reader<'t> {
         out.push_str(name);
         out.push_str("\")");
         loop {
-            let key = self.rest().trim_start();
+            let key = self.remaining_text().trim_start();
             self.at = self.text.len() - key.len();
             if key.is_empty() || key.starts_with('}') {
                 break;
             }
             out.push_str(", ");
             if key.starts_with('?') {
-                out.push_str(self.take(1));
+                out.push_str(self.take_text(1));
             }
-            let end = self.rest().find(':').unwrap_or(self.rest().len());
-            let field = self.take(end).trim().trim_matches('`');
+            let end = self.remaining_text().find(':').unwrap_or(self.remaining_text().len());
+            let field = self.take_text(end).trim().trim_matches('`');
             out.push_str(&Value::from(field).to_string());
-            if !self.rest().starts_with(':') {
+            if !self.remaining_text().starts_with(':') {
                 break;
             }
-            out.push_str(self.take(1));
+            out.push_str(self.take_text(1));
             // An optional field's value stays what it is; all others may be of any type.
             let optional = key.starts_with('?');
             out.push_str(if optional { " (" } else { " dyn(" });
-            self.copy(out, &[',', '}']);
+            self.copy_until(out, &[',', '}']);
             out.push(')');
-            if self.rest().starts_with(',') {
+            if self.remaining_text().starts_with(',') {
                 self.at += 1;
             }
         }
-        if self.rest().starts_with('}') {
-            out.push_str(self.take(1));
+        if self.remaining_text().starts_with('}') {
+            out.push_str(self.take_text(1));
         }
     }
 }
 
 /// The length of the text literal or comment something begins with.
-fn quoted(text: &str) -> Option<usize> {
+fn quoted_length(text: &str) -> Option<usize> {
     if let Some(comment) = text.strip_prefix("//") {
         return Some(2 + comment.find('\n').unwrap_or(comment.len()));
     }
@@ -132,11 +132,11 @@ fn quoted(text: &str) -> Option<usize> {
 /// Takes the names of types out of a value, and says where one stands in a place that is not its own.
 pub(super) fn take_types(value: &mut Value, expected: &str) -> Result<(), String> {
     let mut wrong = Vec::new();
-    strip(value, expected, &mut wrong);
+    strip_types(value, expected, &mut wrong);
     if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n"))) }
 }
 
-fn strip(value: &mut Value, expected: &str, wrong: &mut Vec<String>) {
+fn strip_types(value: &mut Value, expected: &str, wrong: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let named = members.shift_remove(TYPE);
@@ -151,13 +151,13 @@ fn strip(value: &mut Value, expected: &str, wrong: &mut Vec<String>) {
             }
             for (key, member) in members {
                 if name.is_some() {
-                    strip(member, &format!("{expected}.{key}"), wrong);
+                    strip_types(member, &format!("{expected}.{key}"), wrong);
                 } else {
-                    strip(member, expected, wrong);
+                    strip_types(member, expected, wrong);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| strip(item, expected, wrong)),
+        Value::Array(items) => items.iter_mut().for_each(|item| strip_types(item, expected, wrong)),
         _ => {}
     }
 }

@@ -11,47 +11,47 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipway_manifest::selector::LabelSelector;
 
-use crate::api::resource::Served;
-use crate::api::select::Labels;
+use crate::api::resource::ServedResource;
+use crate::api::select::LabelFilter;
 use crate::core::Core;
 use crate::status::Status;
-use crate::store::{Key, Object};
-use crate::write::Author;
+use crate::store::{ObjectKey, StoredObject};
+use crate::write::WriteAuthor;
 
-pub(crate) use evaluation::environment;
+pub(crate) use evaluation::policy_environment;
 pub(crate) use literals::as_maps;
-pub(crate) use mutating::mutate;
-pub(crate) use validating::check;
+pub(crate) use mutating::mutate_object;
+pub(crate) use validating::check_policies;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// A write as policies see it.
-pub(crate) struct Attempt<'a> {
-    pub served: &'a Served,
+pub(crate) struct WriteAttempt<'a> {
+    pub served: &'a ServedResource,
     pub subresource: &'a str,
     /// CREATE, UPDATE or DELETE.
     pub operation: &'static str,
     pub old: Option<&'a Value>,
     pub new: Option<&'a Value>,
-    pub author: &'a Author,
+    pub author: &'a WriteAuthor,
 }
 
-impl Attempt<'_> {
-    fn object(&self) -> &Value {
+impl WriteAttempt<'_> {
+    fn any_object(&self) -> &Value {
         self.new.or(self.old).unwrap_or(&Value::Null)
     }
 
-    fn text(&self, member: &str) -> &str {
-        self.object()["metadata"][member].as_str().unwrap_or("")
+    fn metadata_text(&self, member: &str) -> &str {
+        self.any_object()["metadata"][member].as_str().unwrap_or("")
     }
 
     /// `request` in expressions.
-    fn request(&self) -> Value {
+    fn request_value(&self) -> Value {
         let def = &self.served.def;
         let kind = json!({"group": def.group, "version": def.version, "kind": def.kind});
         let resource = json!({"group": def.group, "version": def.version, "resource": def.plural});
         let user = match &self.author.user {
-            Some(user) => user.json(),
+            Some(user) => user.user_info(),
             None => {
                 json!({"username": format!("system:{}", self.author.manager), "groups": ["system:authenticated"]})
             }
@@ -59,14 +59,14 @@ impl Attempt<'_> {
         json!({
             "kind": kind, "resource": resource, "subResource": self.subresource,
             "requestKind": kind, "requestResource": resource, "requestSubResource": self.subresource,
-            "name": self.text("name"), "namespace": self.text("namespace"),
+            "name": self.metadata_text("name"), "namespace": self.metadata_text("namespace"),
             "operation": self.operation, "userInfo": user, "dryRun": self.author.dry_run,
         })
     }
 }
 
 /// A policy and a binding that are about a write, with what the binding hands over.
-struct Invocation {
+struct PolicyInvocation {
     policy_name: String,
     binding_name: String,
     /// The specs of both.
@@ -76,35 +76,35 @@ struct Invocation {
     params: Result<Vec<Value>, String>,
 }
 
-impl Invocation {
-    /// Whether trouble with the policy refuses the write.
-    fn fails(&self) -> bool {
+impl PolicyInvocation {
+    /// Returns true if an error of the policy refuses the write.
+    fn fails_closed(&self) -> bool {
         self.policy["failurePolicy"] != "Ignore"
     }
 }
 
 /// The tables of one kind of policies.
-struct Tables {
+struct PolicyTables {
     policies: &'static str,
     bindings: &'static str,
 }
 
 /// Every policy that is about a write, once for each binding.
-fn invocations(core: &Core, tables: &Tables, attempt: &Attempt<'_>) -> Vec<Invocation> {
-    // Hardly any cluster has policies, and they must not lock themselves in.
-    if core.store.count(tables.bindings) == 0 || attempt.served.def.group == GROUP {
+fn find_invocations(core: &Core, tables: &PolicyTables, attempt: &WriteAttempt<'_>) -> Vec<PolicyInvocation> {
+    // Most clusters have no policies, and policies do not apply to themselves.
+    if core.store.count_objects(tables.bindings) == 0 || attempt.served.def.group == GROUP {
         return Vec::new();
     }
-    let about = |binding: &Arc<Object>| {
+    let about = |binding: &Arc<StoredObject>| {
         let spec = binding.value()["spec"].take();
         let name = spec["policyName"].as_str().unwrap_or("").to_owned();
-        let policy = core.store.get(tables.policies, &Key::new("", &name))?.value()["spec"].take();
-        let selected = selects(core, &policy["matchConstraints"], attempt, Rules::Needed)
-            && selects(core, &spec["matchResources"], attempt, Rules::Optional);
-        selected.then(|| Invocation {
+        let policy = core.store.get(tables.policies, &ObjectKey::new("", &name))?.value()["spec"].take();
+        let selected = selects_write(core, &policy["matchConstraints"], attempt, MissingRules::Needed)
+            && selects_write(core, &spec["matchResources"], attempt, MissingRules::Optional);
+        selected.then(|| PolicyInvocation {
             policy_name: name,
             binding_name: binding.name().to_owned(),
-            params: params(core, &policy, &spec, attempt),
+            params: find_params(core, &policy, &spec, attempt),
             policy,
             binding: spec,
         })
@@ -112,15 +112,15 @@ fn invocations(core: &Core, tables: &Tables, attempt: &Attempt<'_>) -> Vec<Invoc
     core.store.list(tables.bindings, None).iter().filter_map(about).collect()
 }
 
-/// Whether a policy without rules is about nothing, or a binding without them about all.
+/// The meaning of missing rules: a policy without them matches nothing, a binding everything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rules {
+enum MissingRules {
     Needed,
     Optional,
 }
 
-fn denied(attempt: &Attempt<'_>, why: &str, reason: Option<&str>) -> Box<Status> {
-    let mut status = Status::forbidden(attempt.served.named(), attempt.text("name"), why);
+fn denied_status(attempt: &WriteAttempt<'_>, why: &str, reason: Option<&str>) -> Box<Status> {
+    let mut status = Status::forbidden(attempt.served.resource_name(), attempt.metadata_text("name"), why);
     (status.code, status.reason) = match reason {
         Some("Forbidden") => (403, "Forbidden"),
         Some("Unauthorized") => (401, "Unauthorized"),
@@ -133,18 +133,18 @@ fn denied(attempt: &Attempt<'_>, why: &str, reason: Option<&str>) -> Box<Status>
     status
 }
 
-/// Whether a policy or binding is about a write. A binding that says nothing is about all of its policy's.
-fn selects(core: &Core, wanted: &Value, attempt: &Attempt<'_>, needed: Rules) -> bool {
+/// Returns true if a policy or binding matches a write. A binding without rules matches all its policy does.
+fn selects_write(core: &Core, wanted: &Value, attempt: &WriteAttempt<'_>, needed: MissingRules) -> bool {
     let rules = |key: &str| wanted[key].as_array().map_or(&[][..], Vec::as_slice);
     let equivalent = wanted["matchPolicy"] != "Exact";
     let included = rules("resourceRules");
-    if included.is_empty() && needed == Rules::Needed {
+    if included.is_empty() && needed == MissingRules::Needed {
         return false;
     }
-    if !included.is_empty() && !included.iter().any(|rule| includes(rule, attempt, equivalent)) {
+    if !included.is_empty() && !included.iter().any(|rule| rule_includes(rule, attempt, equivalent)) {
         return false;
     }
-    if rules("excludeResourceRules").iter().any(|rule| includes(rule, attempt, equivalent)) {
+    if rules("excludeResourceRules").iter().any(|rule| rule_includes(rule, attempt, equivalent)) {
         return false;
     }
     let matches = |selector: &Value, object: &Value| {
@@ -153,7 +153,7 @@ fn selects(core: &Core, wanted: &Value, attempt: &Attempt<'_>, needed: Rules) ->
     };
     if !wanted["namespaceSelector"].is_null() {
         let namespace = namespace_of(core, attempt);
-        // Objects outside of namespaces are beyond this selector.
+        // Cluster-scoped objects are not filtered by this selector.
         if !namespace.is_null() && !matches(&wanted["namespaceSelector"], &namespace) {
             return false;
         }
@@ -163,11 +163,11 @@ fn selects(core: &Core, wanted: &Value, attempt: &Attempt<'_>, needed: Rules) ->
         || [attempt.new, attempt.old].into_iter().flatten().any(|object| matches(selector, object))
 }
 
-fn namespace_of(core: &Core, attempt: &Attempt<'_>) -> Value {
+fn namespace_of(core: &Core, attempt: &WriteAttempt<'_>) -> Value {
     if attempt.served.rule_key() == ("", "Namespace") {
-        return attempt.object().clone();
+        return attempt.any_object().clone();
     }
-    let found = core.store.get("namespaces", &Key::new("", attempt.text("namespace")));
+    let found = core.store.get("namespaces", &ObjectKey::new("", attempt.metadata_text("namespace")));
     found.map_or(Value::Null, |namespace| {
         let mut value = namespace.value();
         value["apiVersion"] = "v1".into();
@@ -176,7 +176,7 @@ fn namespace_of(core: &Core, attempt: &Attempt<'_>) -> Value {
     })
 }
 
-fn includes(rule: &Value, attempt: &Attempt<'_>, equivalent: bool) -> bool {
+fn rule_includes(rule: &Value, attempt: &WriteAttempt<'_>, equivalent: bool) -> bool {
     let def = &attempt.served.def;
     let has = |key: &str, found: &dyn Fn(&str) -> bool| {
         rule[key]
@@ -193,12 +193,17 @@ fn includes(rule: &Value, attempt: &Attempt<'_>, equivalent: bool) -> bool {
         && has("apiGroups", &|group| group == def.group)
         && (equivalent || has("apiVersions", &|version| version == def.version))
         && rule["resources"].as_array().is_some_and(|all| all.iter().any(resource))
-        && (names.is_empty() || names.iter().any(|name| name == attempt.text("name")))
+        && (names.is_empty() || names.iter().any(|name| name == attempt.metadata_text("name")))
         && (scope == "*" || (scope == "Namespaced") == def.namespaced)
 }
 
-/// The objects a binding hands to its policy: one evaluation each, or one with none.
-fn params(core: &Core, policy: &Value, binding: &Value, attempt: &Attempt<'_>) -> Result<Vec<Value>, String> {
+/// Returns the parameter objects of a binding: one evaluation each, or one without any.
+fn find_params(
+    core: &Core,
+    policy: &Value,
+    binding: &Value,
+    attempt: &WriteAttempt<'_>,
+) -> Result<Vec<Value>, String> {
     let (kind, wanted) = (&policy["paramKind"], &binding["paramRef"]);
     if kind.is_null() || wanted.is_null() {
         return Ok(vec![Value::Null]);
@@ -217,23 +222,23 @@ fn params(core: &Core, policy: &Value, binding: &Value, attempt: &Attempt<'_>) -
     };
     let namespace = match wanted["namespace"].as_str() {
         Some(namespace) if served.def.namespaced => namespace,
-        _ if served.def.namespaced => attempt.text("namespace"),
+        _ if served.def.namespaced => attempt.metadata_text("namespace"),
         _ => "",
     };
     let found: Vec<Value> = match wanted["name"].as_str() {
         Some(name) => {
-            core.store.get(&served.table, &Key::new(namespace, name)).into_iter().collect::<Vec<_>>()
+            core.store.get(&served.table, &ObjectKey::new(namespace, name)).into_iter().collect::<Vec<_>>()
         }
         None => {
             let place = Some(namespace).filter(|n| !n.is_empty());
-            let labels = Labels::of_selector(&wanted["selector"]);
+            let labels = LabelFilter::of_selector(&wanted["selector"]);
             let mut all = core.store.list(&served.table, place);
             all.retain(|object| labels.as_ref().is_none_or(|labels| labels.matches(object)));
             all
         }
     }
     .iter()
-    .map(|object| core.whole(served, object))
+    .map(|object| core.whole_object(served, object))
     .collect();
     if found.is_empty() {
         return if wanted["parameterNotFoundAction"] == "Allow" {

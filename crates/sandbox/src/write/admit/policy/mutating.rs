@@ -9,24 +9,24 @@ use slipway_manifest::{TypeRef, patch};
 use crate::core::Core;
 use crate::status::{Result, Status};
 
-use super::evaluation::{Evaluation, Skipped, list, text};
+use super::evaluation::{PolicyEvaluation, PolicySkipped, list_member, text_member};
 use super::literals::{as_maps, take_types, type_of};
-use super::{Attempt, Invocation, Tables, invocations};
+use super::{PolicyInvocation, PolicyTables, WriteAttempt, find_invocations};
 
-const TABLES: Tables = Tables {
+const TABLES: PolicyTables = PolicyTables {
     policies: "mutatingadmissionpolicies.admissionregistration.k8s.io",
     bindings: "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
 };
 
 /// Changes a write as bound policies say. `complete` fills in defaults after each change and says what is no
 /// object of the kind. Policies that may be called again are, once, when a later one changed the object.
-pub(crate) fn mutate(
+pub(crate) fn mutate_object(
     core: &Core,
-    attempt: &Attempt<'_>,
+    attempt: &WriteAttempt<'_>,
     kind: TypeRef<'_>,
     complete: &dyn Fn(Value) -> std::result::Result<Value, String>,
 ) -> Result<Option<Value>> {
-    let all = invocations(core, &TABLES, attempt);
+    let all = find_invocations(core, &TABLES, attempt);
     if all.is_empty() {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub(crate) fn mutate(
     let mut again = Vec::new();
     for (index, invocation) in all.iter().enumerate() {
         let before = object.clone();
-        object = invoke(core, invocation, attempt, object, kind, complete)?;
+        object = invoke_policy(core, invocation, attempt, object, kind, complete)?;
         if object != before {
             again.extend(0..index);
         }
@@ -45,17 +45,17 @@ pub(crate) fn mutate(
     for index in again {
         let invocation = &all[index];
         if invocation.policy["reinvocationPolicy"] == "IfNeeded" {
-            object = invoke(core, invocation, attempt, object, kind, complete)?;
+            object = invoke_policy(core, invocation, attempt, object, kind, complete)?;
         }
     }
     Ok((object != *given).then_some(object))
 }
 
 /// Lets one policy change an object, once for each of its parameters.
-fn invoke(
+fn invoke_policy(
     core: &Core,
-    invocation: &Invocation,
-    attempt: &Attempt<'_>,
+    invocation: &PolicyInvocation,
+    attempt: &WriteAttempt<'_>,
     object: Value,
     kind: TypeRef<'_>,
     complete: &dyn Fn(Value) -> std::result::Result<Value, String>,
@@ -65,7 +65,8 @@ fn invoke(
             "policy '{}' with binding '{}' denied request: {why}",
             invocation.policy_name, invocation.binding_name
         );
-        let mut status = Status::forbidden(attempt.served.named(), attempt.text("name"), &why);
+        let mut status =
+            Status::forbidden(attempt.served.resource_name(), attempt.metadata_text("name"), &why);
         status.reason = "Invalid";
         status.message.clone_from(&why);
         if let Some(details) = &mut status.details {
@@ -75,25 +76,26 @@ fn invoke(
     };
     let params = match &invocation.params {
         Ok(params) => params,
-        Err(why) if invocation.fails() => return Err(refuse(why)),
+        Err(why) if invocation.fails_closed() => return Err(refuse(why)),
         Err(_) => return Ok(object),
     };
     let mut object = object;
     for params in params {
         let before = object.clone();
-        let seen = Attempt { new: Some(&before), ..*attempt };
-        let mut evaluation = Evaluation::new(core, &seen, params);
-        match evaluation.prepare(&invocation.policy) {
+        let seen = WriteAttempt { new: Some(&before), ..*attempt };
+        let mut evaluation = PolicyEvaluation::new(core, &seen, params);
+        match evaluation.prepare_variables(&invocation.policy) {
             Ok(()) => {}
-            Err(Skipped::Broken(why)) if invocation.fails() => return Err(refuse(&why)),
+            Err(PolicySkipped::Broken(why)) if invocation.fails_closed() => return Err(refuse(&why)),
             Err(_) => continue,
         }
-        for mutation in list(&invocation.policy, "mutations") {
+        for mutation in list_member(&invocation.policy, "mutations") {
             let now = object.clone();
-            let changed = change(&evaluation.with_object(&now), mutation, &now, kind).and_then(complete);
+            let changed =
+                apply_mutation(&evaluation.with_object(&now), mutation, &now, kind).and_then(complete);
             match changed {
                 Ok(changed) => object = changed,
-                Err(why) if invocation.fails() => return Err(refuse(&why)),
+                Err(why) if invocation.fails_closed() => return Err(refuse(&why)),
                 Err(_) => {}
             }
         }
@@ -102,19 +104,19 @@ fn invoke(
 }
 
 /// The object as one mutation leaves it.
-fn change(
-    evaluation: &Evaluation<'_>,
+fn apply_mutation(
+    evaluation: &PolicyEvaluation<'_>,
     mutation: &Value,
     object: &Value,
     kind: TypeRef<'_>,
 ) -> std::result::Result<Value, String> {
     if mutation["patchType"] == "JSONPatch" {
-        let expression = text(&mutation["jsonPatch"], "expression");
-        let operations = evaluate(evaluation, expression)?;
+        let expression = text_member(&mutation["jsonPatch"], "expression");
+        let operations = evaluate_expression(evaluation, expression)?;
         return json_patch(operations, object);
     }
-    let expression = text(&mutation["applyConfiguration"], "expression");
-    let mut configuration = evaluate(evaluation, expression)?;
+    let expression = text_member(&mutation["applyConfiguration"], "expression");
+    let mut configuration = evaluate_expression(evaluation, expression)?;
     if type_of(&configuration) != Some("Object") {
         return Err("must evaluate to Object".into());
     }
@@ -135,9 +137,12 @@ fn change(
     Ok(apply::merge(object, &configuration, kind))
 }
 
-fn evaluate(evaluation: &Evaluation<'_>, expression: &str) -> std::result::Result<Value, String> {
+fn evaluate_expression(
+    evaluation: &PolicyEvaluation<'_>,
+    expression: &str,
+) -> std::result::Result<Value, String> {
     evaluation
-        .value(&as_maps(expression), Some(&Type::Dyn))
+        .evaluate_value(&as_maps(expression), Some(&Type::Dyn))
         .map_err(|error| format!("expression '{expression}' resulted in error: {error}"))
 }
 
@@ -165,7 +170,7 @@ fn json_patch(operations: Value, object: &Value) -> std::result::Result<Value, S
     }
 }
 
-/// Where a configuration sets what is replaced as a whole.
+/// Finds the paths at which a configuration sets atomic values.
 fn find_atomics(value: &Value, kind: TypeRef<'_>, path: &str, found: &mut Vec<String>) {
     match (value, kind.shape()) {
         (Value::Object(members), Shape::Map(shape)) => {

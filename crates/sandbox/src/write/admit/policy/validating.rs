@@ -6,25 +6,32 @@ use slipway_cel::Type;
 use crate::core::Core;
 use crate::status::Result;
 
-use super::evaluation::{Evaluation, Skipped, list, text};
-use super::{Attempt, Invocation, Tables, denied, invocations};
+use super::evaluation::{PolicyEvaluation, PolicySkipped, list_member, text_member};
+use super::{PolicyInvocation, PolicyTables, WriteAttempt, denied_status, find_invocations};
 
-const TABLES: Tables = Tables {
+const TABLES: PolicyTables = PolicyTables {
     policies: "validatingadmissionpolicies.admissionregistration.k8s.io",
     bindings: "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 };
 
 /// Refuses what a bound policy denies; what it only warns of is added to `warnings`.
-pub(crate) fn check(core: &Core, attempt: &Attempt<'_>, warnings: &mut Vec<String>) -> Result<()> {
-    for invocation in invocations(core, &TABLES, attempt) {
+pub(crate) fn check_policies(
+    core: &Core,
+    attempt: &WriteAttempt<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    for invocation in find_invocations(core, &TABLES, attempt) {
         let found = match &invocation.params {
             Ok(params) => {
-                params.iter().flat_map(|params| evaluate(core, &invocation, attempt, params)).collect()
+                params.iter().flat_map(|params| evaluate_policy(core, &invocation, attempt, params)).collect()
             }
-            Err(why) if invocation.fails() => vec![Denial { message: why.clone(), reason: None }],
+            Err(why) if invocation.fails_closed() => {
+                vec![PolicyDenial { message: why.clone(), reason: None }]
+            }
             Err(_) => Vec::new(),
         };
-        let acts = |action: &str| list(&invocation.binding, "validationActions").iter().any(|a| a == action);
+        let acts =
+            |action: &str| list_member(&invocation.binding, "validationActions").iter().any(|a| a == action);
         let (name, binding) = (&invocation.policy_name, &invocation.binding_name);
         for denial in found {
             if acts("Deny") {
@@ -32,7 +39,7 @@ pub(crate) fn check(core: &Core, attempt: &Attempt<'_>, warnings: &mut Vec<Strin
                     "ValidatingAdmissionPolicy '{name}' with binding '{binding}' denied request: {}",
                     denial.message
                 );
-                return Err(denied(attempt, &why, denial.reason.as_deref()));
+                return Err(denied_status(attempt, &why, denial.reason.as_deref()));
             }
             if acts("Warn") {
                 warnings.push(format!(
@@ -45,30 +52,35 @@ pub(crate) fn check(core: &Core, attempt: &Attempt<'_>, warnings: &mut Vec<Strin
     Ok(())
 }
 
-struct Denial {
+struct PolicyDenial {
     message: String,
     reason: Option<String>,
 }
 
-/// What a policy has against a write.
-fn evaluate(core: &Core, invocation: &Invocation, attempt: &Attempt<'_>, params: &Value) -> Vec<Denial> {
-    let fails = invocation.fails();
-    let mut evaluation = Evaluation::new(core, attempt, params);
-    match evaluation.prepare(&invocation.policy) {
+/// Returns the denials of a policy for a write.
+fn evaluate_policy(
+    core: &Core,
+    invocation: &PolicyInvocation,
+    attempt: &WriteAttempt<'_>,
+    params: &Value,
+) -> Vec<PolicyDenial> {
+    let fails = invocation.fails_closed();
+    let mut evaluation = PolicyEvaluation::new(core, attempt, params);
+    match evaluation.prepare_variables(&invocation.policy) {
         Ok(()) => {}
-        Err(Skipped::Broken(message)) if fails => return vec![Denial { message, reason: None }],
+        Err(PolicySkipped::Broken(message)) if fails => return vec![PolicyDenial { message, reason: None }],
         Err(_) => return Vec::new(),
     }
     let mut denials = Vec::new();
-    for validation in list(&invocation.policy, "validations") {
-        let expression = text(validation, "expression");
-        let message = match evaluation.value(expression, Some(&Type::Bool)) {
+    for validation in list_member(&invocation.policy, "validations") {
+        let expression = text_member(validation, "expression");
+        let message = match evaluation.evaluate_value(expression, Some(&Type::Bool)) {
             Ok(Value::Bool(true)) => continue,
             Ok(_) => {
                 let made = validation["messageExpression"].as_str();
-                let made = made.and_then(|m| evaluation.value(m, Some(&Type::String)).ok());
+                let made = made.and_then(|m| evaluation.evaluate_value(m, Some(&Type::String)).ok());
                 let made = made.as_ref().and_then(Value::as_str).map(|m| m.trim().to_owned());
-                made.filter(|m| !m.is_empty()).unwrap_or_else(|| match text(validation, "message") {
+                made.filter(|m| !m.is_empty()).unwrap_or_else(|| match text_member(validation, "message") {
                     "" => format!("failed expression: {}", expression.trim()),
                     message => message.trim().to_owned(),
                 })
@@ -76,7 +88,7 @@ fn evaluate(core: &Core, invocation: &Invocation, attempt: &Attempt<'_>, params:
             Err(error) if fails => format!("expression '{expression}' resulted in error: {error}"),
             Err(_) => continue,
         };
-        denials.push(Denial { message, reason: validation["reason"].as_str().map(str::to_owned) });
+        denials.push(PolicyDenial { message, reason: validation["reason"].as_str().map(str::to_owned) });
     }
     denials
 }

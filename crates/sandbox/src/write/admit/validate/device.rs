@@ -1,4 +1,4 @@
-//! Validation of classes of devices and of claims to them.
+//! Validation of device classes and device claims.
 //!
 //! A real server checks by hand first, then by rules declared with the types; what both would say is
 //! said by the latter. The two passes here follow that order.
@@ -6,109 +6,109 @@
 use serde_json::{Value, json};
 use slipway_cel::{Env, Type};
 
-use super::{Causes, is_empty, known, list, texts};
-use crate::api::crd_rules::compiled;
-use crate::status::Cause;
+use super::{CauseList, add_problems, check_known, indexed_items, is_empty};
+use crate::api::crd::rules::check_compiles;
+use crate::status::StatusCause;
 use crate::write::admit::meta;
 
 const MOST: usize = 32;
 
-pub(super) fn class(spec: &Value, old: Option<&Value>, out: &mut Causes) {
+pub(super) fn validate_device_class(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
     let same = |key: &str| old.is_some_and(|old| old["spec"][key] == spec[key]);
     if !same("selectors") {
-        selectors(&spec["selectors"], "spec.selectors", out);
+        validate_selectors(&spec["selectors"], "spec.selectors", out);
     }
-    for (i, config) in few(&spec["config"]) {
-        configuration(config, &format!("spec.config[{i}]"), same("config"), out);
+    for (i, config) in first_items(&spec["config"]) {
+        validate_configuration(config, &format!("spec.config[{i}]"), same("config"), out);
     }
-    limited(&spec["selectors"], "spec.selectors", MOST, out);
-    if limited(&spec["config"], "spec.config", MOST, out) {
-        for (i, config) in list(&spec["config"]) {
-            driver(&config["opaque"], &format!("spec.config[{i}].opaque"), out);
+    check_length(&spec["selectors"], "spec.selectors", MOST, out);
+    if check_length(&spec["config"], "spec.config", MOST, out) {
+        for (i, config) in indexed_items(&spec["config"]) {
+            validate_declared_driver(&config["opaque"], &format!("spec.config[{i}].opaque"), out);
         }
     }
     if let Some(name) = spec["extendedResourceName"].as_str() {
-        extended_name(name, "spec.extendedResourceName", out);
+        validate_extended_name(name, "spec.extendedResourceName", out);
     }
 }
 
-/// The items of a list, unless there are too many of them to look at.
-pub(super) fn few(all: &Value) -> impl Iterator<Item = (usize, &Value)> {
-    list(all).filter(|_| all.as_array().is_some_and(|all| all.len() <= MOST))
+/// Returns the items of a list, unless there are too many.
+pub(super) fn first_items(all: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    indexed_items(all).filter(|_| all.as_array().is_some_and(|all| all.len() <= MOST))
 }
 
-/// Whether a list is no longer than it may be.
-pub(super) fn limited(all: &Value, field: &str, most: usize, out: &mut Causes) -> bool {
+/// Reports a list that is too long; returns true if it is not.
+pub(super) fn check_length(all: &Value, field: &str, most: usize, out: &mut CauseList) -> bool {
     let length = all.as_array().map_or(0, Vec::len);
     if length > most {
-        out.push(Cause::too_many(field, length, most));
+        out.push(StatusCause::too_many(field, length, most));
     }
     length <= most
 }
 
-/// Items of a set that are there before.
-fn unique(all: &Value, field: &str, key: Option<&str>, out: &mut Causes) {
+/// Reports items of a set that occur twice.
+fn check_unique(all: &Value, field: &str, key: Option<&str>, out: &mut CauseList) {
     let of = |item: &Value| key.map_or_else(|| item.clone(), |key| item[key].clone());
-    for (i, item) in list(all) {
-        if list(all).take(i).any(|(_, before)| of(before) == of(item)) {
-            out.push(Cause::duplicate(format!("{field}[{i}]"), item));
+    for (i, item) in indexed_items(all) {
+        if indexed_items(all).take(i).any(|(_, before)| of(before) == of(item)) {
+            out.push(StatusCause::duplicate(format!("{field}[{i}]"), item));
         }
     }
 }
 
-fn selectors(all: &Value, field: &str, out: &mut Causes) {
-    for (i, selector) in few(all) {
+fn validate_selectors(all: &Value, field: &str, out: &mut CauseList) {
+    for (i, selector) in first_items(all) {
         let at = format!("{field}[{i}].cel");
         if selector["cel"].is_null() {
-            out.push(Cause::required(at, ""));
+            out.push(StatusCause::required(at, ""));
             continue;
         }
         let text = selector["cel"]["expression"].as_str().unwrap_or("");
         let at = format!("{at}.expression");
         if text.len() > 10 * 1024 {
-            out.push(Cause::too_long(at, 10 * 1024));
+            out.push(StatusCause::too_long(at, 10 * 1024));
             continue;
         }
         let env = Env::kubernetes().variable("device", Type::Dyn);
-        if let Err(why) = compiled(&env, text, Some(&Type::Bool)) {
+        if let Err(why) = check_compiles(&env, text, Some(&Type::Bool)) {
             let why = why
                 .replace("must evaluate to bool but got ", "must evaluate to bool or the unknown type, not ");
-            out.push(Cause::invalid(at, &json!(text), &why));
+            out.push(StatusCause::invalid(at, &json!(text), &why));
         }
     }
 }
 
-/// What a driver is told, checked by hand.
-fn configuration(config: &Value, at: &str, stored: bool, out: &mut Causes) {
+/// Validates the configuration of a driver: the checks by hand.
+fn validate_configuration(config: &Value, at: &str, stored: bool, out: &mut CauseList) {
     let opaque = &config["opaque"];
     if opaque.is_null() {
-        return out.push(Cause::required(format!("{at}.opaque"), ""));
+        return out.push(StatusCause::required(format!("{at}.opaque"), ""));
     }
     let (parameters, at) = (&opaque["parameters"], format!("{at}.opaque.parameters"));
     if parameters.is_null() {
-        out.push(Cause::required(at, ""));
+        out.push(StatusCause::required(at, ""));
     } else if !stored && parameters.to_string().len() > 10 * 1024 {
-        out.push(Cause::too_long(at, 10 * 1024));
+        out.push(StatusCause::too_long(at, 10 * 1024));
     } else if !parameters.is_object() {
-        out.push(Cause::invalid(at, &json!("<value omitted>"), "must be a valid JSON object"));
+        out.push(StatusCause::invalid(at, &json!("<value omitted>"), "must be a valid JSON object"));
     }
 }
 
-/// Which driver is told something, by declared rules.
-fn driver(opaque: &Value, at: &str, out: &mut Causes) {
+/// Validates the driver of a configuration: the declared rules.
+fn validate_declared_driver(opaque: &Value, at: &str, out: &mut CauseList) {
     if !opaque.is_null() {
-        driver_name(&opaque["driver"], &format!("{at}.driver"), out);
+        validate_driver_name(&opaque["driver"], &format!("{at}.driver"), out);
     }
 }
 
 /// The name of a driver.
-fn driver_name(name: &Value, at: &str, out: &mut Causes) {
+fn validate_driver_name(name: &Value, at: &str, out: &mut CauseList) {
     match name.as_str().unwrap_or("") {
-        "" => out.push(Cause::required(at, "")),
+        "" => out.push(StatusCause::required(at, "")),
         text => {
-            texts(meta::caseless_problems(text), name, at, out);
+            add_problems(meta::caseless_problems(text), name, at, out);
             if text.len() > 63 {
-                let mut cause = Cause::too_long(at, 63);
+                let mut cause = StatusCause::too_long(at, 63);
                 cause.message = "Too long: may not be more than 63 characters".to_owned();
                 out.push(cause);
             }
@@ -116,9 +116,9 @@ fn driver_name(name: &Value, at: &str, out: &mut Causes) {
     }
 }
 
-/// A resource asked for by name as if it was an amount.
-fn extended_name(name: &str, at: &str, out: &mut Causes) {
-    let mut refuse = |why: &str| out.push(Cause::invalid(at, &json!(name), why));
+/// Validates the name of an extended resource.
+fn validate_extended_name(name: &str, at: &str, out: &mut CauseList) {
+    let mut refuse = |why: &str| out.push(StatusCause::invalid(at, &json!(name), why));
     if !name.contains('/') {
         refuse("a name must be a domain-prefixed path, such as 'example.com/my-prop'");
     } else if name.contains("kubernetes.io/") {
@@ -132,213 +132,213 @@ fn extended_name(name: &str, at: &str, out: &mut Causes) {
     }
 }
 
-/// What a claim asks for, at `field`.
-pub(super) fn claim(spec: &Value, field: &str, out: &mut Causes) {
+/// Validates a device claim at `field`.
+pub(super) fn validate_device_claim(spec: &Value, field: &str, out: &mut CauseList) {
     let devices = &spec["devices"];
-    for (i, request) in few(&devices["requests"]) {
+    for (i, request) in first_items(&devices["requests"]) {
         let at = format!("{field}.devices.requests[{i}]");
-        request_name(&request["name"], &format!("{at}.name"), out);
+        validate_request_name(&request["name"], &format!("{at}.name"), out);
         match (request["exactly"].is_null(), is_empty(&request["firstAvailable"])) {
             (true, true) => {
                 let why = "exactly one of `exactly` or `firstAvailable` is required";
-                out.push(Cause::required(at, why));
+                out.push(StatusCause::required(at, why));
             }
             (false, false) => {
                 let why =
                     "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-                out.push(Cause::invalid(at, &Value::Null, why));
+                out.push(StatusCause::invalid(at, &Value::Null, why));
             }
             (false, true) => {
                 let at = format!("{at}.exactly");
                 match request["exactly"]["deviceClassName"].as_str().unwrap_or("") {
-                    "" => out.push(Cause::required(format!("{at}.deviceClassName"), "")),
+                    "" => out.push(StatusCause::required(format!("{at}.deviceClassName"), "")),
                     class => {
                         let problems = meta::subdomain_problems(class);
-                        texts(problems, &json!(class), &format!("{at}.deviceClassName"), out);
+                        add_problems(problems, &json!(class), &format!("{at}.deviceClassName"), out);
                     }
                 }
-                asked(&request["exactly"], &at, out);
+                validate_request(&request["exactly"], &at, out);
             }
             (true, false) if request["firstAvailable"].as_array().is_some_and(|all| all.len() <= 8) => {
-                for (j, one) in list(&request["firstAvailable"]) {
+                for (j, one) in indexed_items(&request["firstAvailable"]) {
                     let at = format!("{at}.firstAvailable[{j}]");
-                    request_name(&one["name"], &format!("{at}.name"), out);
-                    asked(one, &at, out);
+                    validate_request_name(&one["name"], &format!("{at}.name"), out);
+                    validate_request(one, &at, out);
                 }
             }
             _ => {}
         }
     }
-    for (i, constraint) in few(&devices["constraints"]) {
+    for (i, constraint) in first_items(&devices["constraints"]) {
         let at = format!("{field}.devices.constraints[{i}]");
-        references(&constraint["requests"], devices, &format!("{at}.requests"), out);
+        validate_request_references(&constraint["requests"], devices, &format!("{at}.requests"), out);
         if constraint["matchAttribute"].is_null() && constraint["distinctAttribute"].is_null() {
             let why = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
-            out.push(Cause::required(at, why));
+            out.push(StatusCause::required(at, why));
         }
     }
-    for (i, config) in few(&devices["config"]) {
+    for (i, config) in first_items(&devices["config"]) {
         let at = format!("{field}.devices.config[{i}]");
-        references(&config["requests"], devices, &format!("{at}.requests"), out);
-        configuration(config, &at, false, out);
+        validate_request_references(&config["requests"], devices, &format!("{at}.requests"), out);
+        validate_configuration(config, &at, false, out);
     }
 }
 
-fn request_name(name: &Value, at: &str, out: &mut Causes) {
+fn validate_request_name(name: &Value, at: &str, out: &mut CauseList) {
     let name = name.as_str().unwrap_or("");
-    texts(meta::label_problems(name), &json!(name), at, out);
+    add_problems(meta::label_problems(name), &json!(name), at, out);
 }
 
-/// Which devices, how many, and what is put up with: by hand.
-fn asked(request: &Value, at: &str, out: &mut Causes) {
-    selectors(&request["selectors"], &format!("{at}.selectors"), out);
+/// Validates the devices, counts and tolerations of a request: the checks by hand.
+fn validate_request(request: &Value, at: &str, out: &mut CauseList) {
+    validate_selectors(&request["selectors"], &format!("{at}.selectors"), out);
     let count = request["count"].as_i64().unwrap_or(0);
     match request["allocationMode"].as_str().unwrap_or("") {
         "All" if count != 0 => {
             let why = "must not be specified when allocationMode is 'All'";
-            out.push(Cause::invalid(format!("{at}.count"), &json!(count), why));
+            out.push(StatusCause::invalid(format!("{at}.count"), &json!(count), why));
         }
         "ExactCount" if count <= 0 => {
-            out.push(Cause::invalid(format!("{at}.count"), &json!(count), "must be greater than zero"));
+            out.push(StatusCause::invalid(format!("{at}.count"), &json!(count), "must be greater than zero"));
         }
         _ => {}
     }
-    for (i, toleration) in list(&request["tolerations"]) {
+    for (i, toleration) in indexed_items(&request["tolerations"]) {
         let at = format!("{at}.tolerations[{i}].value");
         let value = toleration["value"].as_str().unwrap_or("");
         match toleration["operator"].as_str().unwrap_or("") {
             "Exists" if !value.is_empty() => {
-                out.push(Cause::invalid(at, &json!(value), "must be empty for operator `Exists`"));
+                out.push(StatusCause::invalid(at, &json!(value), "must be empty for operator `Exists`"));
             }
-            "Equal" => texts(meta::label_value_problems(value), &json!(value), &at, out),
+            "Equal" => add_problems(meta::label_value_problems(value), &json!(value), &at, out),
             _ => {}
         }
     }
 }
 
 /// Names of requests of the same claim.
-fn references(names: &Value, devices: &Value, field: &str, out: &mut Causes) {
+fn validate_request_references(names: &Value, devices: &Value, field: &str, out: &mut CauseList) {
     let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-    for (i, name) in few(names) {
+    for (i, name) in first_items(names) {
         let at = format!("{field}[{i}]");
         let parts: Vec<&str> = name.as_str().unwrap_or("").split('/').collect();
         if parts.len() > 2 {
-            out.push(Cause::invalid(at, name, why));
+            out.push(StatusCause::invalid(at, name, why));
             continue;
         }
         for part in &parts {
-            texts(meta::label_problems(part), &json!(part), &at, out);
+            add_problems(meta::label_problems(part), &json!(part), &at, out);
         }
-        let found = list(&devices["requests"]).any(|(_, request)| {
+        let found = indexed_items(&devices["requests"]).any(|(_, request)| {
             request["name"] == parts[0]
-                && parts
-                    .get(1)
-                    .is_none_or(|part| list(&request["firstAvailable"]).any(|(_, one)| one["name"] == *part))
+                && parts.get(1).is_none_or(|part| {
+                    indexed_items(&request["firstAvailable"]).any(|(_, one)| one["name"] == *part)
+                })
         });
         if !found {
-            out.push(Cause::invalid(at, name, why));
+            out.push(StatusCause::invalid(at, name, why));
         }
     }
 }
 
-/// What the declared rules say of a claim.
-pub(crate) fn declared_claim(spec: &Value, field: &str, out: &mut Causes) {
+/// Validates a claim: the declared rules.
+pub(crate) fn validate_declared_claim(spec: &Value, field: &str, out: &mut CauseList) {
     let (devices, field) = (&spec["devices"], format!("{field}.devices"));
     let at = format!("{field}.requests");
-    if limited(&devices["requests"], &at, MOST, out) {
-        unique(&devices["requests"], &at, Some("name"), out);
-        for (i, request) in list(&devices["requests"]) {
+    if check_length(&devices["requests"], &at, MOST, out) {
+        check_unique(&devices["requests"], &at, Some("name"), out);
+        for (i, request) in indexed_items(&devices["requests"]) {
             let at = format!("{at}[{i}]");
             if !request["exactly"].is_null() {
-                declared_request(&request["exactly"], &format!("{at}.exactly"), out);
+                validate_declared_request(&request["exactly"], &format!("{at}.exactly"), out);
             }
             let (several, at) = (&request["firstAvailable"], format!("{at}.firstAvailable"));
-            if limited(several, &at, 8, out) {
-                unique(several, &at, Some("name"), out);
-                for (j, one) in list(several) {
+            if check_length(several, &at, 8, out) {
+                check_unique(several, &at, Some("name"), out);
+                for (j, one) in indexed_items(several) {
                     let at = format!("{at}[{j}]");
                     let class = &one["deviceClassName"];
                     match class.as_str().unwrap_or("") {
-                        "" => out.push(Cause::required(format!("{at}.deviceClassName"), "")),
-                        text => texts(
+                        "" => out.push(StatusCause::required(format!("{at}.deviceClassName"), "")),
+                        text => add_problems(
                             meta::in_bytes(meta::subdomain_problems(text)),
                             class,
                             &format!("{at}.deviceClassName"),
                             out,
                         ),
                     }
-                    declared_request(one, &at, out);
+                    validate_declared_request(one, &at, out);
                 }
             }
         }
     }
     let at = format!("{field}.constraints");
-    if limited(&devices["constraints"], &at, MOST, out) {
-        for (i, constraint) in list(&devices["constraints"]) {
+    if check_length(&devices["constraints"], &at, MOST, out) {
+        for (i, constraint) in indexed_items(&devices["constraints"]) {
             let at = format!("{at}[{i}]");
-            if limited(&constraint["requests"], &format!("{at}.requests"), MOST, out) {
-                unique(&constraint["requests"], &format!("{at}.requests"), None, out);
+            if check_length(&constraint["requests"], &format!("{at}.requests"), MOST, out) {
+                check_unique(&constraint["requests"], &format!("{at}.requests"), None, out);
             }
             for key in ["matchAttribute", "distinctAttribute"] {
                 if let Some(name) = constraint[key].as_str() {
-                    qualified(name, &format!("{at}.{key}"), out);
+                    validate_qualified_name(name, &format!("{at}.{key}"), out);
                     if !name.contains('/') {
                         let why = "a fully qualified name must be a domain and a name separated by a slash";
-                        out.push(Cause::invalid(format!("{at}.{key}"), &json!(name), why));
+                        out.push(StatusCause::invalid(format!("{at}.{key}"), &json!(name), why));
                     }
                 }
             }
         }
     }
     let at = format!("{field}.config");
-    if limited(&devices["config"], &at, MOST, out) {
-        for (i, config) in list(&devices["config"]) {
+    if check_length(&devices["config"], &at, MOST, out) {
+        for (i, config) in indexed_items(&devices["config"]) {
             let at = format!("{at}[{i}]");
-            if limited(&config["requests"], &format!("{at}.requests"), MOST, out) {
-                unique(&config["requests"], &format!("{at}.requests"), None, out);
+            if check_length(&config["requests"], &format!("{at}.requests"), MOST, out) {
+                check_unique(&config["requests"], &format!("{at}.requests"), None, out);
             }
-            driver(&config["opaque"], &format!("{at}.opaque"), out);
+            validate_declared_driver(&config["opaque"], &format!("{at}.opaque"), out);
         }
     }
 }
 
-fn declared_request(request: &Value, at: &str, out: &mut Causes) {
-    limited(&request["selectors"], &format!("{at}.selectors"), MOST, out);
-    known(&request["allocationMode"], format!("{at}.allocationMode"), &["All", "ExactCount"], out);
-    for (i, toleration) in list(&request["tolerations"]) {
+fn validate_declared_request(request: &Value, at: &str, out: &mut CauseList) {
+    check_length(&request["selectors"], &format!("{at}.selectors"), MOST, out);
+    check_known(&request["allocationMode"], format!("{at}.allocationMode"), &["All", "ExactCount"], out);
+    for (i, toleration) in indexed_items(&request["tolerations"]) {
         let at = format!("{at}.tolerations[{i}]");
         if let Some(key) = toleration["key"].as_str().filter(|key| !key.is_empty()) {
-            texts(meta::label_key_problems(key), &toleration["key"], &format!("{at}.key"), out);
+            add_problems(meta::label_key_problems(key), &toleration["key"], &format!("{at}.key"), out);
         }
-        known(&toleration["operator"], format!("{at}.operator"), &["Equal", "Exists"], out);
+        check_known(&toleration["operator"], format!("{at}.operator"), &["Equal", "Exists"], out);
         if !is_empty(&toleration["effect"]) {
-            known(&toleration["effect"], format!("{at}.effect"), EFFECTS, out);
+            check_known(&toleration["effect"], format!("{at}.effect"), EFFECTS, out);
         }
     }
 }
 
-/// What a taint does.
+/// The effects of a taint.
 pub(super) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
 /// The name of an attribute or of a capacity: an identifier, perhaps of a domain.
-pub(super) fn qualified(name: &str, at: &str, out: &mut Causes) {
+pub(super) fn validate_qualified_name(name: &str, at: &str, out: &mut CauseList) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
-        [name] => identifier(name, at, out),
+        [name] => validate_identifier(name, at, out),
         [domain, name] => {
             if domain.is_empty() {
-                out.push(Cause::invalid(at, &json!(""), "prefix must not be empty"));
+                out.push(StatusCause::invalid(at, &json!(""), "prefix must not be empty"));
             } else {
                 if domain.len() > 63 {
-                    out.push(Cause::too_long(at, 63));
+                    out.push(StatusCause::too_long(at, 63));
                 }
                 for problem in meta::in_bytes(meta::subdomain_problems(domain)) {
-                    out.push(Cause::invalid(at, &json!(domain), &format!("prefix: {problem}")));
+                    out.push(StatusCause::invalid(at, &json!(domain), &format!("prefix: {problem}")));
                 }
             }
             if name.is_empty() {
-                out.push(Cause::invalid(at, &json!(""), "name must not be empty"));
+                out.push(StatusCause::invalid(at, &json!(""), "name must not be empty"));
             } else {
-                identifier(name, at, out);
+                validate_identifier(name, at, out);
             }
         }
         // More of them are not looked at.
@@ -346,23 +346,23 @@ pub(super) fn qualified(name: &str, at: &str, out: &mut Causes) {
     }
 }
 
-fn identifier(text: &str, at: &str, out: &mut Causes) {
+fn validate_identifier(text: &str, at: &str, out: &mut CauseList) {
     const WHY: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
     if text.len() > MOST {
-        out.push(Cause::too_long(at, MOST));
+        out.push(StatusCause::too_long(at, MOST));
     }
     if !text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
         || !text.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric())
     {
-        out.push(Cause::invalid(at, &json!(text), WHY));
+        out.push(StatusCause::invalid(at, &json!(text), WHY));
     }
 }
 
-/// What a template says of the objects made of it: labels and annotations, nothing else.
-pub(super) fn template_meta(metadata: &Value, field: &str, out: &mut Causes) {
-    for (key, _) in meta::sorted(&metadata["annotations"]) {
+/// Validates the metadata of a template: labels and annotations, nothing else.
+pub(super) fn validate_template_metadata(metadata: &Value, field: &str, out: &mut CauseList) {
+    for (key, _) in meta::sorted_members(&metadata["annotations"]) {
         let problems = meta::qualified_problems(&key.to_lowercase());
-        texts(problems, &json!(key), &format!("{field}.annotations"), out);
+        add_problems(problems, &json!(key), &format!("{field}.annotations"), out);
     }
     meta::validate_labels(&metadata["labels"], &format!("{field}.labels"), out);
     for key in [
@@ -381,7 +381,7 @@ pub(super) fn template_meta(metadata: &Value, field: &str, out: &mut Causes) {
         "managedFields",
     ] {
         if !is_empty(&metadata[key]) && metadata[key] != 0 {
-            out.push(Cause::forbidden(format!("{field}.{key}"), "cannot be set"));
+            out.push(StatusCause::forbidden(format!("{field}.{key}"), "cannot be set"));
         }
     }
 }

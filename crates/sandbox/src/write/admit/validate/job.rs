@@ -1,48 +1,51 @@
-//! Validation of jobs and what makes them.
+//! Validation of jobs and cron jobs.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pod::{self, known};
+use super::pod::{self, check_known_or_empty};
 use super::workload::MISMATCH;
-use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects, texts};
-use crate::status::Cause;
+use super::{
+    CauseList, add_problems, check_non_negative, check_one_of, indexed_items, is_empty, selector_matches,
+    validate_label_selector,
+};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
 
-pub(super) fn job(object: &Value, new: bool, out: &mut Causes) {
+pub(super) fn validate_job(object: &Value, new: bool, out: &mut CauseList) {
     let spec = &object["spec"];
     let selector = &spec["selector"];
-    let mut problems = Causes::new();
-    label_selector(selector, "spec.selector", &mut problems);
+    let mut problems = CauseList::new();
+    validate_label_selector(selector, "spec.selector", &mut problems);
     let readable = problems.is_empty();
     if new && spec["manualSelector"] != true && !selector.is_null() {
-        generated(object, readable, out);
+        validate_generated_selector(object, readable, out);
     }
-    job_spec(spec, "spec", out);
+    validate_job_spec(spec, "spec", out);
     if selector.is_null() {
-        out.push(Cause::required("spec.selector", ""));
+        out.push(StatusCause::required("spec.selector", ""));
     }
     out.append(&mut problems);
     let labels = &spec["template"]["metadata"]["labels"];
-    if readable && !selects(selector, labels) {
-        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    if readable && !selector_matches(selector, labels) {
+        out.push(StatusCause::invalid("spec.template.metadata.labels", labels, MISMATCH));
     }
     let completions = spec["completions"].as_i64().unwrap_or(0);
     if new && spec["completionMode"] == "Indexed" && completions > 0 {
-        let name = meta::text(object, "name");
+        let name = meta::metadata_text(object, "name");
         let last = format!("{name}-{}", completions - 1);
         if !meta::label_problems(&last).is_empty() {
             let why = format!("will not able to create pod with invalid DNS label: {last}");
-            out.push(Cause::invalid("metadata.name", &json!(name), &why));
+            out.push(StatusCause::invalid("metadata.name", &json!(name), &why));
         }
     }
 }
 
 /// The selector and the labels a job is given are its own.
-fn generated(object: &Value, readable: bool, out: &mut Causes) {
+fn validate_generated_selector(object: &Value, readable: bool, out: &mut CauseList) {
     let spec = &object["spec"];
-    let (uid, name) = (meta::text(object, "uid"), meta::text(object, "name"));
+    let (uid, name) = (meta::metadata_text(object, "uid"), meta::metadata_text(object, "name"));
     let labels = &spec["template"]["metadata"]["labels"];
     let expected = json!({
         "controller-uid": uid, "job-name": name,
@@ -53,21 +56,21 @@ fn generated(object: &Value, readable: bool, out: &mut Causes) {
         match labels.get(key) {
             None => {
                 let why = format!("must be '{}'", value.as_str().unwrap_or(""));
-                out.push(Cause::required(at, &why));
+                out.push(StatusCause::required(at, &why));
             }
             Some(given) if given != value => {
                 let why = format!("must be '{}'", value.as_str().unwrap_or(""));
-                out.push(Cause::invalid(at, labels, &why));
+                out.push(StatusCause::invalid(at, labels, &why));
             }
             Some(_) => {}
         }
     }
-    if readable && !selects(&spec["selector"], &expected) {
-        out.push(Cause::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
+    if readable && !selector_matches(&spec["selector"], &expected) {
+        out.push(StatusCause::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
     }
 }
 
-fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
+fn validate_job_spec(spec: &Value, field: &str, out: &mut CauseList) {
     let at = |key: &str| format!("{field}.{key}");
     for key in [
         "parallelism",
@@ -78,58 +81,62 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        non_negative(&spec[key], at(key), out);
+        check_non_negative(&spec[key], at(key), out);
     }
     if spec["backoffLimitPerIndex"].is_null() && !spec["maxFailedIndexes"].is_null() {
-        out.push(Cause::required(at("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
+        out.push(StatusCause::required(at("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
     }
     if let Some(manager) = spec["managedBy"].as_str() {
-        managed_by(manager, &at("managedBy"), out);
+        validate_managed_by(manager, &at("managedBy"), out);
     }
     let mode = &spec["completionMode"];
     if !mode.is_null() {
-        known(mode, at("completionMode"), &["NonIndexed", "Indexed"], out);
+        check_known_or_empty(mode, at("completionMode"), &["NonIndexed", "Indexed"], out);
     }
     if *mode == "Indexed" {
-        indexed(spec, &at, out);
+        validate_indexed_job(spec, &at, out);
     }
     if mode.is_null() || *mode == "NonIndexed" {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if !spec[key].is_null() {
-                out.push(Cause::invalid(at(key), &spec[key], "requires indexed completion mode"));
+                out.push(StatusCause::invalid(at(key), &spec[key], "requires indexed completion mode"));
             }
         }
     }
-    failure_policy(spec, field, out);
-    success_policy(spec, field, out);
+    validate_failure_policy(spec, field, out);
+    validate_success_policy(spec, field, out);
     if !spec["podReplacementPolicy"].is_null() {
         let policies: &[&str] =
             if spec["podFailurePolicy"].is_null() { &["Failed", "TerminatingOrFailed"] } else { &["Failed"] };
-        known(&spec["podReplacementPolicy"], at("podReplacementPolicy"), policies, out);
+        check_known_or_empty(&spec["podReplacementPolicy"], at("podReplacementPolicy"), policies, out);
     }
-    pod::template(&spec["template"], &at("template"), out);
+    pod::validate_template(&spec["template"], &at("template"), out);
     let policy = &spec["template"]["spec"]["restartPolicy"];
     let at = at("template.spec.restartPolicy");
     match policy.as_str().unwrap_or("") {
-        "" | "Always" => out.push(Cause::required(at, "valid values: \"OnFailure\", \"Never\"")),
+        "" | "Always" => out.push(StatusCause::required(at, "valid values: \"OnFailure\", \"Never\"")),
         "OnFailure" if !spec["podFailurePolicy"].is_null() => {
             let why = "only \"Never\" is supported when podFailurePolicy is specified";
-            out.push(Cause::invalid(at, policy, why));
+            out.push(StatusCause::invalid(at, policy, why));
         }
-        _ => known(policy, at, &["OnFailure", "Never"], out),
+        _ => check_known_or_empty(policy, at, &["OnFailure", "Never"], out),
     }
 }
 
-/// What a job that counts its pods may ask for.
-fn indexed(spec: &Value, at: &dyn Fn(&str) -> String, out: &mut Causes) {
+/// Validates the fields of an indexed job.
+fn validate_indexed_job(spec: &Value, at: &dyn Fn(&str) -> String, out: &mut CauseList) {
     const MANY: i64 = 100_000;
     const FEWER: i64 = 10_000;
     if spec["completions"].is_null() {
-        out.push(Cause::required(at("completions"), "when completion mode is Indexed"));
+        out.push(StatusCause::required(at("completions"), "when completion mode is Indexed"));
     }
-    let at_most = |key: &str, most: i64, rest: &str, out: &mut Causes| {
+    let at_most = |key: &str, most: i64, rest: &str, out: &mut CauseList| {
         if spec[key].as_i64().is_some_and(|n| n > most) {
-            out.push(Cause::invalid(at(key), &spec[key], &format!("must be less than or equal to {rest}")));
+            out.push(StatusCause::invalid(
+                at(key),
+                &spec[key],
+                &format!("must be less than or equal to {rest}"),
+            ));
         }
     };
     at_most("parallelism", MANY, "100000 when completion mode is Indexed", out);
@@ -141,7 +148,7 @@ fn indexed(spec: &Value, at: &dyn Fn(&str) -> String, out: &mut Causes) {
     if completions.is_some_and(|n| n > MANY) && !spec["backoffLimitPerIndex"].is_null() {
         if spec["maxFailedIndexes"].is_null() {
             let why = "must be specified when completions is above 100000";
-            out.push(Cause::required(at("maxFailedIndexes"), why));
+            out.push(StatusCause::required(at("maxFailedIndexes"), why));
         }
         let rest = "10000 when completions are above 100000 and used with backoff limit per index";
         at_most("parallelism", FEWER, rest, out);
@@ -149,33 +156,33 @@ fn indexed(spec: &Value, at: &dyn Fn(&str) -> String, out: &mut Causes) {
     }
 }
 
-/// Who else looks after a job: a path below a domain.
-fn managed_by(manager: &str, field: &str, out: &mut Causes) {
+/// Validates `managedBy`: a path below a domain.
+fn validate_managed_by(manager: &str, field: &str, out: &mut CauseList) {
     const PATH: &str = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
     match manager.split_once('/') {
-        _ if manager.is_empty() => out.push(Cause::required(field, "")),
+        _ if manager.is_empty() => out.push(StatusCause::required(field, "")),
         Some((host, path)) if !host.is_empty() && !path.is_empty() => {
-            texts(meta::subdomain_problems(host), &json!(host), field, out);
+            add_problems(meta::subdomain_problems(host), &json!(host), field, out);
             if !path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)) {
-                out.push(Cause::invalid(field, &json!(path), PATH));
+                out.push(StatusCause::invalid(field, &json!(path), PATH));
             }
         }
         _ => {
             let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            out.push(Cause::invalid(field, &json!(manager), why));
+            out.push(StatusCause::invalid(field, &json!(manager), why));
         }
     }
     if manager.len() > 63 {
-        out.push(Cause::too_long(field, 63));
+        out.push(StatusCause::too_long(field, 63));
     }
 }
 
-pub(super) fn cron_job(object: &Value, old: Option<&Value>, out: &mut Causes) {
+pub(super) fn validate_cron_job(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     let spec = &object["spec"];
     let schedule = spec["schedule"].as_str().unwrap_or("");
     if !schedule.is_empty() {
-        if let Err(why) = crate::controllers::cron::Schedule::parse(schedule) {
-            out.push(Cause::invalid("spec.schedule", &spec["schedule"], &why));
+        if let Err(why) = crate::controllers::cron::CronSchedule::parse(schedule) {
+            out.push(StatusCause::invalid("spec.schedule", &spec["schedule"], &why));
         }
         let had = old.is_some_and(|old| old["spec"]["schedule"].as_str().unwrap_or("").contains("TZ"));
         let why = match (had, schedule.contains("TZ")) {
@@ -186,40 +193,45 @@ pub(super) fn cron_job(object: &Value, old: Option<&Value>, out: &mut Causes) {
             _ => "",
         };
         if !why.is_empty() {
-            out.push(Cause::invalid("spec.schedule", &spec["schedule"], why));
+            out.push(StatusCause::invalid("spec.schedule", &spec["schedule"], why));
         }
     }
-    non_negative(&spec["startingDeadlineSeconds"], "spec.startingDeadlineSeconds".into(), out);
+    check_non_negative(&spec["startingDeadlineSeconds"], "spec.startingDeadlineSeconds".into(), out);
     if let Some(zone) = spec["timeZone"].as_str()
         && old.is_none_or(|old| old["spec"]["timeZone"] != spec["timeZone"])
     {
-        time_zone(zone, out);
+        validate_time_zone(zone, out);
     }
-    one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy".into(), &["Allow", "Forbid", "Replace"], out);
+    check_one_of(
+        &spec["concurrencyPolicy"],
+        "spec.concurrencyPolicy".into(),
+        &["Allow", "Forbid", "Replace"],
+        out,
+    );
     let job = &spec["jobTemplate"]["spec"];
-    job_spec(job, "spec.jobTemplate.spec", out);
+    validate_job_spec(job, "spec.jobTemplate.spec", out);
     if !job["selector"].is_null() {
         let why = "`selector` will be auto-generated";
-        out.push(Cause::invalid("spec.jobTemplate.spec.selector", &job["selector"], why));
+        out.push(StatusCause::invalid("spec.jobTemplate.spec.selector", &job["selector"], why));
     }
     if job["manualSelector"] == true {
         let at = "spec.jobTemplate.spec.manualSelector";
-        out.push(Cause::not_supported(at, &json!(true), &["nil", "false"]));
+        out.push(StatusCause::not_supported(at, &json!(true), &["nil", "false"]));
     }
     for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        non_negative(&spec[key], format!("spec.{key}"), out);
+        check_non_negative(&spec[key], format!("spec.{key}"), out);
     }
-    if old.is_none() && meta::text(object, "name").len() > 52 {
+    if old.is_none() && meta::metadata_text(object, "name").len() > 52 {
         let why = "must be no more than 52 characters";
-        out.push(Cause::invalid("metadata.name", &object["metadata"]["name"], why));
+        out.push(StatusCause::invalid("metadata.name", &object["metadata"]["name"], why));
     }
     if schedule.is_empty() {
-        out.push(Cause::required("spec.schedule", ""));
+        out.push(StatusCause::required("spec.schedule", ""));
     }
 }
 
-fn time_zone(zone: &str, out: &mut Causes) {
-    let mut refuse = |why: &str| out.push(Cause::invalid("spec.timeZone", &json!(zone), why));
+fn validate_time_zone(zone: &str, out: &mut CauseList) {
+    let mut refuse = |why: &str| out.push(StatusCause::invalid("spec.timeZone", &json!(zone), why));
     let unknown = format!("unknown time zone {zone}");
     let part = |part: &str| {
         (1..=14).contains(&part.len())
@@ -241,8 +253,8 @@ fn time_zone(zone: &str, out: &mut Causes) {
     }
 }
 
-/// What lets a job end well before all of it has.
-fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
+/// Validates the success policy of a job.
+fn validate_success_policy(spec: &Value, field: &str, out: &mut CauseList) {
     let policy = &spec["successPolicy"];
     if !policy.is_object() {
         return;
@@ -251,24 +263,24 @@ fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
     if spec["completionMode"] != "Indexed" {
         let names = [("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount")];
         let rules: Vec<Value> =
-            list(&policy["rules"]).map(|(_, rule)| super::internal(rule, &names)).collect();
+            indexed_items(&policy["rules"]).map(|(_, rule)| super::go_internal(rule, &names)).collect();
         let rules = if rules.is_empty() { Value::Null } else { Value::Array(rules) };
-        out.push(Cause::invalid(at, &json!({"Rules": rules}), "requires indexed completion mode"));
+        out.push(StatusCause::invalid(at, &json!({"Rules": rules}), "requires indexed completion mode"));
         return;
     }
     if is_empty(&policy["rules"]) {
         let why = "at least one rules must be specified when the successPolicy is specified";
-        out.push(Cause::required(format!("{at}.rules"), why));
+        out.push(StatusCause::required(format!("{at}.rules"), why));
     }
     let count = policy["rules"].as_array().map_or(0, Vec::len);
     if count > 20 {
-        out.push(Cause::too_many(format!("{at}.rules"), count, 20));
+        out.push(StatusCause::too_many(format!("{at}.rules"), count, 20));
     }
-    for (i, rule) in list(&policy["rules"]) {
+    for (i, rule) in indexed_items(&policy["rules"]) {
         let at = format!("{at}.rules[{i}]");
         if rule["succeededCount"].is_null() && rule["succeededIndexes"].is_null() {
             let why = "at least one of succeededCount or succeededIndexes must be specified";
-            out.push(Cause::required(at.clone(), why));
+            out.push(StatusCause::required(at.clone(), why));
         }
         let Some(completions) = spec["completions"].as_i64() else { continue };
         let mut indexes = None;
@@ -277,16 +289,20 @@ fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
             indexes = Some(*counted.as_ref().unwrap_or(&0));
             if let Err(why) = counted {
                 let why = format!("error parsing succeededIndexes: {why}");
-                out.push(Cause::invalid(format!("{at}.succeededIndexes"), &rule["succeededIndexes"], &why));
+                out.push(StatusCause::invalid(
+                    format!("{at}.succeededIndexes"),
+                    &rule["succeededIndexes"],
+                    &why,
+                ));
             }
         }
         let at = format!("{at}.succeededCount");
-        non_negative(&rule["succeededCount"], at.clone(), out);
+        check_non_negative(&rule["succeededCount"], at.clone(), out);
         let Some(count) = rule["succeededCount"].as_i64() else { continue };
         let mut at_most = |most: i64, what: &str| {
             if count > most {
                 let why = format!("must be less than or equal to {most} (the number of {what})");
-                out.push(Cause::invalid(at.clone(), &rule["succeededCount"], &why));
+                out.push(StatusCause::invalid(at.clone(), &rule["succeededCount"], &why));
             }
         };
         at_most(completions, "specified completions");
@@ -296,7 +312,7 @@ fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-/// How many indexes a list such as `0,2-4` names.
+/// Counts the indexes in a list such as `0,2-4`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -324,8 +340,8 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// What ends a job early, or does not count against it.
-fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
+/// Validates the pod failure policy of a job.
+fn validate_failure_policy(spec: &Value, field: &str, out: &mut CauseList) {
     let policy = &spec["podFailurePolicy"];
     if policy.is_null() {
         return;
@@ -334,58 +350,58 @@ fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
     let template = &spec["template"]["spec"];
     let names: Vec<&Value> = ["containers", "initContainers"]
         .into_iter()
-        .flat_map(|kind| list(&template[kind]).map(|(_, container)| &container["name"]))
+        .flat_map(|kind| indexed_items(&template[kind]).map(|(_, container)| &container["name"]))
         .collect();
     let count = policy["rules"].as_array().map_or(0, Vec::len);
     if count > 20 {
-        out.push(Cause::too_many(format!("{at}.rules"), count, 20));
+        out.push(StatusCause::too_many(format!("{at}.rules"), count, 20));
     }
-    for (i, rule) in list(&policy["rules"]) {
+    for (i, rule) in indexed_items(&policy["rules"]) {
         let at = format!("{at}.rules[{i}]");
         let actions = ["Count", "FailIndex", "FailJob", "Ignore"];
         match rule["action"].as_str().unwrap_or("") {
-            "" => out.push(Cause::required(
+            "" => out.push(StatusCause::required(
                 format!("{at}.action"),
                 "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
             )),
-            "FailIndex" if spec["backoffLimitPerIndex"].is_null() => out.push(Cause::invalid(
+            "FailIndex" if spec["backoffLimitPerIndex"].is_null() => out.push(StatusCause::invalid(
                 format!("{at}.action"),
                 &rule["action"],
                 "requires the backoffLimitPerIndex to be set",
             )),
             action if actions.contains(&action) => {}
-            _ => out.push(Cause::not_supported(format!("{at}.action"), &rule["action"], &actions)),
+            _ => out.push(StatusCause::not_supported(format!("{at}.action"), &rule["action"], &actions)),
         }
         let codes = &rule["onExitCodes"];
         let conditions = !is_empty(&rule["onPodConditions"]);
         if !codes.is_null() {
             let at = format!("{at}.onExitCodes");
-            exit_codes(codes, &names, &at, out);
+            validate_exit_codes(codes, &names, &at, out);
         }
         let count = rule["onPodConditions"].as_array().map_or(0, Vec::len);
         if count > 20 {
-            out.push(Cause::too_many(format!("{at}.onPodConditions"), count, 20));
+            out.push(StatusCause::too_many(format!("{at}.onPodConditions"), count, 20));
         }
-        for (j, condition) in list(&rule["onPodConditions"]) {
+        for (j, condition) in indexed_items(&rule["onPodConditions"]) {
             let at = format!("{at}.onPodConditions[{j}]");
             let kind = condition["type"].as_str().unwrap_or("");
-            texts(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
+            add_problems(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
             let status = format!("{at}.status");
             if is_empty(&condition["status"]) {
                 let why = "valid values: [\"False\" \"True\" \"Unknown\"]";
-                out.push(Cause::required(status, why));
+                out.push(StatusCause::required(status, why));
             } else {
-                known(&condition["status"], status, &["False", "True", "Unknown"], out);
+                check_known_or_empty(&condition["status"], status, &["False", "True", "Unknown"], out);
             }
         }
         match (codes.is_null(), conditions) {
             (false, true) => {
                 let why = "specifying both OnExitCodes and OnPodConditions is not supported";
-                out.push(Cause::invalid_unshown(at, why));
+                out.push(StatusCause::invalid_unshown(at, why));
             }
             (true, false) => {
                 let why = "specifying one of OnExitCodes and OnPodConditions is required";
-                out.push(Cause::invalid_unshown(at, why));
+                out.push(StatusCause::invalid_unshown(at, why));
             }
             _ => {}
         }
@@ -393,35 +409,36 @@ fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
 }
 
 /// The exit codes a rule is about, and of which container.
-fn exit_codes(codes: &Value, names: &[&Value], at: &str, out: &mut Causes) {
+fn validate_exit_codes(codes: &Value, names: &[&Value], at: &str, out: &mut CauseList) {
     if is_empty(&codes["operator"]) {
-        out.push(Cause::required(format!("{at}.operator"), "valid values: [\"In\" \"NotIn\"]"));
+        out.push(StatusCause::required(format!("{at}.operator"), "valid values: [\"In\" \"NotIn\"]"));
     } else {
-        known(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
+        check_known_or_empty(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
     }
     let name = &codes["containerName"];
     if !name.is_null() && !names.contains(&name) {
         let why = "must be one of the container or initContainer names in the pod template";
-        out.push(Cause::invalid(format!("{at}.containerName"), name, why));
+        out.push(StatusCause::invalid(format!("{at}.containerName"), name, why));
     }
     let field = format!("{at}.values");
-    let values: Vec<i64> = list(&codes["values"]).map(|(_, code)| code.as_i64().unwrap_or(0)).collect();
+    let values: Vec<i64> =
+        indexed_items(&codes["values"]).map(|(_, code)| code.as_i64().unwrap_or(0)).collect();
     if values.is_empty() {
-        out.push(Cause::invalid(&field, &codes["values"], "at least one value is required"));
+        out.push(StatusCause::invalid(&field, &codes["values"], "at least one value is required"));
     } else if values.len() > 255 {
-        out.push(Cause::too_many(&field, values.len(), 255));
+        out.push(StatusCause::too_many(&field, values.len(), 255));
     }
     let mut seen = BTreeSet::new();
     for (i, code) in values.iter().enumerate() {
         let at = format!("{field}[{i}]");
         if codes["operator"] == "In" && *code == 0 {
-            out.push(Cause::invalid(&at, &json!(0), "must not be 0 for the In operator"));
+            out.push(StatusCause::invalid(&at, &json!(0), "must not be 0 for the In operator"));
         }
         if !seen.insert(code) {
-            out.push(Cause::duplicate(at, &json!(code)));
+            out.push(StatusCause::duplicate(at, &json!(code)));
         }
     }
     if !values.is_sorted() {
-        out.push(Cause::invalid(field, &json!(values), "must be ordered"));
+        out.push(StatusCause::invalid(field, &json!(values), "must be ordered"));
     }
 }

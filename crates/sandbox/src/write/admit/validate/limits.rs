@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::pod::{container_name, is_extended, is_native};
-use super::{Causes, is_empty, list, texts};
-use crate::status::Cause;
+use super::pod::{is_extended, is_native, validate_container_resource};
+use super::{CauseList, add_problems, indexed_items, is_empty};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::quota::{amount, canonical};
+use crate::write::admit::quota::{canonical_text, nanos_of};
 
-/// What a range can limit by a plain name.
+/// The types a limit range can limit.
 const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
 
 /// Counts of objects a quota knows by a plain name.
@@ -38,7 +38,7 @@ const AMOUNTS: &[&str] = &[
     "requests.storage",
 ];
 
-fn in_quota(name: &str) -> bool {
+fn is_quota_name(name: &str) -> bool {
     COUNTS.contains(&name)
         || AMOUNTS.contains(&name)
         || name.starts_with("hugepages-")
@@ -46,19 +46,19 @@ fn in_quota(name: &str) -> bool {
 }
 
 /// The name of a resource.
-pub(crate) fn resource_name(name: &str, at: &str, out: &mut Causes) {
+pub(crate) fn validate_resource_name(name: &str, at: &str, out: &mut CauseList) {
     let problems = meta::qualified_problems(name);
-    if problems.is_empty() && !name.contains('/') && name != "storage" && !in_quota(name) {
+    if problems.is_empty() && !name.contains('/') && name != "storage" && !is_quota_name(name) {
         let why = "must be a standard resource type or fully qualified";
-        out.push(Cause::invalid(at, &json!(name), why));
+        out.push(StatusCause::invalid(at, &json!(name), why));
     }
-    texts(problems, &json!(name), at, out);
+    add_problems(problems, &json!(name), at, out);
 }
 
 /// An amount that is not negative, and whole if it counts something.
-fn resource_amount(name: &str, value: &Value, at: &str, out: &mut Causes) {
-    let given = amount(value).unwrap_or(0);
-    let mut push = |why: &str| out.push(Cause::invalid(at, &json!(canonical(value)), why));
+fn validate_resource_amount(name: &str, value: &Value, at: &str, out: &mut CauseList) {
+    let given = nanos_of(value).unwrap_or(0);
+    let mut push = |why: &str| out.push(StatusCause::invalid(at, &json!(canonical_text(value)), why));
     if given < 0 {
         push("must be greater than or equal to 0");
     }
@@ -67,39 +67,43 @@ fn resource_amount(name: &str, value: &Value, at: &str, out: &mut Causes) {
     }
 }
 
-pub(super) fn limit_range(spec: &Value, out: &mut Causes) {
+pub(super) fn validate_limit_range(spec: &Value, out: &mut CauseList) {
     let mut kinds = Vec::new();
-    for (i, limit) in list(&spec["limits"]) {
+    for (i, limit) in indexed_items(&spec["limits"]) {
         let at = format!("spec.limits[{i}]");
         let kind = limit["type"].as_str().unwrap_or("");
         let problems = meta::qualified_problems(kind);
         if problems.is_empty() && !kind.contains('/') && !LIMITED.contains(&kind) {
             let why = "must be a standard limit type or fully qualified";
-            out.push(Cause::invalid(format!("{at}.type"), &limit["type"], why));
+            out.push(StatusCause::invalid(format!("{at}.type"), &limit["type"], why));
         }
-        texts(problems, &json!(kind), &format!("{at}.type"), out);
+        add_problems(problems, &json!(kind), &format!("{at}.type"), out);
         if kinds.contains(&kind) {
-            out.push(Cause::duplicate(format!("{at}.type"), &json!(kind)));
+            out.push(StatusCause::duplicate(format!("{at}.type"), &json!(kind)));
         }
         kinds.push(kind);
-        limit_names(limit, kind, &at, out);
+        validate_limit_names(limit, kind, &at, out);
         let mut names = std::collections::BTreeSet::new();
         for side in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
             names.extend(limit[side].as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
         }
         for name in names {
-            compare(limit, kind, name, &at, out);
+            compare_bounds(limit, kind, name, &at, out);
         }
     }
 }
 
-/// What a limit names, side by side in the order it is looked at.
-fn limit_names(limit: &Value, kind: &str, at: &str, out: &mut Causes) {
+/// Validates the resource names of a limit, in the order of a real server.
+fn validate_limit_names(limit: &Value, kind: &str, at: &str, out: &mut CauseList) {
     let contained = matches!(kind, "Pod" | "Container");
-    let check = |side: &str, out: &mut Causes| {
-        for (name, _) in meta::sorted(&limit[side]) {
+    let check = |side: &str, out: &mut CauseList| {
+        for (name, _) in meta::sorted_members(&limit[side]) {
             let at = format!("{at}.{side}[{name}]");
-            if contained { container_name(name, &at, out) } else { resource_name(name, &at, out) }
+            if contained {
+                validate_container_resource(name, &at, out);
+            } else {
+                validate_resource_name(name, &at, out);
+            }
         }
     };
     check("max", out);
@@ -109,7 +113,7 @@ fn limit_names(limit: &Value, kind: &str, at: &str, out: &mut Causes) {
             check(side, out);
         } else if !is_empty(&limit[side]) {
             let why = "may not be specified when `type` is 'Pod'";
-            out.push(Cause::forbidden(format!("{at}.{side}"), why));
+            out.push(StatusCause::forbidden(format!("{at}.{side}"), why));
         }
     }
     if kind == "PersistentVolumeClaim"
@@ -117,16 +121,16 @@ fn limit_names(limit: &Value, kind: &str, at: &str, out: &mut Causes) {
         && limit["max"].get("storage").is_none()
     {
         let why = "either minimum or maximum storage value is required, but neither was provided";
-        out.push(Cause::required(format!("{at}.limits"), why));
+        out.push(StatusCause::required(format!("{at}.limits"), why));
     }
     check("maxLimitRequestRatio", out);
 }
 
-/// The bounds of one resource must leave room for one another.
-fn compare(limit: &Value, kind: &str, name: &str, at: &str, out: &mut Causes) {
+/// Compares the bounds of one resource with one another.
+fn compare_bounds(limit: &Value, kind: &str, name: &str, at: &str, out: &mut CauseList) {
     let value = |side: &str| {
         let skipped = kind == "Pod" && side.starts_with("default");
-        limit[side].get(name).filter(|_| !skipped).and_then(|v| Some((v, amount(v)?)))
+        limit[side].get(name).filter(|_| !skipped).and_then(|v| Some((v, nanos_of(v)?)))
     };
     // (a, b) with a message when the first is more than the second; shown is what Go shows.
     let mut over = |low: &str, high: &str, at_side: &str, shown: &str, words: (&str, &str)| {
@@ -134,15 +138,15 @@ fn compare(limit: &Value, kind: &str, name: &str, at: &str, out: &mut Causes) {
             && x > y
         {
             let shown = value(shown).map_or(a, |(v, _)| v);
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 format!("{at}.{at_side}[{name}]"),
-                &json!(canonical(shown)),
+                &json!(canonical_text(shown)),
                 &format!(
                     "{} value {} is greater than {} value {}",
                     words.0,
-                    canonical(a),
+                    canonical_text(a),
                     words.1,
-                    canonical(b)
+                    canonical_text(b)
                 ),
             ));
         }
@@ -156,16 +160,16 @@ fn compare(limit: &Value, kind: &str, name: &str, at: &str, out: &mut Causes) {
     over("default", "max", "default", "max", ("default", "max"));
     if let Some((written, ratio)) = value("maxLimitRequestRatio") {
         let at = format!("{at}.maxLimitRequestRatio[{name}]");
-        let shown = canonical(written);
+        let shown = canonical_text(written);
         if ratio < 1_000_000_000 {
-            out.push(Cause::invalid(&at, &json!(shown), &format!("ratio {shown} is less than 1")));
+            out.push(StatusCause::invalid(&at, &json!(shown), &format!("ratio {shown} is less than 1")));
         }
         if let (Some((_, low)), Some((_, high))) = (value("min"), value("max")) {
             #[allow(clippy::cast_precision_loss, reason = "the real server compares these as floats")]
             let (ratio, most) = (ratio as f64 / 1e9, high as f64 / low as f64);
             if ratio > most {
                 let why = format!("ratio {shown} is greater than max/min = {most:.6}");
-                out.push(Cause::invalid(&at, &json!(shown), &why));
+                out.push(StatusCause::invalid(&at, &json!(shown), &why));
             }
         }
     }
@@ -174,9 +178,9 @@ fn compare(limit: &Value, kind: &str, name: &str, at: &str, out: &mut Causes) {
         && let (Some((chosen, x)), Some((request, y))) = (value("default"), value(asked))
         && x != y
     {
-        let (chosen, request) = (canonical(chosen), canonical(request));
+        let (chosen, request) = (canonical_text(chosen), canonical_text(request));
         let why = format!("default value {chosen} must equal to defaultRequest value {request} in {name}");
-        out.push(Cause::invalid(format!("{at}.{asked}[{name}]"), &json!(request), &why));
+        out.push(StatusCause::invalid(format!("{at}.{asked}[{name}]"), &json!(request), &why));
     }
 }
 
@@ -190,8 +194,8 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 
-/// Whether a scope narrows what a quota counts of a resource.
-fn fits(scope: &str, name: &str) -> bool {
+/// Returns true if a scope applies to a resource of a quota.
+fn scope_fits(scope: &str, name: &str) -> bool {
     let compute = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
     match scope {
         "Terminating"
@@ -205,95 +209,97 @@ fn fits(scope: &str, name: &str) -> bool {
     }
 }
 
-pub(super) fn quota(spec: &Value, old: Option<&Value>, out: &mut Causes) {
-    let hard = meta::sorted(&spec["hard"]);
+pub(super) fn validate_quota(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
+    let hard = meta::sorted_members(&spec["hard"]);
     for (name, value) in &hard {
         let at = format!("spec.hard[{name}]");
-        resource_name(name, &at, out);
-        if !name.contains('/') && !in_quota(name) {
-            out.push(Cause::invalid(&at, &json!(name), "must be a standard resource for quota"));
+        validate_resource_name(name, &at, out);
+        if !name.contains('/') && !is_quota_name(name) {
+            out.push(StatusCause::invalid(&at, &json!(name), "must be a standard resource for quota"));
         }
-        resource_amount(name, value, &at, out);
+        validate_resource_amount(name, value, &at, out);
     }
-    let unfit = |scope: &str| hard.iter().filter(|(name, _)| in_quota(name) && !fits(scope, name)).count();
+    let unfit =
+        |scope: &str| hard.iter().filter(|(name, _)| is_quota_name(name) && !scope_fits(scope, name)).count();
     let at = "spec.scopes";
     let mut set = Vec::new();
-    for (_, scope) in list(&spec["scopes"]) {
+    for (_, scope) in indexed_items(&spec["scopes"]) {
         let scope = scope.as_str().unwrap_or("");
         if !SCOPES.contains(&scope) {
-            out.push(Cause::invalid(at, &spec["scopes"], "unsupported scope"));
+            out.push(StatusCause::invalid(at, &spec["scopes"], "unsupported scope"));
         }
         for _ in 0..unfit(scope) {
-            out.push(Cause::invalid(at, &spec["scopes"], "unsupported scope applied to resource"));
+            out.push(StatusCause::invalid(at, &spec["scopes"], "unsupported scope applied to resource"));
         }
         set.push(scope);
     }
-    conflicting(&set, at, &spec["scopes"], out);
+    check_conflicting_scopes(&set, at, &spec["scopes"], out);
     let at = "spec.scopeSelector.matchExpressions";
     let mut set = Vec::new();
-    for (_, expression) in list(&spec["scopeSelector"]["matchExpressions"]) {
+    for (_, expression) in indexed_items(&spec["scopeSelector"]["matchExpressions"]) {
         let scope = expression["scopeName"].as_str().unwrap_or("");
         if !SCOPES.contains(&scope) {
-            out.push(Cause::invalid(format!("{at}.scopeName"), &json!(scope), "unsupported scope"));
+            out.push(StatusCause::invalid(format!("{at}.scopeName"), &json!(scope), "unsupported scope"));
         }
         for _ in 0..unfit(scope) {
-            let shown = selector_shown(&spec["scopeSelector"]);
-            out.push(Cause::invalid(at, &shown, "unsupported scope applied to resource"));
+            let shown = go_internal_selector(&spec["scopeSelector"]);
+            out.push(StatusCause::invalid(at, &shown, "unsupported scope applied to resource"));
         }
-        scope_expression(expression, scope, at, out);
+        validate_scope_expression(expression, scope, at, out);
         set.push(scope);
     }
-    conflicting(&set, at, &spec["scopes"], out);
+    check_conflicting_scopes(&set, at, &spec["scopes"], out);
     let sorted = |spec: &Value| {
-        let mut all: Vec<String> =
-            list(&spec["scopes"]).map(|(_, scope)| scope.as_str().unwrap_or("").to_owned()).collect();
+        let mut all: Vec<String> = indexed_items(&spec["scopes"])
+            .map(|(_, scope)| scope.as_str().unwrap_or("").to_owned())
+            .collect();
         all.sort();
         all.dedup();
         all
     };
     if old.is_some_and(|old| sorted(&old["spec"]) != sorted(spec)) {
-        out.push(Cause::invalid("spec.scopes", &spec["scopes"], "field is immutable"));
+        out.push(StatusCause::invalid("spec.scopes", &spec["scopes"], "field is immutable"));
     }
 }
 
 /// A scope selector as Go prints its internal type.
-fn selector_shown(selector: &Value) -> Value {
+fn go_internal_selector(selector: &Value) -> Value {
     let one = |(_, e): (usize, &Value)| json!({"ScopeName": e["scopeName"], "Operator": e["operator"], "Values": e["values"]});
-    json!({"MatchExpressions": list(&selector["matchExpressions"]).map(one).collect::<Vec<_>>()})
+    json!({"MatchExpressions": indexed_items(&selector["matchExpressions"]).map(one).collect::<Vec<_>>()})
 }
 
-fn scope_expression(expression: &Value, scope: &str, at: &str, out: &mut Causes) {
+fn validate_scope_expression(expression: &Value, scope: &str, at: &str, out: &mut CauseList) {
     let operator = expression["operator"].as_str().unwrap_or("");
     let narrow = !matches!(scope, "PriorityClass" | "VolumeAttributesClass") && SCOPES.contains(&scope);
     if narrow && operator != "Exists" {
         let why = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-        out.push(Cause::invalid(format!("{at}.operator"), &json!(operator), why));
+        out.push(StatusCause::invalid(format!("{at}.operator"), &json!(operator), why));
     }
     let values = &expression["values"];
     match operator {
         "In" | "NotIn" => {
             if is_empty(values) {
                 let why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                out.push(Cause::required(format!("{at}.values"), why));
+                out.push(StatusCause::required(format!("{at}.values"), why));
             }
         }
         "Exists" | "DoesNotExist" => {
             if !is_empty(values) {
                 let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                out.push(Cause::invalid(format!("{at}.values"), values, why));
+                out.push(StatusCause::invalid(format!("{at}.values"), values, why));
             }
         }
         _ => {
             let why = "not a valid selector operator";
-            out.push(Cause::invalid(format!("{at}.operator"), &json!(operator), why));
+            out.push(StatusCause::invalid(format!("{at}.operator"), &json!(operator), why));
         }
     }
 }
 
-fn conflicting(set: &[&str], at: &str, shown: &Value, out: &mut Causes) {
+fn check_conflicting_scopes(set: &[&str], at: &str, shown: &Value, out: &mut CauseList) {
     for (a, b) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
         if set.contains(&a) && set.contains(&b) {
-            out.push(Cause::invalid(at, shown, "conflicting scopes"));
+            out.push(StatusCause::invalid(at, shown, "conflicting scopes"));
         }
     }
 }

@@ -2,30 +2,32 @@
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, known, label_selector, list, one_of, texts};
-use crate::status::Cause;
+use super::{
+    CauseList, add_problems, check_known, check_one_of, indexed_items, is_empty, validate_label_selector,
+};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::quota::amount;
+use crate::write::admit::quota::nanos_of;
 
-/// Names of drivers may have capitals.
+/// Names of drivers may have capital letters.
 const DRIVER: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-pub(super) fn claim(spec: &Value, field: &str, out: &mut Causes) {
-    claim_over(spec, field, None, out);
+pub(super) fn validate_claim(spec: &Value, field: &str, out: &mut CauseList) {
+    validate_claim_update(spec, field, None, out);
 }
 
 /// A claim, or a changed one that had the spec `old`.
-pub(super) fn claim_over(spec: &Value, field: &str, old: Option<&Value>, out: &mut Causes) {
+pub(super) fn validate_claim_update(spec: &Value, field: &str, old: Option<&Value>, out: &mut CauseList) {
     if is_empty(&spec["accessModes"]) {
-        out.push(Cause::required(format!("{field}.accessModes"), "at least 1 access mode is required"));
+        out.push(StatusCause::required(format!("{field}.accessModes"), "at least 1 access mode is required"));
     }
-    label_selector(&spec["selector"], &format!("{field}.selector"), out);
-    access_modes(spec, field, out);
+    validate_label_selector(&spec["selector"], &format!("{field}.selector"), out);
+    validate_access_modes(spec, field, out);
     match spec["resources"]["requests"].get("storage") {
-        None => out.push(Cause::required(format!("{field}.resources[storage]"), "")),
+        None => out.push(StatusCause::required(format!("{field}.resources[storage]"), "")),
         Some(size) => {
-            if amount(size).is_some_and(|a| a <= 0) {
-                out.push(Cause::invalid(
+            if nanos_of(size).is_some_and(|a| a <= 0) {
+                out.push(StatusCause::invalid(
                     format!("{field}.resources[storage]"),
                     size,
                     "must be greater than zero",
@@ -33,22 +35,22 @@ pub(super) fn claim_over(spec: &Value, field: &str, old: Option<&Value>, out: &m
             }
         }
     }
-    let class_name = |key: &str, out: &mut Causes| {
+    let class_name = |key: &str, out: &mut CauseList| {
         if let Some(class) = spec[key].as_str().filter(|c| !c.is_empty()) {
-            texts(meta::subdomain_problems(class), &spec[key], &format!("{field}.{key}"), out);
+            add_problems(meta::subdomain_problems(class), &spec[key], &format!("{field}.{key}"), out);
         }
     };
     class_name("storageClassName", out);
     if spec["volumeMode"].as_str().is_some_and(|mode| !matches!(mode, "Block" | "Filesystem")) {
         let known = ["Block", "Filesystem"];
-        out.push(Cause::not_supported(format!("{field}.volumeMode"), &spec["volumeMode"], &known));
+        out.push(StatusCause::not_supported(format!("{field}.volumeMode"), &spec["volumeMode"], &known));
     }
-    data_sources(spec, field, old, out);
+    validate_data_sources(spec, field, old, out);
     class_name("volumeAttributesClassName", out);
 }
 
-/// What a claim's volume is filled with.
-fn data_sources(spec: &Value, field: &str, old: Option<&Value>, out: &mut Causes) {
+/// Validates the data sources of a claim.
+fn validate_data_sources(spec: &Value, field: &str, old: Option<&Value>, out: &mut CauseList) {
     let lenient = old.is_some_and(|old| {
         !old["dataSource"]["apiGroup"].is_null() || !old["dataSourceRef"]["apiGroup"].is_null()
     });
@@ -59,22 +61,32 @@ fn data_sources(spec: &Value, field: &str, old: Option<&Value>, out: &mut Causes
         }
         for member in ["name", "kind"] {
             if is_empty(&source[member]) {
-                out.push(Cause::required(format!("{at}.{member}"), ""));
+                out.push(StatusCause::required(format!("{at}.{member}"), ""));
             }
         }
         match source["apiGroup"].as_str().unwrap_or("") {
             "" if source["kind"] != "PersistentVolumeClaim" => {
                 let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-                out.push(Cause::invalid(&at, &json!(source["kind"].as_str().unwrap_or("")), why));
+                out.push(StatusCause::invalid(&at, &json!(source["kind"].as_str().unwrap_or("")), why));
             }
             "" => {}
             group if !lenient => {
-                texts(meta::subdomain_problems(group), &source["apiGroup"], &format!("{at}.apiGroup"), out);
+                add_problems(
+                    meta::subdomain_problems(group),
+                    &source["apiGroup"],
+                    &format!("{at}.apiGroup"),
+                    out,
+                );
             }
             _ => {}
         }
         if let Some(namespace) = source["namespace"].as_str().filter(|namespace| !namespace.is_empty()) {
-            texts(meta::label_problems(namespace), &source["namespace"], &format!("{at}.namespace"), out);
+            add_problems(
+                meta::label_problems(namespace),
+                &source["namespace"],
+                &format!("{at}.namespace"),
+                out,
+            );
         }
     }
     let (source, other) = (&spec["dataSource"], &spec["dataSourceRef"]);
@@ -88,76 +100,82 @@ fn data_sources(spec: &Value, field: &str, old: Option<&Value>, out: &mut Causes
     } else {
         return;
     };
-    out.push(Cause::invalid(field, &json!(format!("{field}.dataSource")), why));
+    out.push(StatusCause::invalid(field, &json!(format!("{field}.dataSource")), why));
 }
 
-pub(super) fn access_modes(spec: &Value, field: &str, out: &mut Causes) {
+pub(super) fn validate_access_modes(spec: &Value, field: &str, out: &mut CauseList) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let at = format!("{field}.accessModes");
     let (mut alone, mut shared) = (false, false);
-    for (_, mode) in list(&spec["accessModes"]) {
+    for (_, mode) in indexed_items(&spec["accessModes"]) {
         match mode.as_str().filter(|mode| MODES.contains(mode)) {
-            None => out.push(Cause::not_supported(&at, mode, MODES)),
+            None => out.push(StatusCause::not_supported(&at, mode, MODES)),
             Some("ReadWriteOncePod") => alone = true,
             Some(_) => shared = true,
         }
     }
     if alone && shared {
-        out.push(Cause::forbidden(at, "may not use ReadWriteOncePod with other access modes"));
+        out.push(StatusCause::forbidden(at, "may not use ReadWriteOncePod with other access modes"));
     }
 }
 
-/// What an attachment says of who attaches what where. A changed one names its attacher first,
+/// Validates the attacher, source and node of an attachment. An update reports the attacher first,
 /// and in other words.
-pub(super) fn attachment(spec: &Value, new: bool, out: &mut Causes) {
+pub(super) fn validate_attachment(spec: &Value, new: bool, out: &mut CauseList) {
     if !new {
-        super::names::driver(spec["attacher"].as_str().unwrap_or(""), "spec.attacher", out);
+        super::names::validate_csi_driver_name(spec["attacher"].as_str().unwrap_or(""), "spec.attacher", out);
     }
     let source = &spec["source"];
     let (named, at) = (&source["persistentVolumeName"], "spec.source.persistentVolumeName");
     let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (named.as_str(), source["inlineVolumeSpec"].is_object()) {
-        (None, false) => out.push(Cause::required("spec.source", why)),
-        (Some(_), true) => out.push(Cause::forbidden("spec.source", why)),
-        (Some(""), false) => out.push(Cause::required(at, "must specify non empty persistentVolumeName")),
+        (None, false) => out.push(StatusCause::required("spec.source", why)),
+        (Some(_), true) => out.push(StatusCause::forbidden("spec.source", why)),
+        (Some(""), false) => {
+            out.push(StatusCause::required(at, "must specify non empty persistentVolumeName"));
+        }
         (Some(_), false) => {}
         (None, true) => {
-            super::volume::inline(&source["inlineVolumeSpec"], "spec.source.inlineVolumeSpec", out);
+            super::volume::validate_inline_volume(
+                &source["inlineVolumeSpec"],
+                "spec.source.inlineVolumeSpec",
+                out,
+            );
         }
     }
     let node = spec["nodeName"].as_str().unwrap_or("");
-    texts(meta::subdomain_problems(node), &json!(node), "spec.nodeName", out);
+    add_problems(meta::subdomain_problems(node), &json!(node), "spec.nodeName", out);
     if let Some(name) = named.as_str() {
-        texts(meta::subdomain_problems(name), named, at, out);
+        add_problems(meta::subdomain_problems(name), named, at, out);
     }
     if !new {
         return;
     }
     match spec["attacher"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("spec.attacher", "")),
+        "" => out.push(StatusCause::required("spec.attacher", "")),
         name => {
             for why in meta::subdomain_problems(&name.to_lowercase()) {
                 let why =
                     if why.starts_with("a lowercase") { DRIVER } else { "must be no more than 253 bytes" };
-                out.push(Cause::invalid("spec.attacher", &spec["attacher"], why));
+                out.push(StatusCause::invalid("spec.attacher", &spec["attacher"], why));
             }
             if name.chars().count() > 63 {
                 let message = "Too long: may not be more than 63 characters".to_owned();
-                out.push(Cause { message, ..Cause::too_long("spec.attacher", 63) });
+                out.push(StatusCause { message, ..StatusCause::too_long("spec.attacher", 63) });
             }
         }
     }
 }
 
-pub(super) fn csi_driver(spec: &Value, out: &mut Causes) {
+pub(super) fn validate_csi_driver(spec: &Value, out: &mut CauseList) {
     let policies = &["File", "None", "ReadWriteOnceWithFSType"];
-    known(&spec["fsGroupPolicy"], "spec.fsGroupPolicy".into(), policies, out);
+    check_known(&spec["fsGroupPolicy"], "spec.fsGroupPolicy".into(), policies, out);
     let mut audiences = Vec::new();
-    for (i, request) in list(&spec["tokenRequests"]) {
+    for (i, request) in indexed_items(&spec["tokenRequests"]) {
         let audience = request["audience"].as_str().unwrap_or("");
         if audiences.contains(&audience) {
             let at = format!("spec.tokenRequests[{i}].audience");
-            out.push(Cause::duplicate(at, &json!(audience)));
+            out.push(StatusCause::duplicate(at, &json!(audience)));
             continue;
         }
         audiences.push(audience);
@@ -167,117 +185,121 @@ pub(super) fn csi_driver(spec: &Value, out: &mut Causes) {
             _ => continue,
         };
         let at = format!("spec.tokenRequests[{i}].expirationSeconds");
-        out.push(Cause::invalid(at, &request["expirationSeconds"], why));
+        out.push(StatusCause::invalid(at, &request["expirationSeconds"], why));
     }
-    for (_, mode) in list(&spec["volumeLifecycleModes"]) {
+    for (_, mode) in indexed_items(&spec["volumeLifecycleModes"]) {
         if !matches!(mode.as_str(), Some("Persistent" | "Ephemeral")) {
-            out.push(Cause::not_supported("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"]));
+            out.push(StatusCause::not_supported(
+                "spec.volumeLifecycleModes",
+                mode,
+                &["Persistent", "Ephemeral"],
+            ));
         }
     }
     let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
     if period.as_i64().is_some_and(|seconds| seconds < 10) {
         let why = "must be greater than or equal to 10 seconds";
-        out.push(Cause::invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why));
+        out.push(StatusCause::invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why));
     }
 }
 
-pub(super) fn storage_capacity(object: &Value, out: &mut Causes) {
-    label_selector(&object["nodeTopology"], "nodeTopology", out);
+pub(super) fn validate_storage_capacity(object: &Value, out: &mut CauseList) {
+    validate_label_selector(&object["nodeTopology"], "nodeTopology", out);
     for key in ["capacity", "maximumVolumeSize"] {
-        if amount(&object[key]).is_some_and(|amount| amount < 0) {
-            out.push(Cause::invalid(key, &object[key], "must be greater than or equal to 0"));
+        if nanos_of(&object[key]).is_some_and(|amount| amount < 0) {
+            out.push(StatusCause::invalid(key, &object[key], "must be greater than or equal to 0"));
         }
     }
     let class = object["storageClassName"].as_str().unwrap_or("");
-    texts(meta::subdomain_problems(class), &json!(class), "storageClassName", out);
+    add_problems(meta::subdomain_problems(class), &json!(class), "storageClassName", out);
 }
 
-pub(super) fn attributes_class(object: &Value, out: &mut Causes) {
-    driver_name(object, "driverName", out);
-    parameters(&object["parameters"], out);
+pub(super) fn validate_attributes_class(object: &Value, out: &mut CauseList) {
+    validate_provisioner(object, "driverName", out);
+    validate_parameters(&object["parameters"], out);
     if is_empty(&object["parameters"]) {
-        out.push(Cause::required("parameters", "must contain at least one key/value pair"));
+        out.push(StatusCause::required("parameters", "must contain at least one key/value pair"));
     }
 }
 
-/// Who provides volumes of a class, at the member `key`.
-fn driver_name(object: &Value, key: &str, out: &mut Causes) {
+/// Validates the provisioner of a class, at the member `key`.
+fn validate_provisioner(object: &Value, key: &str, out: &mut CauseList) {
     match object[key].as_str().unwrap_or("") {
-        "" => out.push(Cause::required(key, "")),
+        "" => out.push(StatusCause::required(key, "")),
         name => {
             let name = name.to_lowercase();
-            texts(meta::qualified_problems(&name), &json!(name), key, out);
+            add_problems(meta::qualified_problems(&name), &json!(name), key, out);
         }
     }
 }
 
-pub(super) fn storage_class(object: &Value, out: &mut Causes) {
+pub(super) fn validate_storage_class(object: &Value, out: &mut CauseList) {
     if !is_empty(&object["provisioner"]) {
-        driver_name(object, "provisioner", out);
+        validate_provisioner(object, "provisioner", out);
     }
-    parameters(&object["parameters"], out);
+    validate_parameters(&object["parameters"], out);
     if !is_empty(&object["reclaimPolicy"]) {
-        one_of(&object["reclaimPolicy"], "reclaimPolicy".into(), &["Delete", "Retain"], out);
+        check_one_of(&object["reclaimPolicy"], "reclaimPolicy".into(), &["Delete", "Retain"], out);
     }
     match object["volumeBindingMode"].as_str() {
-        None => out.push(Cause::required("volumeBindingMode", "")),
+        None => out.push(StatusCause::required("volumeBindingMode", "")),
         Some("Immediate" | "WaitForFirstConsumer") => {}
-        Some(_) => out.push(Cause::not_supported(
+        Some(_) => out.push(StatusCause::not_supported(
             "volumeBindingMode",
             &object["volumeBindingMode"],
             &["Immediate", "WaitForFirstConsumer"],
         )),
     }
-    topologies(&object["allowedTopologies"], out);
+    validate_topologies(&object["allowedTopologies"], out);
     if is_empty(&object["provisioner"]) {
-        out.push(Cause::required("provisioner", ""));
+        out.push(StatusCause::required("provisioner", ""));
     }
 }
 
-/// What the provider is told.
-fn parameters(parameters: &Value, out: &mut Causes) {
+/// Validates the parameters of a provisioner.
+fn validate_parameters(parameters: &Value, out: &mut CauseList) {
     const LARGEST: usize = 256 * 1024;
-    let members = meta::sorted(parameters);
+    let members = meta::sorted_members(parameters);
     if members.len() > 512 {
-        out.push(Cause::too_long("parameters", 512));
+        out.push(StatusCause::too_long("parameters", 512));
         return;
     }
     if parameters.get("").is_some() {
-        out.push(Cause::invalid("parameters", &json!(""), "field can not be empty."));
+        out.push(StatusCause::invalid("parameters", &json!(""), "field can not be empty."));
     }
     let size: usize = members.iter().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
     if size > LARGEST {
-        out.push(Cause::too_long("parameters", LARGEST));
+        out.push(StatusCause::too_long("parameters", LARGEST));
     }
 }
 
-/// Where volumes of a class can be made. Terms are compared by what they mean; one that means nothing is
-/// like the ones before it that were not looked at yet.
-fn topologies(terms: &Value, out: &mut Causes) {
+/// Validates the topologies of a class. Terms are compared by their meaning; an empty one is
+/// equal to the ones before it that were not compared yet.
+fn validate_topologies(terms: &Value, out: &mut CauseList) {
     let all = terms.as_array().map_or(0, Vec::len);
     let mut known = vec![std::collections::BTreeMap::new(); all];
-    for (i, term) in list(terms) {
+    for (i, term) in indexed_items(terms) {
         let at = format!("allowedTopologies[{i}].matchLabelExpressions");
         let mut meaning = std::collections::BTreeMap::new();
-        for (j, expression) in list(&term["matchLabelExpressions"]) {
+        for (j, expression) in indexed_items(&term["matchLabelExpressions"]) {
             let at = format!("{at}[{j}]");
             let mut values = std::collections::BTreeSet::new();
             if is_empty(&expression["values"]) {
-                out.push(Cause::required(format!("{at}.values"), ""));
+                out.push(StatusCause::required(format!("{at}.values"), ""));
             }
-            for (k, value) in list(&expression["values"]) {
+            for (k, value) in indexed_items(&expression["values"]) {
                 if !values.insert(value.as_str().unwrap_or("").to_owned()) {
-                    out.push(Cause::duplicate(format!("{at}.values[{k}]"), value));
+                    out.push(StatusCause::duplicate(format!("{at}.values[{k}]"), value));
                 }
             }
             let key = expression["key"].as_str().unwrap_or("");
-            texts(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
+            add_problems(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
             if meaning.insert(key.to_owned(), values).is_some() {
-                out.push(Cause::duplicate(format!("{at}.key"), &json!(key)));
+                out.push(StatusCause::duplicate(format!("{at}.key"), &json!(key)));
             }
         }
         for _ in known.iter().filter(|before| **before == meaning) {
-            out.push(Cause::duplicate(&at, &json!("")));
+            out.push(StatusCause::duplicate(&at, &json!("")));
         }
         known.push(meaning);
     }

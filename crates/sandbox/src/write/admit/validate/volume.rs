@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::storage::access_modes;
-use super::{Causes, is_empty, list, names, pod, texts};
-use crate::status::Cause;
+use super::storage::validate_access_modes;
+use super::{CauseList, add_problems, indexed_items, is_empty, names, pod};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::quota::{amount, canonical};
+use crate::write::admit::quota::{canonical_text, nanos_of};
 
-/// What a persistent volume may be, one of them: its member and the name refusals have for a second one.
+/// The sources of a persistent volume: the member, and the name refusals of a second source have for it.
 const VOLUMES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -55,19 +55,19 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("storageos", &["volumeName"]),
 ];
 
-pub(super) fn volume(object: &Value, out: &mut Causes) {
-    spec(&object["spec"], meta::text(object, "name"), false, "spec", out);
+pub(super) fn validate_volume(object: &Value, out: &mut CauseList) {
+    validate_volume_spec(&object["spec"], meta::metadata_text(object, "name"), false, "spec", out);
 }
 
-/// A volume written into an attachment may say less.
-pub(super) fn inline(volume: &Value, field: &str, out: &mut Causes) {
-    spec(volume, "", true, field, out);
+/// Validates a volume written into an attachment, which needs fewer members.
+pub(super) fn validate_inline_volume(volume: &Value, field: &str, out: &mut CauseList) {
+    validate_volume_spec(volume, "", true, field, out);
 }
 
-fn spec(spec: &Value, name: &str, inline: bool, at: &str, out: &mut Causes) {
-    let refuse = |key: &str, out: &mut Causes| {
+fn validate_volume_spec(spec: &Value, name: &str, inline: bool, at: &str, out: &mut CauseList) {
+    let refuse = |key: &str, out: &mut CauseList| {
         let why = "may not be specified in the context of inline volumes";
-        out.push(Cause::forbidden(format!("{at}.{key}"), why));
+        out.push(StatusCause::forbidden(format!("{at}.{key}"), why));
     };
     if inline {
         for key in ["claimRef", "capacity"] {
@@ -77,114 +77,118 @@ fn spec(spec: &Value, name: &str, inline: bool, at: &str, out: &mut Causes) {
         }
         if spec["csi"].is_null() {
             let why = "has to be specified in the context of inline volumes";
-            out.push(Cause::required(format!("{at}.csi"), why));
+            out.push(StatusCause::required(format!("{at}.csi"), why));
         }
     }
     if is_empty(&spec["accessModes"]) {
-        out.push(Cause::required(format!("{at}.accessModes"), ""));
+        out.push(StatusCause::required(format!("{at}.accessModes"), ""));
     }
-    access_modes(spec, at, out);
+    validate_access_modes(spec, at, out);
     let policy = &spec["persistentVolumeReclaimPolicy"];
     if inline {
         if !is_empty(policy) && policy != "Retain" {
             let why = "may only be Retain in the context of inline volumes";
-            out.push(Cause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
+            out.push(StatusCause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
         }
         if !spec["nodeAffinity"].is_null() {
             refuse("nodeAffinity", out);
         }
     } else {
-        capacity(&spec["capacity"], &format!("{at}.capacity"), out);
+        validate_capacity(&spec["capacity"], &format!("{at}.capacity"), out);
         let known = ["Delete", "Recycle", "Retain"];
         if !is_empty(policy) && !policy.as_str().is_some_and(|policy| known.contains(&policy)) {
-            out.push(Cause::not_supported(format!("{at}.persistentVolumeReclaimPolicy"), policy, &known));
+            out.push(StatusCause::not_supported(
+                format!("{at}.persistentVolumeReclaimPolicy"),
+                policy,
+                &known,
+            ));
         }
-        node_affinity(&spec["nodeAffinity"], &format!("{at}.nodeAffinity"), out);
+        validate_node_affinity(&spec["nodeAffinity"], &format!("{at}.nodeAffinity"), out);
     }
-    sources(spec, name, at, out);
+    validate_sources(spec, name, at, out);
     let whole = spec["hostPath"]["path"].as_str().is_some_and(|path| {
         path.starts_with('/') && path.split('/').all(|part| part.is_empty() || part == ".")
     });
     if whole && policy == "Recycle" {
         let why = "may not be 'recycle' for a hostPath mount of '/'";
-        out.push(Cause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
+        out.push(StatusCause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
     }
     if let Some(class) = spec["storageClassName"].as_str().filter(|class| !class.is_empty()) {
         if inline {
             refuse("storageClassName", out);
         } else {
             let at = format!("{at}.storageClassName");
-            texts(meta::subdomain_problems(class), &spec["storageClassName"], &at, out);
+            add_problems(meta::subdomain_problems(class), &spec["storageClassName"], &at, out);
         }
     }
     let mode = &spec["volumeMode"];
     match mode.as_str() {
         Some(text) if inline && text != "Filesystem" => {
             let why = "may not specify volumeMode other than Filesystem in the context of inline volumes";
-            out.push(Cause::forbidden(format!("{at}.volumeMode"), why));
+            out.push(StatusCause::forbidden(format!("{at}.volumeMode"), why));
         }
         Some(text) if !inline && text != "Block" && text != "Filesystem" => {
-            out.push(Cause::not_supported(format!("{at}.volumeMode"), mode, &["Block", "Filesystem"]));
+            out.push(StatusCause::not_supported(format!("{at}.volumeMode"), mode, &["Block", "Filesystem"]));
         }
         _ => {}
     }
     if let Some(class) = spec["volumeAttributesClassName"].as_str().filter(|_| !inline) {
         let field = format!("{at}.volumeAttributesClassName");
         if class.is_empty() {
-            out.push(Cause::required(&field, "an empty string is disallowed"));
+            out.push(StatusCause::required(&field, "an empty string is disallowed"));
         } else {
-            texts(meta::subdomain_problems(class), &json!(class), &field, out);
+            add_problems(meta::subdomain_problems(class), &json!(class), &field, out);
         }
         if spec["csi"].is_null() {
             let why = "has to be specified when using volumeAttributesClassName";
-            out.push(Cause::required(format!("{at}.csi"), why));
+            out.push(StatusCause::required(format!("{at}.csi"), why));
         }
     }
 }
 
-fn capacity(capacity: &Value, at: &str, out: &mut Causes) {
+fn validate_capacity(capacity: &Value, at: &str, out: &mut CauseList) {
     if is_empty(capacity) {
-        out.push(Cause::required(at, ""));
+        out.push(StatusCause::required(at, ""));
     }
-    let members = meta::sorted(capacity);
+    let members = meta::sorted_members(capacity);
     if members.len() != 1 || capacity.get("storage").is_none() {
         let shown = members.iter().map(|(k, v)| ((*k).clone(), (*v).clone()));
         let shown = if capacity.is_null() { Value::Null } else { Value::Object(shown.collect()) };
-        out.push(Cause::not_supported(at, &shown, &["storage"]));
+        out.push(StatusCause::not_supported(at, &shown, &["storage"]));
     }
     for (name, size) in members {
-        let (at, given) = (format!("{at}[{name}]"), amount(size).unwrap_or(0));
+        let (at, given) = (format!("{at}[{name}]"), nanos_of(size).unwrap_or(0));
         if given <= -1_000_000_000 {
             let units = json!(i64::try_from(given / 1_000_000_000).unwrap_or(i64::MIN));
-            out.push(Cause::invalid(&at, &units, "must be a valid resource quantity"));
+            out.push(StatusCause::invalid(&at, &units, "must be a valid resource quantity"));
         }
         if given <= 0 {
-            out.push(Cause::invalid(at, &json!(canonical(size)), "must be greater than zero"));
+            out.push(StatusCause::invalid(at, &json!(canonical_text(size)), "must be greater than zero"));
         }
     }
 }
 
 /// The nodes a volume can be used on.
-fn node_affinity(affinity: &Value, at: &str, out: &mut Causes) {
+fn validate_node_affinity(affinity: &Value, at: &str, out: &mut CauseList) {
     if affinity.is_null() {
         return;
     }
     let at = format!("{at}.required");
     if affinity["required"].is_null() {
-        out.push(Cause::required(at, "must specify required node constraints"));
+        out.push(StatusCause::required(at, "must specify required node constraints"));
         return;
     }
     let (terms, at) = (&affinity["required"]["nodeSelectorTerms"], format!("{at}.nodeSelectorTerms"));
     if is_empty(terms) {
-        out.push(Cause::required(at, "must have at least one node selector term"));
+        out.push(StatusCause::required(at, "must have at least one node selector term"));
         return;
     }
-    for (i, term) in list(terms) {
-        pod::node_term(term, true, &format!("{at}[{i}]"), out);
+    for (i, term) in indexed_items(terms) {
+        pod::validate_node_term(term, true, &format!("{at}[{i}]"), out);
     }
 }
 
-fn sources(spec: &Value, name: &str, at: &str, out: &mut Causes) {
+fn validate_sources(spec: &Value, name: &str, at: &str, out: &mut CauseList) {
     let mut given = 0;
     for (key, called) in VOLUMES {
         let source = &spec[*key];
@@ -194,7 +198,7 @@ fn sources(spec: &Value, name: &str, at: &str, out: &mut Causes) {
         // Volumes of a vendor's own driver are never one too many.
         if given > 0 && *key != "flexVolume" {
             let why = "may not specify more than 1 volume type";
-            out.push(Cause::forbidden(format!("{at}.{called}"), why));
+            out.push(StatusCause::forbidden(format!("{at}.{called}"), why));
             continue;
         }
         given += 1;
@@ -202,122 +206,122 @@ fn sources(spec: &Value, name: &str, at: &str, out: &mut Causes) {
         let field = format!("{at}.{field}");
         for (_, needed) in NEEDED.iter().filter(|(kind, _)| kind == key) {
             for member in needed.iter().filter(|member| is_empty(&source[**member])) {
-                out.push(Cause::required(format!("{field}.{member}"), ""));
+                out.push(StatusCause::required(format!("{field}.{member}"), ""));
             }
         }
-        source_of(key, source, name, &field, out);
+        validate_source(key, source, name, &field, out);
         if *key == "local" && spec["nodeAffinity"].is_null() {
             let why = "Local volume requires node affinity";
-            out.push(Cause::required(format!("{at}.nodeAffinity"), why));
+            out.push(StatusCause::required(format!("{at}.nodeAffinity"), why));
         }
     }
     if given == 0 {
-        out.push(Cause::required(at, "must specify a volume type"));
+        out.push(StatusCause::required(at, "must specify a volume type"));
     }
 }
 
-/// What a kind of volume asks of its members beyond their being there.
-fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes) {
+/// Validates the members of a volume source beyond their presence.
+fn validate_source(kind: &str, source: &Value, name: &str, at: &str, out: &mut CauseList) {
     let text = |key: &str| source[key].as_str().unwrap_or("");
     match kind {
-        "hostPath" => pod::host_path(source, at, out),
+        "hostPath" => pod::validate_host_path(source, at, out),
         "local" if text("path").split('/').any(|part| part == "..") => {
-            out.push(Cause::invalid(format!("{at}.path"), &source["path"], "must not contain '..'"));
+            out.push(StatusCause::invalid(format!("{at}.path"), &source["path"], "must not contain '..'"));
         }
         "gcePersistentDisk" | "awsElasticBlockStore" => {
-            pod::partition(source, format!("{at}.partition"), out);
+            pod::validate_partition(source, format!("{at}.partition"), out);
         }
         "glusterfs" => match source["endpointsNamespace"].as_str() {
-            Some("") => out.push(Cause::invalid(
+            Some("") => out.push(StatusCause::invalid(
                 format!("{at}.endpointsNamespace"),
                 &json!(""),
                 "if the endpointnamespace is set, it must be a valid namespace name",
             )),
             Some(namespace) => {
                 let at = format!("{at}.endpointsNamespace");
-                texts(meta::label_problems(namespace), &source["endpointsNamespace"], &at, out);
+                add_problems(meta::label_problems(namespace), &source["endpointsNamespace"], &at, out);
             }
             None => {}
         },
-        "flocker" => pod::flocker(source, at, out),
+        "flocker" => pod::validate_flocker(source, at, out),
         "nfs" if !text("path").starts_with('/') => {
             let why = "must be an absolute path";
-            out.push(Cause::invalid(format!("{at}.path"), &json!(text("path")), why));
+            out.push(StatusCause::invalid(format!("{at}.path"), &json!(text("path")), why));
         }
-        "quobyte" => pod::quobyte(source, at, out),
-        "iscsi" => iscsi(source, name, at, out),
-        "fc" => pod::fibre_channel(source, at, out),
+        "quobyte" => pod::validate_quobyte(source, at, out),
+        "iscsi" => validate_iscsi(source, name, at, out),
+        "fc" => pod::validate_fibre_channel(source, at, out),
         "flexVolume" => {
-            for (key, _) in meta::sorted(&source["options"]) {
+            for (key, _) in meta::sorted_members(&source["options"]) {
                 let home = format!(".{}", key.split_once('/').map_or(key.as_str(), |(home, _)| home));
                 let home = home.to_lowercase();
                 if home.ends_with(".kubernetes.io") || home.ends_with(".k8s.io") {
                     let why = "kubernetes.io and k8s.io namespaces are reserved";
-                    out.push(Cause::invalid(format!("{at}.options[{key}]"), &json!(key), why));
+                    out.push(StatusCause::invalid(format!("{at}.options[{key}]"), &json!(key), why));
                 }
             }
         }
         "azureFile" if source["secretNamespace"].as_str() == Some("") => {
-            out.push(Cause::required(format!("{at}.secretNamespace"), ""));
+            out.push(StatusCause::required(format!("{at}.secretNamespace"), ""));
         }
-        "azureDisk" => pod::azure_disk(source, at, out),
+        "azureDisk" => pod::validate_azure_disk(source, at, out),
         "cinder" | "storageos" => {
             for key in ["volumeName", "volumeNamespace"] {
                 if kind == "storageos" && !text(key).is_empty() {
-                    texts(meta::label_problems(text(key)), &source[key], &format!("{at}.{key}"), out);
+                    add_problems(meta::label_problems(text(key)), &source[key], &format!("{at}.{key}"), out);
                 }
             }
             for key in ["name", "namespace"] {
                 if source["secretRef"].is_object() && is_empty(&source["secretRef"][key]) {
-                    out.push(Cause::required(format!("{at}.secretRef.{key}"), ""));
+                    out.push(StatusCause::required(format!("{at}.secretRef.{key}"), ""));
                 }
             }
         }
-        "csi" => csi(source, at, out),
+        "csi" => validate_csi(source, at, out),
         _ => {}
     }
 }
 
-fn iscsi(source: &Value, name: &str, at: &str, out: &mut Causes) {
+fn validate_iscsi(source: &Value, name: &str, at: &str, out: &mut CauseList) {
     let portal = source["targetPortal"].as_str().unwrap_or("");
     let initiator = source["initiatorName"].as_str();
     if initiator.is_some() && name.len() + portal.len() + 1 > 64 {
         let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        out.push(Cause::invalid(format!("{at}.targetportal"), &json!(portal), why));
+        out.push(StatusCause::invalid(format!("{at}.targetportal"), &json!(portal), why));
     }
     match source["iqn"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required(format!("{at}.iqn"), "")),
-        iqn => initiator_name(iqn, format!("{at}.iqn"), out),
+        "" => out.push(StatusCause::required(format!("{at}.iqn"), "")),
+        iqn => validate_initiator_name(iqn, format!("{at}.iqn"), out),
     }
     if source["lun"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
         let why = "must be between 0 and 255, inclusive";
-        out.push(Cause::invalid(format!("{at}.lun"), &source["lun"], why));
+        out.push(StatusCause::invalid(format!("{at}.lun"), &source["lun"], why));
     }
     let secret = &source["secretRef"];
     if (source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true) && secret.is_null() {
-        out.push(Cause::required(format!("{at}.secretRef"), ""));
+        out.push(StatusCause::required(format!("{at}.secretRef"), ""));
     }
     if secret.is_object() && is_empty(&secret["name"]) {
-        out.push(Cause::required(format!("{at}.secretRef.name"), ""));
+        out.push(StatusCause::required(format!("{at}.secretRef.name"), ""));
     }
     if let Some(initiator) = initiator {
-        initiator_name(initiator, format!("{at}.initiatorname"), out);
+        validate_initiator_name(initiator, format!("{at}.initiatorname"), out);
     }
 }
 
-/// The name of one end of a connection; here all bad ones are bad in the same way.
-fn initiator_name(name: &str, field: String, out: &mut Causes) {
-    let mut found = Causes::new();
-    pod::iscsi_name(name, field.clone(), &mut found);
+/// Validates the name of an iSCSI initiator; all bad names have the same message.
+fn validate_initiator_name(name: &str, field: String, out: &mut CauseList) {
+    let mut found = CauseList::new();
+    pod::validate_iscsi_name(name, field.clone(), &mut found);
     if !found.is_empty() {
-        out.push(Cause::invalid(field, &json!(name), "must be valid format"));
+        out.push(StatusCause::invalid(field, &json!(name), "must be valid format"));
     }
 }
 
-fn csi(source: &Value, at: &str, out: &mut Causes) {
-    names::driver(source["driver"].as_str().unwrap_or(""), &format!("{at}.driver"), out);
+fn validate_csi(source: &Value, at: &str, out: &mut CauseList) {
+    names::validate_csi_driver_name(source["driver"].as_str().unwrap_or(""), &format!("{at}.driver"), out);
     if is_empty(&source["volumeHandle"]) {
-        out.push(Cause::required(format!("{at}.volumeHandle"), ""));
+        out.push(StatusCause::required(format!("{at}.volumeHandle"), ""));
     }
     for key in [
         "controllerPublishSecretRef",
@@ -334,8 +338,8 @@ fn csi(source: &Value, at: &str, out: &mut Causes) {
             [("name", meta::subdomain_problems), ("namespace", meta::label_problems)];
         for (member, problems) in members {
             match secret[member].as_str().unwrap_or("") {
-                "" => out.push(Cause::required(format!("{at}.{member}"), "")),
-                text => texts(problems(text), &secret[member], &format!("{at}.{member}"), out),
+                "" => out.push(StatusCause::required(format!("{at}.{member}"), "")),
+                text => add_problems(problems(text), &secret[member], &format!("{at}.{member}"), out),
             }
         }
     }

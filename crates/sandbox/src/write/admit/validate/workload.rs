@@ -2,89 +2,92 @@
 
 use serde_json::{Value, json};
 
-use super::pod::{self, known};
-use super::{Causes, is_empty, label_selector, list, non_negative, selects, texts};
-use crate::status::Cause;
+use super::pod::{self, check_known_or_empty};
+use super::{
+    CauseList, add_problems, check_non_negative, indexed_items, is_empty, selector_matches,
+    validate_label_selector,
+};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
 
 pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// The checks every kind with a selector and a template shares. Of a template whose selector cannot be
-/// read nothing is said.
-fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) -> bool {
+/// Validates the selector and template that several kinds have. Of a template whose selector cannot be
+/// read nothing is reported.
+fn validate_selector_and_template(spec: &Value, what: &str, out: &mut CauseList) -> bool {
     let selector = &spec["selector"];
     if selector.is_null() {
-        out.push(Cause::required("spec.selector", ""));
+        out.push(StatusCause::required("spec.selector", ""));
     } else {
-        label_selector(selector, "spec.selector", out);
+        validate_label_selector(selector, "spec.selector", out);
         if is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 "spec.selector",
                 selector,
                 &format!("empty selector is invalid for {what}"),
             ));
         }
     }
-    if unreadable(selector) {
+    if is_unreadable(selector) {
         if what == "statefulset" {
             let shown = format!("Invalid value: {selector}");
-            out.push(Cause { message: shown, ..Cause::invalid_unshown("spec.selector", "") });
+            out.push(StatusCause { message: shown, ..StatusCause::invalid_unshown("spec.selector", "") });
         } else {
-            out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+            out.push(StatusCause::invalid("spec.selector", selector, "invalid label selector"));
         }
         return false;
     }
-    template_matches(spec, out);
+    check_template_matches(spec, out);
     true
 }
 
-/// Whether a selector cannot even be turned into one.
-fn unreadable(selector: &Value) -> bool {
-    let mut problems = Causes::new();
-    label_selector(selector, "", &mut problems);
+/// Returns true if a selector cannot be converted.
+fn is_unreadable(selector: &Value) -> bool {
+    let mut problems = CauseList::new();
+    validate_label_selector(selector, "", &mut problems);
     !problems.is_empty()
 }
 
-fn template_matches(spec: &Value, out: &mut Causes) {
+fn check_template_matches(spec: &Value, out: &mut CauseList) {
     let template = &spec["template"];
     let labels = &template["metadata"]["labels"];
     let selector = &spec["selector"];
     let everything =
         selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]);
-    if !everything && !selects(selector, labels) {
-        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    if !everything && !selector_matches(selector, labels) {
+        out.push(StatusCause::invalid("spec.template.metadata.labels", labels, MISMATCH));
     }
-    pod::template(template, "spec.template", out);
+    pod::validate_template(template, "spec.template", out);
 }
 
-fn always_restarts(spec: &Value, what: &str, out: &mut Causes) {
+fn check_always_restarts(spec: &Value, what: &str, out: &mut CauseList) {
     let template = &spec["template"]["spec"];
     if template["restartPolicy"] != "Always" {
-        out.push(Cause::not_supported(
+        out.push(StatusCause::not_supported(
             "spec.template.spec.restartPolicy",
             &json!(template["restartPolicy"].as_str().unwrap_or("")),
             &["Always"],
         ));
     }
     if !template["activeDeadlineSeconds"].is_null() {
-        out.push(Cause::forbidden(
+        out.push(StatusCause::forbidden(
             "spec.template.spec.activeDeadlineSeconds",
             &format!("activeDeadlineSeconds in {what} is not Supported"),
         ));
     }
 }
 
-pub(super) fn deployment(spec: &Value, out: &mut Causes) {
-    non_negative(&spec["replicas"], "spec.replicas".into(), out);
-    if selector_and_template(spec, "deployment", out) {
-        always_restarts(spec, "ReplicaSet", out);
+pub(super) fn validate_deployment(spec: &Value, out: &mut CauseList) {
+    check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    if validate_selector_and_template(spec, "deployment", out) {
+        check_always_restarts(spec, "ReplicaSet", out);
     }
     let strategy = &spec["strategy"];
     match strategy["type"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("spec.strategy.type", "")),
+        "" => out.push(StatusCause::required("spec.strategy.type", "")),
         "Recreate" => {
             if !strategy["rollingUpdate"].is_null() {
-                out.push(Cause::forbidden(
+                out.push(StatusCause::forbidden(
                     "spec.strategy.rollingUpdate",
                     "may not be specified when strategy `type` is 'Recreate'",
                 ));
@@ -92,27 +95,27 @@ pub(super) fn deployment(spec: &Value, out: &mut Causes) {
         }
         "RollingUpdate" => {
             if strategy["rollingUpdate"].is_null() {
-                out.push(Cause::required(
+                out.push(StatusCause::required(
                     "spec.strategy.rollingUpdate",
                     "this should be defaulted and never be nil",
                 ));
             } else {
-                rolling(&strategy["rollingUpdate"], "spec.strategy.rollingUpdate", out);
+                validate_rolling_update(&strategy["rollingUpdate"], "spec.strategy.rollingUpdate", out);
             }
         }
-        _ => out.push(Cause::not_supported(
+        _ => out.push(StatusCause::not_supported(
             "spec.strategy",
-            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+            &super::go_internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
             &["Recreate", "RollingUpdate"],
         )),
     }
     for key in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
-        non_negative(&spec[key], format!("spec.{key}"), out);
+        check_non_negative(&spec[key], format!("spec.{key}"), out);
     }
     if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64()
         && deadline <= spec["minReadySeconds"].as_i64().unwrap_or(0)
     {
-        out.push(Cause::invalid(
+        out.push(StatusCause::invalid(
             "spec.progressDeadlineSeconds",
             &spec["progressDeadlineSeconds"],
             "must be greater than minReadySeconds",
@@ -121,26 +124,26 @@ pub(super) fn deployment(spec: &Value, out: &mut Causes) {
 }
 
 /// A count or a percentage, not negative.
-fn count_or_percent(value: &Value, field: &str, out: &mut Causes) {
+fn validate_count_or_percent(value: &Value, field: &str, out: &mut CauseList) {
     match value {
         Value::String(text) => {
             let digits = text.strip_suffix('%').unwrap_or("");
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-                out.push(Cause::invalid(
+                out.push(StatusCause::invalid(
                     field,
                     value,
                     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
                 ));
             }
         }
-        _ => non_negative(value, field.to_owned(), out),
+        _ => check_non_negative(value, field.to_owned(), out),
     }
 }
 
-fn percent_over(value: &Value, field: &str, out: &mut Causes) {
+fn check_percent_over(value: &Value, field: &str, out: &mut CauseList) {
     let percent = value.as_str().and_then(|t| t.strip_suffix('%')).and_then(|t| t.parse::<i64>().ok());
     if percent.is_some_and(|p| p > 100) {
-        out.push(Cause::invalid(field, value, "must not be greater than 100%"));
+        out.push(StatusCause::invalid(field, value, "must not be greater than 100%"));
     }
 }
 
@@ -160,54 +163,54 @@ fn amount_of(value: &Value) -> i64 {
     }
 }
 
-fn rolling(rolling: &Value, field: &str, out: &mut Causes) {
-    count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
-    count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+fn validate_rolling_update(rolling: &Value, field: &str, out: &mut CauseList) {
+    validate_count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+    validate_count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
     if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
-        out.push(Cause::invalid(
+        out.push(StatusCause::invalid(
             format!("{field}.maxUnavailable"),
             &rolling["maxUnavailable"],
             "may not be 0 when `maxSurge` is 0",
         ));
     }
-    percent_over(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+    check_percent_over(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
 }
 
-pub(super) fn replica_set(spec: &Value, out: &mut Causes) {
-    non_negative(&spec["replicas"], "spec.replicas".into(), out);
-    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+pub(super) fn validate_replica_set(spec: &Value, out: &mut CauseList) {
+    check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     // The text says so in every release.
-    if selector_and_template(spec, "deployment", out) {
-        always_restarts(spec, "ReplicaSet", out);
+    if validate_selector_and_template(spec, "deployment", out) {
+        check_always_restarts(spec, "ReplicaSet", out);
     }
 }
 
-pub(super) fn replication_controller(object: &Value, out: &mut Causes) {
+pub(super) fn validate_replication_controller(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     if is_empty(&spec["selector"]) {
-        out.push(Cause::required("spec.selector", ""));
+        out.push(StatusCause::required("spec.selector", ""));
     }
     if spec["template"].is_null() {
-        out.push(Cause::required("spec.template", ""));
+        out.push(StatusCause::required("spec.template", ""));
     } else {
         let selector = json!({"matchLabels": spec["selector"]});
         let labels = &spec["template"]["metadata"]["labels"];
-        if !is_empty(&spec["selector"]) && !selects(&selector, labels) {
-            out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+        if !is_empty(&spec["selector"]) && !selector_matches(&selector, labels) {
+            out.push(StatusCause::invalid("spec.template.metadata.labels", labels, MISMATCH));
         }
-        pod::template(&spec["template"], "spec.template", out);
-        always_restarts(spec, "ReplicationController", out);
+        pod::validate_template(&spec["template"], "spec.template", out);
+        check_always_restarts(spec, "ReplicationController", out);
     }
     // What the type itself says is looked at last.
-    non_negative(&spec["replicas"], "spec.replicas".into(), out);
-    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
 }
 
-pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
+pub(super) fn validate_stateful_set(spec: &Value, new: bool, out: &mut CauseList) {
     match spec["podManagementPolicy"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("spec.podManagementPolicy", "")),
+        "" => out.push(StatusCause::required("spec.podManagementPolicy", "")),
         "OrderedReady" | "Parallel" => {}
-        _ => out.push(Cause::invalid(
+        _ => out.push(StatusCause::invalid(
             "spec.podManagementPolicy",
             &spec["podManagementPolicy"],
             "must be 'OrderedReady' or 'Parallel'",
@@ -215,10 +218,10 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
     }
     let strategy = &spec["updateStrategy"];
     match strategy["type"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("spec.updateStrategy", "")),
+        "" => out.push(StatusCause::required("spec.updateStrategy", "")),
         "OnDelete" => {
             if !strategy["rollingUpdate"].is_null() {
-                out.push(Cause::invalid(
+                out.push(StatusCause::invalid(
                     "spec.updateStrategy.rollingUpdate",
                     &strategy["rollingUpdate"],
                     "only allowed for updateStrategy 'RollingUpdate'",
@@ -227,22 +230,26 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
         }
         "RollingUpdate" => {
             let rolling = &strategy["rollingUpdate"];
-            non_negative(&rolling["partition"], "spec.updateStrategy.rollingUpdate.partition".into(), out);
+            check_non_negative(
+                &rolling["partition"],
+                "spec.updateStrategy.rollingUpdate.partition".into(),
+                out,
+            );
             if !rolling["maxUnavailable"].is_null() {
                 let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
-                count_or_percent(&rolling["maxUnavailable"], field, out);
+                validate_count_or_percent(&rolling["maxUnavailable"], field, out);
                 // What is no percentage counts as none.
                 if amount_of(&rolling["maxUnavailable"]) == 0 {
-                    out.push(Cause::invalid(field, &rolling["maxUnavailable"], "cannot be 0"));
+                    out.push(StatusCause::invalid(field, &rolling["maxUnavailable"], "cannot be 0"));
                 }
-                percent_over(&rolling["maxUnavailable"], field, out);
+                check_percent_over(&rolling["maxUnavailable"], field, out);
             }
         }
         _ => {
             let rolling = &strategy["rollingUpdate"];
             let names = [("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")];
-            let rolling = rolling.is_object().then(|| super::internal(rolling, &names));
-            out.push(Cause::invalid(
+            let rolling = rolling.is_object().then(|| super::go_internal(rolling, &names));
+            out.push(StatusCause::invalid(
                 "spec.updateStrategy",
                 &json!({"Type": strategy["type"], "RollingUpdate": rolling}),
                 "must be 'RollingUpdate' or 'OnDelete'",
@@ -253,29 +260,29 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
         let policy = &spec["persistentVolumeClaimRetentionPolicy"];
         if !policy.is_null() {
             let at = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
-            known(&policy[key], at, &["Retain", "Delete"], out);
+            check_known_or_empty(&policy[key], at, &["Retain", "Delete"], out);
         }
     }
-    for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
-        super::storage::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
+    for (i, claim) in indexed_items(&spec["volumeClaimTemplates"]).filter(|_| new) {
+        super::storage::validate_claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
     }
-    non_negative(&spec["replicas"], "spec.replicas".into(), out);
-    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
-    non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
+    check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    check_non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
     if let Some(name) = spec["serviceName"].as_str().filter(|name| new && !name.is_empty()) {
-        texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
+        add_problems(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
     }
     let mut whole = spec.clone();
-    with_claims(&mut whole);
-    let _ = selector_and_template(&whole, "statefulset", out);
-    always_restarts(spec, "StatefulSet", out);
+    add_claim_volumes(&mut whole);
+    let _ = validate_selector_and_template(&whole, "statefulset", out);
+    check_always_restarts(spec, "StatefulSet", out);
 }
 
 /// Every claim template is a volume of each pod, in place of one of its name the template lists, and
 /// the names pods have are not the template's to give.
-fn with_claims(spec: &mut Value) {
+fn add_claim_volumes(spec: &mut Value) {
     let mut volumes: Vec<Value> = Vec::new();
-    for (_, claim) in list(&spec["volumeClaimTemplates"]) {
+    for (_, claim) in indexed_items(&spec["volumeClaimTemplates"]) {
         let name = claim["metadata"]["name"].as_str().unwrap_or("");
         if !volumes.iter().any(|volume| volume["name"] == name) {
             volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
@@ -286,7 +293,7 @@ fn with_claims(spec: &mut Value) {
         members.shift_remove("hostname");
         members.shift_remove("subdomain");
     }
-    let own: Vec<Value> = list(&template["volumes"])
+    let own: Vec<Value> = indexed_items(&template["volumes"])
         .filter(|(_, own)| !volumes.iter().any(|v| v["name"] == own["name"].as_str().unwrap_or("")))
         .map(|(_, own)| own.clone())
         .collect();
@@ -294,63 +301,63 @@ fn with_claims(spec: &mut Value) {
     template["volumes"] = Value::Array(volumes);
 }
 
-pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
-    label_selector(&spec["selector"], "spec.selector", out);
+pub(super) fn validate_daemon_set(spec: &Value, out: &mut CauseList) {
+    validate_label_selector(&spec["selector"], "spec.selector", out);
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
-    if !unreadable(selector) && !selects(selector, labels) {
-        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    if !is_unreadable(selector) && !selector_matches(selector, labels) {
+        out.push(StatusCause::invalid("spec.template.metadata.labels", labels, MISMATCH));
     }
     if selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
-        out.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for daemonset"));
+        out.push(StatusCause::invalid("spec.selector", selector, "empty selector is invalid for daemonset"));
     }
-    pod::template(&spec["template"], "spec.template", out);
-    always_restarts(spec, "DaemonSet", out);
-    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    pod::validate_template(&spec["template"], "spec.template", out);
+    check_always_restarts(spec, "DaemonSet", out);
+    check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     let strategy = &spec["updateStrategy"];
     match strategy["type"].as_str().unwrap_or("") {
         "OnDelete" => {}
         "RollingUpdate" => {
             let rolling = &strategy["rollingUpdate"];
             let field = "spec.updateStrategy.rollingUpdate";
-            count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
-            count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+            validate_count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+            validate_count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
             if !is_zero(&rolling["maxUnavailable"]) && !is_zero(&rolling["maxSurge"]) {
-                out.push(Cause::invalid(
+                out.push(StatusCause::invalid(
                     format!("{field}.maxSurge"),
                     &rolling["maxSurge"],
                     "may not be set when maxUnavailable is non-zero",
                 ));
             }
             if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
-                out.push(Cause::required(
+                out.push(StatusCause::required(
                     format!("{field}.maxUnavailable"),
                     "cannot be 0 when maxSurge is 0",
                 ));
             }
         }
-        _ => out.push(Cause::not_supported(
+        _ => out.push(StatusCause::not_supported(
             "spec.updateStrategy",
-            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+            &super::go_internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
             &["RollingUpdate", "OnDelete"],
         )),
     }
-    non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
+    check_non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
 }
 
-pub(super) fn revision(object: &Value, new: bool, out: &mut Causes) {
-    non_negative(&object["revision"], "revision".into(), out);
-    // What is kept does not change, and is not looked at again.
+pub(super) fn validate_revision(object: &Value, new: bool, out: &mut CauseList) {
+    check_non_negative(&object["revision"], "revision".into(), out);
+    // Data cannot change, and is not checked again.
     if new && object["data"].is_null() {
-        out.push(Cause::required("data", "data is mandatory"));
+        out.push(StatusCause::required("data", "data is mandatory"));
     } else if new && !object["data"].is_object() {
-        out.push(Cause::required("data", "data must be a valid JSON object"));
+        out.push(StatusCause::required("data", "data must be a valid JSON object"));
     }
 }
 
-pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
+pub(super) fn validate_disruption_budget(spec: &Value, out: &mut CauseList) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        let shown = super::internal(
+        let shown = super::go_internal(
             spec,
             &[
                 ("MinAvailable", "minAvailable"),
@@ -359,17 +366,17 @@ pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
                 ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy"),
             ],
         );
-        out.push(Cause::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
+        out.push(StatusCause::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for key in ["minAvailable", "maxUnavailable"] {
         if !spec[key].is_null() {
-            count_or_percent(&spec[key], &format!("spec.{key}"), out);
-            percent_over(&spec[key], &format!("spec.{key}"), out);
+            validate_count_or_percent(&spec[key], &format!("spec.{key}"), out);
+            check_percent_over(&spec[key], &format!("spec.{key}"), out);
         }
     }
-    label_selector(&spec["selector"], "spec.selector", out);
+    validate_label_selector(&spec["selector"], "spec.selector", out);
     let policies = &["AlwaysAllow", "IfHealthyBudget"];
-    super::known(
+    super::check_known(
         &spec["unhealthyPodEvictionPolicy"],
         "spec.unhealthyPodEvictionPolicy".into(),
         policies,

@@ -4,75 +4,77 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::claims::Claims;
-use super::confinement::confinement;
-use super::environment::{env, sources};
-use super::mounts::{devices, mounts};
-use super::probes::{Grace, lifecycle, probe};
-use super::resources::resources;
-use super::volumes::Volumes;
-use super::{hosts, text};
-use crate::status::Cause;
+use super::claims::ClaimNames;
+use super::confinement::validate_security_context;
+use super::environment::{validate_env, validate_env_sources};
+use super::mounts::{validate_devices, validate_mounts};
+use super::probes::{GracePeriod, validate_lifecycle, validate_probe};
+use super::resources::validate_resources;
+use super::volumes::VolumesByName;
+use super::{hosts, text_member};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::validate::{Causes, is_empty, list, one_of, port_number, texts};
+use crate::write::admit::validate::{
+    CauseList, add_problems, check_one_of, check_port_number, indexed_items, is_empty,
+};
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
-pub(super) fn containers(
+pub(super) fn validate_containers(
     spec: &Value,
-    volumes: &Volumes<'_>,
-    claims: &Claims,
+    volumes: &VolumesByName<'_>,
+    claims: &ClaimNames,
     field: &str,
-    out: &mut Causes,
+    out: &mut CauseList,
 ) {
     if is_empty(&spec["containers"]) {
-        out.push(Cause::required(format!("{field}.containers"), ""));
+        out.push(StatusCause::required(format!("{field}.containers"), ""));
     }
-    let grace = Grace::of(spec);
-    let common = |container: &Value, at: &str, out: &mut Causes| {
-        common(container, spec, volumes, claims, at, out);
+    let grace = GracePeriod::of(spec);
+    let common = |container: &Value, at: &str, out: &mut CauseList| {
+        validate_container(container, spec, volumes, claims, at, out);
     };
-    let moments = |container: &Value, at: &str, out: &mut Causes| {
-        lifecycle(&container["lifecycle"], grace, &format!("{at}.lifecycle"), out);
+    let moments = |container: &Value, at: &str, out: &mut CauseList| {
+        validate_lifecycle(&container["lifecycle"], grace, &format!("{at}.lifecycle"), out);
         for kind in PROBES {
-            probe(&container[kind], kind, grace, &format!("{at}.{kind}"), out);
+            validate_probe(&container[kind], kind, grace, &format!("{at}.{kind}"), out);
         }
     };
     let mut all = BTreeSet::new();
-    for (i, container) in list(&spec["containers"]) {
+    for (i, container) in indexed_items(&spec["containers"]) {
         let at = format!("{field}.containers[{i}]");
         common(container, &at, out);
-        if !all.insert(text(container, "name")) {
-            out.push(Cause::duplicate(format!("{at}.name"), &json!(text(container, "name"))));
+        if !all.insert(text_member(container, "name")) {
+            out.push(StatusCause::duplicate(format!("{at}.name"), &json!(text_member(container, "name"))));
         }
         moments(container, &at, out);
-        restarts(container, &at, out);
+        validate_restart_rules(container, &at, out);
     }
-    hosts::taken_once(list(&spec["containers"]), &format!("{field}.containers"), out);
-    for (i, container) in list(&spec["initContainers"]) {
+    hosts::check_host_ports_once(indexed_items(&spec["containers"]), &format!("{field}.containers"), out);
+    for (i, container) in indexed_items(&spec["initContainers"]) {
         let at = format!("{field}.initContainers[{i}]");
         common(container, &at, out);
-        restarts(container, &at, out);
-        let name = text(container, "name");
+        validate_restart_rules(container, &at, out);
+        let name = text_member(container, "name");
         if all.contains(name) {
-            out.push(Cause::duplicate(format!("{at}.name"), &container["name"]));
+            out.push(StatusCause::duplicate(format!("{at}.name"), &container["name"]));
         } else if !name.is_empty() {
             all.insert(name);
         }
-        // Each is the only one to run in its turn.
-        hosts::taken_once([(0, container)].into_iter(), &format!("{field}.initContainers"), out);
+        // Init containers run one after another.
+        hosts::check_host_ports_once([(0, container)].into_iter(), &format!("{field}.initContainers"), out);
         if container["restartPolicy"] == "Always" {
             moments(container, &at, out);
             continue;
         }
         for key in ["lifecycle"].iter().chain(&PROBES).filter(|key| !container[**key].is_null()) {
             let why = "may not be set for init containers without restartPolicy=Always";
-            out.push(Cause::forbidden(format!("{at}.{key}"), why));
+            out.push(StatusCause::forbidden(format!("{at}.{key}"), why));
         }
-        for (j, _) in
-            list(&container["resizePolicy"]).filter(|(_, p)| p["restartPolicy"] == "RestartContainer")
+        for (j, _) in indexed_items(&container["resizePolicy"])
+            .filter(|(_, p)| p["restartPolicy"] == "RestartContainer")
         {
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 format!("{at}.resizePolicy[{j}].restartPolicy"),
                 &json!("RestartContainer"),
                 "must not be set to 'RestartContainer' for non-sidecar initContainers",
@@ -80,46 +82,46 @@ pub(super) fn containers(
         }
     }
     let others = all.clone();
-    for (i, container) in list(&spec["ephemeralContainers"]) {
+    for (i, container) in indexed_items(&spec["ephemeralContainers"]) {
         let at = format!("{field}.ephemeralContainers[{i}]");
         common(container, &at, out);
-        padding(container, &at, out);
-        if !all.insert(text(container, "name")) {
-            out.push(Cause::duplicate(format!("{at}.name"), &json!(text(container, "name"))));
+        check_image_padding(container, &at, out);
+        if !all.insert(text_member(container, "name")) {
+            out.push(StatusCause::duplicate(format!("{at}.name"), &json!(text_member(container, "name"))));
         }
-        let target = text(container, "targetContainerName");
+        let target = text_member(container, "targetContainerName");
         if !target.is_empty() && !others.contains(target) {
-            out.push(Cause::not_found(format!("{at}.targetContainerName"), &json!(target)));
+            out.push(StatusCause::not_found(format!("{at}.targetContainerName"), &json!(target)));
         }
-        only_for_debugging(container, &at, out);
+        validate_ephemeral_container(container, &at, out);
     }
 }
 
-/// What a container that is added to a running pod cannot have.
-fn only_for_debugging(container: &Value, at: &str, out: &mut Causes) {
+/// Reports fields that an ephemeral container cannot have.
+fn validate_ephemeral_container(container: &Value, at: &str, out: &mut CauseList) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let never = ["ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"];
     for key in never.iter().chain(&PROBES).chain(&["lifecycle"]).filter(|key| !is_empty(&container[**key])) {
-        out.push(Cause::forbidden(format!("{at}.{key}"), WHY));
+        out.push(StatusCause::forbidden(format!("{at}.{key}"), WHY));
     }
-    for (i, mount) in list(&container["volumeMounts"]) {
+    for (i, mount) in indexed_items(&container["volumeMounts"]) {
         for key in ["subPath", "subPathExpr"].iter().filter(|key| !is_empty(&mount[**key])) {
-            out.push(Cause::forbidden(format!("{at}.volumeMounts[{i}].{key}"), WHY));
+            out.push(StatusCause::forbidden(format!("{at}.volumeMounts[{i}].{key}"), WHY));
         }
     }
 }
 
 /// Images of pods are not padded; those of templates may be.
-pub(super) fn padding(container: &Value, at: &str, out: &mut Causes) {
-    let image = text(container, "image");
+pub(super) fn check_image_padding(container: &Value, at: &str, out: &mut CauseList) {
+    let image = text_member(container, "image");
     if image.trim() != image {
         let why = "must not have leading or trailing whitespace";
-        out.push(Cause::invalid(format!("{at}.image"), &container["image"], why));
+        out.push(StatusCause::invalid(format!("{at}.image"), &container["image"], why));
     }
 }
 
 /// A container may be started again by a policy and rules of its own.
-fn restarts(container: &Value, at: &str, out: &mut Causes) {
+fn validate_restart_rules(container: &Value, at: &str, out: &mut CauseList) {
     let (policy, rules) = (&container["restartPolicy"], &container["restartPolicyRules"]);
     let count = rules.as_array().map_or(0, Vec::len);
     if policy.is_null() {
@@ -127,99 +129,114 @@ fn restarts(container: &Value, at: &str, out: &mut Causes) {
             return;
         }
         let why = "must specify restartPolicy when restart rules are used";
-        out.push(Cause::required(format!("{at}.restartPolicy"), why));
+        out.push(StatusCause::required(format!("{at}.restartPolicy"), why));
         if at.contains(".initContainers[") {
             return;
         }
     } else {
-        known(policy, format!("{at}.restartPolicy"), &["Always", "Never", "OnFailure"], out);
+        check_known_or_empty(policy, format!("{at}.restartPolicy"), &["Always", "Never", "OnFailure"], out);
     }
     let at = format!("{at}.restartPolicyRules");
     if count > 20 {
-        out.push(Cause::too_many(&at, count, 20));
+        out.push(StatusCause::too_many(&at, count, 20));
     }
-    for (i, rule) in list(rules) {
+    for (i, rule) in indexed_items(rules) {
         let at = format!("{at}[{i}]");
-        known(&rule["action"], format!("{at}.action"), &["Restart", "RestartAllContainers"], out);
+        check_known_or_empty(
+            &rule["action"],
+            format!("{at}.action"),
+            &["Restart", "RestartAllContainers"],
+            out,
+        );
         let codes = &rule["exitCodes"];
         if codes.is_null() {
-            out.push(Cause::required(format!("{at}.exitCodes"), "must be specified"));
+            out.push(StatusCause::required(format!("{at}.exitCodes"), "must be specified"));
             continue;
         }
-        known(&codes["operator"], format!("{at}.exitCodes.operator"), &["In", "NotIn"], out);
+        check_known_or_empty(&codes["operator"], format!("{at}.exitCodes.operator"), &["In", "NotIn"], out);
         let values = codes["values"].as_array().map_or(0, Vec::len);
         if values > 255 {
-            out.push(Cause::too_many(format!("{at}.exitCodes.values"), values, 255));
+            out.push(StatusCause::too_many(format!("{at}.exitCodes.values"), values, 255));
         }
     }
 }
 
 /// One of a set of words, of which the empty one is none.
-pub(in crate::write::admit::validate) fn known(
+pub(in crate::write::admit::validate) fn check_known_or_empty(
     value: &Value,
     field: String,
     words: &[&str],
-    out: &mut Causes,
+    out: &mut CauseList,
 ) {
     let word = value.as_str().unwrap_or("");
     if !words.contains(&word) {
-        out.push(Cause::not_supported(field, &json!(word), words));
+        out.push(StatusCause::not_supported(field, &json!(word), words));
     }
 }
 
-fn common(
+fn validate_container(
     container: &Value,
     spec: &Value,
-    volumes: &Volumes<'_>,
-    claims: &Claims,
+    volumes: &VolumesByName<'_>,
+    claims: &ClaimNames,
     at: &str,
-    out: &mut Causes,
+    out: &mut CauseList,
 ) {
-    match text(container, "name") {
-        "" => out.push(Cause::required(format!("{at}.name"), "")),
-        name => texts(meta::label_problems(name), &container["name"], &format!("{at}.name"), out),
+    match text_member(container, "name") {
+        "" => out.push(StatusCause::required(format!("{at}.name"), "")),
+        name => add_problems(meta::label_problems(name), &container["name"], &format!("{at}.name"), out),
     }
     if is_empty(&container["image"]) {
-        out.push(Cause::required(format!("{at}.image"), ""));
+        out.push(StatusCause::required(format!("{at}.image"), ""));
     }
-    one_of(
+    check_one_of(
         &container["terminationMessagePolicy"],
         format!("{at}.terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
         out,
     );
-    ports(&container["ports"], &format!("{at}.ports"), out);
-    env(&container["env"], &format!("{at}.env"), out);
-    sources(&container["envFrom"], &format!("{at}.envFrom"), out);
-    mounts(container, volumes, at, out);
-    devices(container, volumes, at, out);
+    validate_ports(&container["ports"], &format!("{at}.ports"), out);
+    validate_env(&container["env"], &format!("{at}.env"), out);
+    validate_env_sources(&container["envFrom"], &format!("{at}.envFrom"), out);
+    validate_mounts(container, volumes, at, out);
+    validate_devices(container, volumes, at, out);
     let policies = ["Always", "IfNotPresent", "Never"];
-    one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), &policies, out);
-    resources(&container["resources"], claims, &format!("{at}.resources"), out);
-    resizing(&container["resizePolicy"], &spec["restartPolicy"], &format!("{at}.resizePolicy"), out);
+    check_one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), &policies, out);
+    validate_resources(&container["resources"], claims, &format!("{at}.resources"), out);
+    validate_resize_policy(
+        &container["resizePolicy"],
+        &spec["restartPolicy"],
+        &format!("{at}.resizePolicy"),
+        out,
+    );
     let own_users = spec["hostUsers"] == false;
-    confinement(&container["securityContext"], own_users, &format!("{at}.securityContext"), out);
+    validate_security_context(
+        &container["securityContext"],
+        own_users,
+        &format!("{at}.securityContext"),
+        out,
+    );
 }
 
-/// What happens to a container whose resources change.
-fn resizing(policies: &Value, restart: &Value, field: &str, out: &mut Causes) {
+/// Validates the resize policy of a container.
+fn validate_resize_policy(policies: &Value, restart: &Value, field: &str, out: &mut CauseList) {
     const RESOURCES: &[&str] = &["cpu", "memory"];
     let mut seen = BTreeSet::new();
-    for (i, policy) in list(policies) {
-        let resource = text(policy, "resourceName");
+    for (i, policy) in indexed_items(policies) {
+        let resource = text_member(policy, "resourceName");
         if !seen.insert(resource) {
-            out.push(Cause::duplicate(format!("{field}[{i}]"), &json!(resource)));
+            out.push(StatusCause::duplicate(format!("{field}[{i}]"), &json!(resource)));
         }
-        one_of(&policy["resourceName"], field.to_owned(), RESOURCES, out);
-        one_of(&policy["restartPolicy"], field.to_owned(), &["NotRequired", "RestartContainer"], out);
+        check_one_of(&policy["resourceName"], field.to_owned(), RESOURCES, out);
+        check_one_of(&policy["restartPolicy"], field.to_owned(), &["NotRequired", "RestartContainer"], out);
         if *restart == "Never" && policy["restartPolicy"] != "NotRequired" {
             let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            out.push(Cause::invalid(field, &json!(text(policy, "restartPolicy")), why));
+            out.push(StatusCause::invalid(field, &json!(text_member(policy, "restartPolicy")), why));
         }
     }
 }
 
-/// What is wrong with the name of a port.
+/// Returns the problems of a port's name.
 pub(crate) fn port_name_problems(name: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut push = |bad: bool, text: &str| {
@@ -241,28 +258,28 @@ pub(crate) fn port_name_problems(name: &str) -> Vec<String> {
     out
 }
 
-fn ports(ports: &Value, field: &str, out: &mut Causes) {
+fn validate_ports(ports: &Value, field: &str, out: &mut CauseList) {
     let mut names = BTreeSet::new();
-    for (i, port) in list(ports) {
+    for (i, port) in indexed_items(ports) {
         let at = format!("{field}[{i}]");
         if let Some(name) = port["name"].as_str().filter(|n| !n.is_empty()) {
             let problems = port_name_problems(name);
             if problems.is_empty() {
                 if !names.insert(name.to_owned()) {
-                    out.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
+                    out.push(StatusCause::duplicate(format!("{at}.name"), &port["name"]));
                 }
             } else {
-                texts(problems, &port["name"], &format!("{at}.name"), out);
+                add_problems(problems, &port["name"], &format!("{at}.name"), out);
             }
         }
         if port["containerPort"].as_i64().unwrap_or(0) == 0 {
-            out.push(Cause::required(format!("{at}.containerPort"), ""));
+            out.push(StatusCause::required(format!("{at}.containerPort"), ""));
         } else {
-            port_number(&port["containerPort"], format!("{at}.containerPort"), out);
+            check_port_number(&port["containerPort"], format!("{at}.containerPort"), out);
         }
         if port["hostPort"].as_i64().unwrap_or(0) != 0 {
-            port_number(&port["hostPort"], format!("{at}.hostPort"), out);
+            check_port_number(&port["hostPort"], format!("{at}.hostPort"), out);
         }
-        one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+        check_one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
     }
 }

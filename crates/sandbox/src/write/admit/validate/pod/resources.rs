@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::claims::{Claims, used};
+use super::claims::{ClaimNames, validate_claim_uses};
 use super::systems::is_windows;
-use crate::status::Cause;
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::quota::{amount, canonical};
-use crate::write::admit::validate::{Causes, list, texts};
+use crate::write::admit::quota::{canonical_text, nanos_of};
+use crate::write::admit::validate::{CauseList, add_problems, indexed_items};
 
 /// Names without a domain that quotas may use besides those containers may.
 const STANDARD: &[&str] = &[
@@ -28,15 +28,15 @@ const STANDARD: &[&str] = &[
     "requests.storage",
 ];
 
-fn is_page(name: &str) -> bool {
+fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn of_containers(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_page(name)
+fn is_container_resource(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_page(name)
 }
 
-/// Whether a name is in the system's own domain, as those without one are.
+/// Returns true if a name is in Kubernetes' own domain, as names without a domain are.
 pub(in crate::write::admit::validate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -47,143 +47,162 @@ pub(in crate::write::admit::validate) fn is_extended(name: &str) -> bool {
         && meta::qualified_problems(&format!("requests.{name}")).is_empty()
 }
 
-/// What a resource of a container may be called.
-pub(in crate::write::admit::validate) fn container_name(name: &str, at: &str, out: &mut Causes) {
+/// Validates the name of a container's resource.
+pub(in crate::write::admit::validate) fn validate_container_resource(
+    name: &str,
+    at: &str,
+    out: &mut CauseList,
+) {
     let problems = meta::qualified_problems(name);
     let readable = problems.is_empty();
-    texts(problems, &json!(name), at, out);
+    add_problems(problems, &json!(name), at, out);
     let plain = !name.contains('/');
     if readable
         && plain
-        && !of_containers(name)
+        && !is_container_resource(name)
         && !STANDARD.contains(&name)
         && !name.starts_with("requests.hugepages-")
     {
-        out.push(Cause::invalid(at, &json!(name), "must be a standard resource type or fully qualified"));
+        out.push(StatusCause::invalid(
+            at,
+            &json!(name),
+            "must be a standard resource type or fully qualified",
+        ));
     }
-    if plain && !of_containers(name) {
-        out.push(Cause::invalid(at, &json!(name), "must be a standard resource for containers"));
+    if plain && !is_container_resource(name) {
+        out.push(StatusCause::invalid(at, &json!(name), "must be a standard resource for containers"));
     } else if !is_native(name) && !is_extended(name) {
-        out.push(Cause::invalid(at, &json!(name), "doesn't follow extended resource name standard"));
+        out.push(StatusCause::invalid(at, &json!(name), "doesn't follow extended resource name standard"));
     }
 }
 
-/// What a resource of a whole pod may be called.
-fn pod_name(name: &str, at: &str, out: &mut Causes) {
-    let mut found = Causes::new();
-    container_name(name, at, &mut found);
+/// Validates the name of a pod's resource.
+fn validate_pod_resource(name: &str, at: &str, out: &mut CauseList) {
+    let mut found = CauseList::new();
+    validate_container_resource(name, at, &mut found);
     found.retain(|cause| !cause.message.contains("for containers") && !cause.message.contains("extended"));
-    let known = matches!(name, "cpu" | "memory") || is_page(name);
+    let known = matches!(name, "cpu" | "memory") || is_huge_page(name);
     if found.is_empty() && !known {
-        found.push(Cause::not_supported(at, &json!(name), &["cpu", "hugepages-", "memory"]));
+        found.push(StatusCause::not_supported(at, &json!(name), &["cpu", "hugepages-", "memory"]));
     }
     out.append(&mut found);
 }
 
 /// Limits and requests of a container, and the claims it uses.
-pub(crate) fn resources(resources: &Value, claims: &Claims, field: &str, out: &mut Causes) {
-    requirements(resources, container_name, field, out);
-    used(&resources["claims"], claims, &format!("{field}.claims"), out);
+pub(crate) fn validate_resources(resources: &Value, claims: &ClaimNames, field: &str, out: &mut CauseList) {
+    validate_requirements(resources, validate_container_resource, field, out);
+    validate_claim_uses(&resources["claims"], claims, &format!("{field}.claims"), out);
 }
 
-fn requirements(resources: &Value, name_rule: fn(&str, &str, &mut Causes), field: &str, out: &mut Causes) {
+fn validate_requirements(
+    resources: &Value,
+    name_rule: fn(&str, &str, &mut CauseList),
+    field: &str,
+    out: &mut CauseList,
+) {
     for side in ["limits", "requests"] {
-        for (name, quantity) in meta::sorted(&resources[side]) {
+        for (name, quantity) in meta::sorted_members(&resources[side]) {
             let at = format!("{field}.{side}[{name}]");
             name_rule(name, &at, out);
-            let given = amount(quantity);
+            let given = nanos_of(quantity);
             if given.is_some_and(|a| a < 0) {
-                let shown = json!(canonical(quantity));
-                out.push(Cause::invalid(&at, &shown, "must be greater than or equal to 0"));
+                let shown = json!(canonical_text(quantity));
+                out.push(StatusCause::invalid(&at, &shown, "must be greater than or equal to 0"));
             }
             if is_extended(name) && given.is_some_and(|a| a % 1_000_000_000 != 0) {
-                out.push(Cause::invalid(&at, &json!(canonical(quantity)), "must be an integer"));
+                out.push(StatusCause::invalid(&at, &json!(canonical_text(quantity)), "must be an integer"));
             }
             if side == "requests" {
-                within_limit(name, quantity, resources, field, out);
+                check_within_limit(name, quantity, resources, field, out);
             }
             if let Some(page) = name.strip_prefix("hugepages-")
-                && let (Some(page), Some(given)) = (amount(&json!(page)).filter(|p| *p > 0), given)
+                && let (Some(page), Some(given)) = (nanos_of(&json!(page)).filter(|p| *p > 0), given)
                 && given % page != 0
             {
-                let shown = canonical(quantity);
+                let shown = canonical_text(quantity);
                 let why = format!("{shown} is not positive integer multiple of {name}");
-                out.push(Cause::invalid(&at, &json!(shown), &why));
+                out.push(StatusCause::invalid(&at, &json!(shown), &why));
             }
         }
     }
-    // Pages alone are not enough to run.
+    // Huge pages alone are not enough to run.
     let has = |wanted: &dyn Fn(&str) -> bool| {
         ["limits", "requests"]
             .iter()
             .any(|side| resources[*side].as_object().into_iter().flatten().any(|(name, _)| wanted(name)))
     };
-    if has(&|name| is_page(name)) && !has(&|name| matches!(name, "cpu" | "memory")) {
-        out.push(Cause::forbidden(field, "HugePages require cpu or memory"));
+    if has(&|name| is_huge_page(name)) && !has(&|name| matches!(name, "cpu" | "memory")) {
+        out.push(StatusCause::forbidden(field, "HugePages require cpu or memory"));
     }
 }
 
 /// No more is requested than the limit allows, and of some resources as much.
-fn within_limit(name: &str, quantity: &Value, resources: &Value, field: &str, out: &mut Causes) {
-    let shared = is_native(name) && !is_page(name);
+fn check_within_limit(name: &str, quantity: &Value, resources: &Value, field: &str, out: &mut CauseList) {
+    let shared = is_native(name) && !is_huge_page(name);
     let Some(limit) = resources["limits"].get(name) else {
         if !shared {
             let why = "Limit must be set for non overcommitable resources";
-            out.push(Cause::required(format!("{field}.limits"), why));
+            out.push(StatusCause::required(format!("{field}.limits"), why));
         }
         return;
     };
-    let (Some(request), Some(most)) = (amount(quantity), amount(limit)) else { return };
+    let (Some(request), Some(most)) = (nanos_of(quantity), nanos_of(limit)) else { return };
     let relation = match request.cmp(&most) {
         std::cmp::Ordering::Equal => return,
         _ if !shared => "equal to",
         std::cmp::Ordering::Less => return,
         std::cmp::Ordering::Greater => "less than or equal to",
     };
-    let why = format!("must be {relation} {name} limit of {}", canonical(limit));
-    out.push(Cause::invalid(format!("{field}.requests"), &json!(canonical(quantity)), &why));
+    let why = format!("must be {relation} {name} limit of {}", canonical_text(limit));
+    out.push(StatusCause::invalid(format!("{field}.requests"), &json!(canonical_text(quantity)), &why));
 }
 
 /// Limits and requests of a pod as a whole.
-pub(super) fn pod_resources(spec: &Value, claims: &Claims, field: &str, out: &mut Causes) {
+pub(super) fn validate_pod_resources(spec: &Value, claims: &ClaimNames, field: &str, out: &mut CauseList) {
     let resources = &spec["resources"];
     let field = format!("{field}.resources");
     if resources.is_null() {
         return;
     }
     if is_windows(spec) {
-        out.push(Cause::forbidden(field, "may not be set for a windows pod"));
+        out.push(StatusCause::forbidden(field, "may not be set for a windows pod"));
         return;
     }
     if !resources["claims"].is_null() {
         let why = "claims may not be set for Resources at pod-level";
-        out.push(Cause::forbidden(format!("{field}.claims"), why));
+        out.push(StatusCause::forbidden(format!("{field}.claims"), why));
     }
-    requirements(resources, pod_name, &field, out);
-    used(&resources["claims"], claims, &format!("{field}.claims"), out);
+    validate_requirements(resources, validate_pod_resource, &field, out);
+    validate_claim_uses(&resources["claims"], claims, &format!("{field}.claims"), out);
     let sum = |side: &str, name: &str| -> i128 {
-        list(&spec["containers"]).filter_map(|(_, c)| c["resources"][side].get(name).and_then(amount)).sum()
+        indexed_items(&spec["containers"])
+            .filter_map(|(_, c)| c["resources"][side].get(name).and_then(nanos_of))
+            .sum()
     };
     for (side, word) in [("requests", "requests"), ("limits", "limits")] {
-        for (name, most) in meta::sorted(&resources[side]) {
+        for (name, most) in meta::sorted_members(&resources[side]) {
             let all = sum(side, name);
-            if (side == "requests" || is_page(name)) && amount(most).is_some_and(|most| all > most) {
+            if (side == "requests" || is_huge_page(name)) && nanos_of(most).is_some_and(|most| all > most) {
                 let all = json!(format!("{}n", all));
                 let why = format!(
                     "must be greater than or equal to aggregate container {word} of {}",
-                    canonical(&all)
+                    canonical_text(&all)
                 );
-                out.push(Cause::invalid(format!("{field}.{side}[{name}]"), &json!(canonical(most)), &why));
+                out.push(StatusCause::invalid(
+                    format!("{field}.{side}[{name}]"),
+                    &json!(canonical_text(most)),
+                    &why,
+                ));
             }
         }
     }
-    for (i, container) in list(&spec["containers"]) {
-        for (name, limit) in meta::sorted(&container["resources"]["limits"]) {
+    for (i, container) in indexed_items(&spec["containers"]) {
+        for (name, limit) in meta::sorted_members(&container["resources"]["limits"]) {
             let Some(most) = resources["limits"].get(name) else { continue };
-            if amount(limit) > amount(most) {
-                let why = format!("must be less than or equal to pod limits of {}", canonical(most));
+            if nanos_of(limit) > nanos_of(most) {
+                let why = format!("must be less than or equal to pod limits of {}", canonical_text(most));
                 let at = format!("{field}.containers[{i}][{name}].limits");
-                out.push(Cause::invalid(at, &json!(canonical(limit)), &why));
+                out.push(StatusCause::invalid(at, &json!(canonical_text(limit)), &why));
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{each_container, text};
-use crate::status::Cause;
-use crate::write::admit::validate::{Causes, is_empty};
+use super::{each_container, text_member};
+use crate::status::StatusCause;
+use crate::write::admit::validate::{CauseList, is_empty};
 
-/// What only Linux has, of a pod and of a container.
+/// Fields of a pod and of a container that only Linux has.
 const OF_PODS: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -33,17 +33,17 @@ const OF_CONTAINERS: &[&str] = &[
     "runAsGroup",
 ];
 
-pub(super) fn system(spec: &Value, field: &str, out: &mut Causes) {
+pub(super) fn validate_operating_system(spec: &Value, field: &str, out: &mut CauseList) {
     if spec["os"].is_null() {
         return;
     }
-    match text(&spec["os"], "name") {
-        "" => out.push(Cause::required(format!("{field}.os.name"), "")),
+    match text_member(&spec["os"], "name") {
+        "" => out.push(StatusCause::required(format!("{field}.os.name"), "")),
         "linux" => {
             let mut forbid = |context: &Value, at: String| {
                 if !context["windowsOptions"].is_null() {
                     let why = "windows options cannot be set for a linux pod";
-                    out.push(Cause::forbidden(format!("{at}.securityContext.windowsOptions"), why));
+                    out.push(StatusCause::forbidden(format!("{at}.securityContext.windowsOptions"), why));
                 }
             };
             forbid(&spec["securityContext"], field.to_owned());
@@ -59,7 +59,10 @@ pub(super) fn system(spec: &Value, field: &str, out: &mut Causes) {
                         && *value != json!([])
                         && !(key.starts_with("host") && **key != "hostUsers" && *value == false)
                 }) {
-                    out.push(Cause::forbidden(format!("{at}.{key}"), "cannot be set for a windows pod"));
+                    out.push(StatusCause::forbidden(
+                        format!("{at}.{key}"),
+                        "cannot be set for a windows pod",
+                    ));
                 }
             };
             forbid(&spec["securityContext"], OF_PODS, &format!("{field}.securityContext"));
@@ -69,13 +72,13 @@ pub(super) fn system(spec: &Value, field: &str, out: &mut Causes) {
             }
         }
         other => {
-            out.push(Cause::not_supported(format!("{field}.os"), &json!(other), &["linux", "windows"]));
+            out.push(StatusCause::not_supported(format!("{field}.os"), &json!(other), &["linux", "windows"]));
         }
     }
 }
 
-/// Processes of a Windows host: all containers of a pod are such, or none.
-pub(super) fn host_processes(spec: &Value, field: &str, out: &mut Causes) {
+/// Validates host processes of Windows: all containers of a pod are such, or none.
+pub(super) fn validate_host_processes(spec: &Value, field: &str, out: &mut CauseList) {
     let of = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"].as_bool();
     let pod = of(spec);
     let (mut all, mut such) = (0, 0);
@@ -85,7 +88,7 @@ pub(super) fn host_processes(spec: &Value, field: &str, out: &mut Causes) {
         if let (Some(pod), Some(own)) = (pod, own)
             && pod != own
         {
-            out.push(Cause::invalid(
+            out.push(StatusCause::invalid(
                 format!("{at}.securityContext.windowsOptions.hostProcess"),
                 &json!(own),
                 &format!("pod hostProcess value must be identical if both are specified, was {pod}"),
@@ -96,19 +99,19 @@ pub(super) fn host_processes(spec: &Value, field: &str, out: &mut Causes) {
     if such > 0 && such != all {
         let why =
             "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        out.push(Cause::invalid(field, &json!(""), why));
+        out.push(StatusCause::invalid(field, &json!(""), why));
     }
     if such > 0 && spec["hostNetwork"] != true {
         let why = "hostNetwork must be true if pod contains any hostProcess containers";
-        out.push(Cause::invalid(format!("{field}.hostNetwork"), &json!(false), why));
+        out.push(StatusCause::invalid(format!("{field}.hostNetwork"), &json!(false), why));
     }
 }
 
-/// What a container on Windows runs as.
-pub(super) fn windows_options(options: &Value, field: &str, out: &mut Causes) {
+/// Validates the Windows options of a container.
+pub(super) fn validate_windows_options(options: &Value, field: &str, out: &mut CauseList) {
     if let Some(name) = options["gmsaCredentialSpecName"].as_str() {
         let problems = crate::write::admit::meta::subdomain_problems(name);
-        crate::write::admit::validate::texts(
+        crate::write::admit::validate::add_problems(
             problems,
             &json!(name),
             &format!("{field}.gmsaCredentialSpecName"),
@@ -117,11 +120,11 @@ pub(super) fn windows_options(options: &Value, field: &str, out: &mut Causes) {
     }
     if options["gmsaCredentialSpec"] == "" {
         let why = "gmsaCredentialSpec cannot be an empty string";
-        out.push(Cause::invalid(format!("{field}.gmsaCredentialSpec"), &json!(""), why));
+        out.push(StatusCause::invalid(format!("{field}.gmsaCredentialSpec"), &json!(""), why));
     }
     let Some(whole) = options["runAsUserName"].as_str() else { return };
     let mut refuse = |why: &str| {
-        out.push(Cause::invalid(format!("{field}.runAsUserName"), &json!(whole), why));
+        out.push(StatusCause::invalid(format!("{field}.runAsUserName"), &json!(whole), why));
     };
     let parts: Vec<&str> = whole.split('\\').collect();
     if whole.is_empty() {
@@ -136,7 +139,7 @@ pub(super) fn windows_options(options: &Value, field: &str, out: &mut Causes) {
         if domain.len() >= 256 {
             refuse("runAsUserName's Domain length must be under 256 characters");
         }
-        if !netbios(domain) && !dns(domain) {
+        if !is_netbios_domain(domain) && !is_dns_domain(domain) {
             refuse("runAsUserName's Domain doesn't match the NetBios nor the DNS format");
         }
     }
@@ -153,14 +156,14 @@ pub(super) fn windows_options(options: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn netbios(domain: &str) -> bool {
+fn is_netbios_domain(domain: &str) -> bool {
     let length = domain.chars().count();
     (1..=15).contains(&length)
         && !domain.starts_with('.')
         && !domain.contains(|c: char| "\\/:*?\"<>|".contains(c))
 }
 
-fn dns(domain: &str) -> bool {
+fn is_dns_domain(domain: &str) -> bool {
     domain.split('.').all(|label| {
         let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         label.len() <= 63
@@ -170,7 +173,7 @@ fn dns(domain: &str) -> bool {
     })
 }
 
-/// Whether a pod says it is one for Windows.
+/// Returns true if a pod is for Windows.
 pub(super) fn is_windows(spec: &Value) -> bool {
     !is_empty(&spec["os"]) && spec["os"]["name"] == "windows"
 }

@@ -6,16 +6,20 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::environment::{counted, field_path};
-use super::projections::projected;
-use super::text;
-use crate::status::Cause;
+use super::projections::validate_projected;
+use super::text_member;
+use super::volume_files::{
+    check_descending_path, leads_out, validate_downward_file, validate_file_mode, validate_files,
+};
+use crate::status::StatusCause;
 use crate::write::admit::meta;
-use crate::write::admit::quota::amount;
-use crate::write::admit::validate::{Causes, is_empty, list, names, one_of, storage, texts};
+use crate::write::admit::quota::nanos_of;
+use crate::write::admit::validate::{
+    CauseList, add_problems, check_one_of, indexed_items, is_empty, names, storage,
+};
 
-/// The volumes of a pod that are as they should be, by name.
-pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
+/// The valid volumes of a pod, by name.
+pub(super) type VolumesByName<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// The words each volume may have one of, in the order they are looked at.
 const SOURCES: &[&str] = &[
@@ -51,7 +55,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// What sources of the simplest kind must say.
+/// Members that simple sources must set.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("secret", &["secretName"]),
     ("configMap", &["name"]),
@@ -75,48 +79,53 @@ const REQUIRED: &[(&str, &[&str])] = &[
 ];
 
 /// The volumes of `pod`, or of a template that has none.
-pub(super) fn volumes<'a>(
+pub(super) fn validate_volumes<'a>(
     volumes: &'a Value,
     pod: Option<&Value>,
     field: &str,
-    out: &mut Causes,
-) -> Volumes<'a> {
-    let mut names = Volumes::new();
-    let pod_name = pod.map_or("", |pod| meta::text(pod, "name"));
+    out: &mut CauseList,
+) -> VolumesByName<'a> {
+    let mut names = VolumesByName::new();
+    let pod_name = pod.map_or("", |pod| meta::metadata_text(pod, "name"));
     let made = |claim: &str| {
         let made = |volume: &Value| {
-            claim.strip_prefix(pod_name).and_then(|c| c.strip_prefix('-')) == Some(text(volume, "name"))
+            claim.strip_prefix(pod_name).and_then(|c| c.strip_prefix('-'))
+                == Some(text_member(volume, "name"))
         };
-        !pod_name.is_empty() && list(volumes).any(|(_, v)| v["ephemeral"].is_object() && made(v))
+        !pod_name.is_empty() && indexed_items(volumes).any(|(_, v)| v["ephemeral"].is_object() && made(v))
     };
-    for (i, volume) in list(volumes) {
+    for (i, volume) in indexed_items(volumes) {
         let at = format!("{field}[{i}]");
         let mut found = Vec::new();
-        sources(volume, pod_name, &at, &mut found);
-        let name = text(volume, "name");
+        validate_volume_sources(volume, pod_name, &at, &mut found);
+        let name = text_member(volume, "name");
         if name.is_empty() {
-            found.push(Cause::required(format!("{at}.name"), ""));
+            found.push(StatusCause::required(format!("{at}.name"), ""));
         } else {
-            texts(meta::label_problems(name), &volume["name"], &format!("{at}.name"), &mut found);
+            add_problems(meta::label_problems(name), &volume["name"], &format!("{at}.name"), &mut found);
         }
         if names.contains_key(name) {
-            found.push(Cause::duplicate(format!("{at}.name"), &volume["name"]));
+            found.push(StatusCause::duplicate(format!("{at}.name"), &volume["name"]));
         }
         // Volumes with problems are unknown to the mounts that follow.
         if found.is_empty() {
             names.insert(name, volume);
         }
         out.extend(found);
-        let claim = text(&volume["persistentVolumeClaim"], "claimName");
+        let claim = text_member(&volume["persistentVolumeClaim"], "claimName");
         if made(claim) {
             let why = "must not reference a PVC that gets created for an ephemeral volume";
-            out.push(Cause::invalid(format!("{at}.persistentVolumeClaim.claimName"), &json!(claim), why));
+            out.push(StatusCause::invalid(
+                format!("{at}.persistentVolumeClaim.claimName"),
+                &json!(claim),
+                why,
+            ));
         }
     }
     names
 }
 
-fn sources(volume: &Value, pod_name: &str, at: &str, out: &mut Causes) {
+fn validate_volume_sources(volume: &Value, pod_name: &str, at: &str, out: &mut CauseList) {
     let mut first = true;
     for kind in SOURCES {
         let source = volume.get(*kind).unwrap_or(&Value::Null);
@@ -131,100 +140,109 @@ fn sources(volume: &Value, pod_name: &str, at: &str, out: &mut Causes) {
                 "downwardAPI" => "downwarAPI",
                 other => other,
             };
-            out.push(Cause::forbidden(format!("{at}.{known}"), "may not specify more than 1 volume type"));
+            out.push(StatusCause::forbidden(
+                format!("{at}.{known}"),
+                "may not specify more than 1 volume type",
+            ));
         } else {
-            source_of(kind, source, at, out);
-            let name = text(volume, "name");
+            validate_volume_source(kind, source, at, out);
+            let name = text_member(volume, "name");
             if *kind == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
                 let claim = format!("{pod_name}-{name}");
                 for why in meta::subdomain_problems(&claim) {
                     let why = format!("PVC name {claim:?}: {why}");
-                    out.push(Cause::invalid(format!("{at}.name"), &json!(name), &why));
+                    out.push(StatusCause::invalid(format!("{at}.name"), &json!(name), &why));
                 }
             }
         }
         if *kind == "iscsi" && source["initiatorName"].is_string() {
-            let name = text(volume, "name");
-            if name.len() + 1 + text(source, "targetPortal").len() > 64 {
+            let name = text_member(volume, "name");
+            if name.len() + 1 + text_member(source, "targetPortal").len() > 64 {
                 let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-                out.push(Cause::invalid(format!("{at}.name"), &json!(name), why));
+                out.push(StatusCause::invalid(format!("{at}.name"), &json!(name), why));
             }
         }
     }
     if first {
-        out.push(Cause::required(at, "must specify a volume type"));
+        out.push(StatusCause::required(at, "must specify a volume type"));
     }
 }
 
-fn source_of(kind: &str, source: &Value, at: &str, out: &mut Causes) {
+fn validate_volume_source(kind: &str, source: &Value, at: &str, out: &mut CauseList) {
     let field = format!("{at}.{kind}");
     let of = |key: &str| format!("{field}.{key}");
     for key in REQUIRED.iter().filter(|(of, _)| *of == kind).flat_map(|(_, keys)| *keys) {
         if is_empty(&source[*key]) && !(kind == "ephemeral" && source[*key].is_object()) {
-            out.push(Cause::required(of(key), ""));
+            out.push(StatusCause::required(of(key), ""));
         }
     }
     match kind {
-        "emptyDir" if amount(&source["sizeLimit"]).is_some_and(|size| size < 0) => {
+        "emptyDir" if nanos_of(&source["sizeLimit"]).is_some_and(|size| size < 0) => {
             let why = "SizeLimit field must be a valid resource quantity";
-            out.push(Cause::forbidden(of("sizeLimit"), why));
+            out.push(StatusCause::forbidden(of("sizeLimit"), why));
         }
-        "hostPath" => host_path(source, &field, out),
-        "gitRepo" => descending(text(source, "directory"), &of("directory"), out),
+        "hostPath" => validate_host_path(source, &field, out),
+        "gitRepo" => check_descending_path(text_member(source, "directory"), &of("directory"), out),
         "gcePersistentDisk" => {
             if is_empty(&source["pdName"]) {
-                out.push(Cause::required(format!("{at}.persistentDisk.pdName"), ""));
+                out.push(StatusCause::required(format!("{at}.persistentDisk.pdName"), ""));
             }
-            partition(source, format!("{at}.persistentDisk.partition"), out);
+            validate_partition(source, format!("{at}.persistentDisk.partition"), out);
         }
-        "awsElasticBlockStore" => partition(source, of("partition"), out),
-        "secret" | "configMap" => files(source, &field, out),
-        "nfs" if !text(source, "path").starts_with('/') => {
-            out.push(Cause::invalid(of("path"), &json!(text(source, "path")), "must be an absolute path"));
+        "awsElasticBlockStore" => validate_partition(source, of("partition"), out),
+        "secret" | "configMap" => validate_files(source, &field, out),
+        "nfs" if !text_member(source, "path").starts_with('/') => {
+            out.push(StatusCause::invalid(
+                of("path"),
+                &json!(text_member(source, "path")),
+                "must be an absolute path",
+            ));
         }
-        "iscsi" => iscsi(source, &field, out),
-        "flocker" => flocker(source, &field, out),
+        "iscsi" => validate_iscsi(source, &field, out),
+        "flocker" => validate_flocker(source, &field, out),
         "cinder" | "storageos" => {
             if kind == "storageos" {
-                match text(source, "volumeName") {
-                    "" => out.push(Cause::required(of("volumeName"), "")),
-                    name => texts(meta::label_problems(name), &json!(name), &of("volumeName"), out),
+                match text_member(source, "volumeName") {
+                    "" => out.push(StatusCause::required(of("volumeName"), "")),
+                    name => add_problems(meta::label_problems(name), &json!(name), &of("volumeName"), out),
                 }
-                let space = text(source, "volumeNamespace");
+                let space = text_member(source, "volumeNamespace");
                 if !space.is_empty() {
-                    texts(meta::label_problems(space), &json!(space), &of("volumeNamespace"), out);
+                    add_problems(meta::label_problems(space), &json!(space), &of("volumeNamespace"), out);
                 }
             }
             if source["secretRef"].is_object() && is_empty(&source["secretRef"]["name"]) {
-                out.push(Cause::required(of("secretRef.name"), ""));
+                out.push(StatusCause::required(of("secretRef.name"), ""));
             }
         }
-        "quobyte" => quobyte(source, &field, out),
+        "quobyte" => validate_quobyte(source, &field, out),
         "downwardAPI" => {
-            mode(&source["defaultMode"], of("defaultMode"), out);
-            for (_, file) in list(&source["items"]) {
-                told_file(file, &field, out);
+            validate_file_mode(&source["defaultMode"], of("defaultMode"), out);
+            for (_, file) in indexed_items(&source["items"]) {
+                validate_downward_file(file, &field, out);
             }
         }
-        "fc" => fibre_channel(source, &field, out),
+        "fc" => validate_fibre_channel(source, &field, out),
         "flexVolume" => {
-            for (key, _) in meta::sorted(&source["options"]) {
+            for (key, _) in meta::sorted_members(&source["options"]) {
                 let space = format!(".{}", key.split('/').next().unwrap_or("").to_lowercase());
                 if space.ends_with(".kubernetes.io") || space.ends_with(".k8s.io") {
                     let why = "kubernetes.io and k8s.io namespaces are reserved";
-                    out.push(Cause::invalid(of(&format!("options[{key}]")), &json!(key), why));
+                    out.push(StatusCause::invalid(of(&format!("options[{key}]")), &json!(key), why));
                 }
             }
         }
-        "azureDisk" => azure_disk(source, &field, out),
-        "projected" => projected(source, &field, out),
+        "azureDisk" => validate_azure_disk(source, &field, out),
+        "projected" => validate_projected(source, &field, out),
         "csi" => {
-            names::driver(text(source, "driver"), &of("driver"), out);
+            names::validate_csi_driver_name(text_member(source, "driver"), &of("driver"), out);
             let secret = &source["nodePublishSecretRef"];
-            match text(secret, "name") {
-                "" if secret.is_object() => out.push(Cause::required(of("nodePublishSecretRef.name"), "")),
+            match text_member(secret, "name") {
+                "" if secret.is_object() => {
+                    out.push(StatusCause::required(of("nodePublishSecretRef.name"), ""));
+                }
                 name if secret.is_object() => {
-                    texts(meta::subdomain_problems(name), &json!(name), &of("name"), out);
+                    add_problems(meta::subdomain_problems(name), &json!(name), &of("name"), out);
                 }
                 _ => {}
             }
@@ -233,27 +251,31 @@ fn source_of(kind: &str, source: &Value, at: &str, out: &mut Causes) {
             let template = &source["volumeClaimTemplate"];
             let field = of("volumeClaimTemplate");
             let metadata = &template["metadata"];
-            for (key, _) in meta::sorted(&metadata["annotations"]) {
+            for (key, _) in meta::sorted_members(&metadata["annotations"]) {
                 let problems = meta::qualified_problems(&key.to_lowercase());
-                texts(problems, &json!(key), &format!("{field}.metadata.annotations"), out);
+                add_problems(problems, &json!(key), &format!("{field}.metadata.annotations"), out);
             }
             meta::validate_labels(&metadata["labels"], &format!("{field}.metadata.labels"), out);
             for (key, value) in metadata.as_object().into_iter().flatten() {
                 if !matches!(key.as_str(), "annotations" | "labels") && !is_empty(value) {
-                    out.push(Cause::forbidden(format!("{field}.metadata.{key}"), "cannot be set"));
+                    out.push(StatusCause::forbidden(format!("{field}.metadata.{key}"), "cannot be set"));
                 }
             }
-            storage::claim(&template["spec"], &format!("{field}.spec"), out);
+            storage::validate_claim(&template["spec"], &format!("{field}.spec"), out);
         }
         "image" => {
             let policies = ["Always", "IfNotPresent", "Never"];
-            one_of(&source["pullPolicy"], of("pullPolicy"), &policies, out);
+            check_one_of(&source["pullPolicy"], of("pullPolicy"), &policies, out);
         }
         _ => {}
     }
 }
 
-pub(in crate::write::admit::validate) fn host_path(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_host_path(
+    source: &Value,
+    field: &str,
+    out: &mut CauseList,
+) {
     const KINDS: &[&str] = &[
         "",
         "BlockDevice",
@@ -264,32 +286,36 @@ pub(in crate::write::admit::validate) fn host_path(source: &Value, field: &str, 
         "FileOrCreate",
         "Socket",
     ];
-    let path = text(source, "path");
+    let path = text_member(source, "path");
     if path.is_empty() {
-        out.push(Cause::required(format!("{field}.path"), ""));
+        out.push(StatusCause::required(format!("{field}.path"), ""));
         return;
     }
-    if climbs(path) {
-        out.push(Cause::invalid(format!("{field}.path"), &json!(path), "must not contain '..'"));
+    if leads_out(path) {
+        out.push(StatusCause::invalid(format!("{field}.path"), &json!(path), "must not contain '..'"));
     }
     if let Some(kind) = source["type"].as_str().filter(|kind| !KINDS.contains(kind)) {
-        out.push(Cause::not_supported(format!("{field}.type"), &json!(kind), KINDS));
+        out.push(StatusCause::not_supported(format!("{field}.type"), &json!(kind), KINDS));
     }
 }
 
-pub(in crate::write::admit::validate) fn partition(source: &Value, field: String, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_partition(
+    source: &Value,
+    field: String,
+    out: &mut CauseList,
+) {
     if source["partition"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
-        out.push(Cause::invalid(field, &source["partition"], "must be between 1 and 255, inclusive"));
+        out.push(StatusCause::invalid(field, &source["partition"], "must be between 1 and 255, inclusive"));
     }
 }
 
 static IQN: LazyLock<Regex> =
-    LazyLock::new(|| meta::compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\x0C\r ]+$"));
-static EUI: LazyLock<Regex> = LazyLock::new(|| meta::compile(r"^eui.[0-9A-Za-z]{16}$"));
-static NAA: LazyLock<Regex> = LazyLock::new(|| meta::compile(r"^naa.[0-9A-Za-z]{32}$"));
+    LazyLock::new(|| meta::compile_pattern(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\x0C\r ]+$"));
+static EUI: LazyLock<Regex> = LazyLock::new(|| meta::compile_pattern(r"^eui.[0-9A-Za-z]{16}$"));
+static NAA: LazyLock<Regex> = LazyLock::new(|| meta::compile_pattern(r"^naa.[0-9A-Za-z]{32}$"));
 
 /// The name of one end of an iSCSI connection.
-pub(in crate::write::admit::validate) fn iscsi_name(name: &str, field: String, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_iscsi_name(name: &str, field: String, out: &mut CauseList) {
     let why = match name.get(..3).unwrap_or("") {
         "iqn" if IQN.is_match(name) => return,
         "eui" if EUI.is_match(name) => return,
@@ -297,94 +323,106 @@ pub(in crate::write::admit::validate) fn iscsi_name(name: &str, field: String, o
         "iqn" | "eui" | "naa" => "must be valid format",
         _ => "must be valid format starting with iqn, eui, or naa",
     };
-    out.push(Cause::invalid(field, &json!(name), why));
+    out.push(StatusCause::invalid(field, &json!(name), why));
 }
 
-fn iscsi(source: &Value, field: &str, out: &mut Causes) {
+fn validate_iscsi(source: &Value, field: &str, out: &mut CauseList) {
     if is_empty(&source["targetPortal"]) {
-        out.push(Cause::required(format!("{field}.targetPortal"), ""));
+        out.push(StatusCause::required(format!("{field}.targetPortal"), ""));
     }
-    match text(source, "iqn") {
-        "" => out.push(Cause::required(format!("{field}.iqn"), "")),
-        name => iscsi_name(name, format!("{field}.iqn"), out),
+    match text_member(source, "iqn") {
+        "" => out.push(StatusCause::required(format!("{field}.iqn"), "")),
+        name => validate_iscsi_name(name, format!("{field}.iqn"), out),
     }
     if source["lun"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
         let why = "must be between 0 and 255, inclusive";
-        out.push(Cause::invalid(format!("{field}.lun"), &source["lun"], why));
+        out.push(StatusCause::invalid(format!("{field}.lun"), &source["lun"], why));
     }
     let guarded = ["chapAuthDiscovery", "chapAuthSession"].iter().any(|key| source[*key] == true);
     if guarded && source["secretRef"].is_null() {
-        out.push(Cause::required(format!("{field}.secretRef"), ""));
+        out.push(StatusCause::required(format!("{field}.secretRef"), ""));
     }
     if let Some(name) = source["initiatorName"].as_str() {
-        iscsi_name(name, format!("{field}.initiatorname"), out);
+        validate_iscsi_name(name, format!("{field}.initiatorname"), out);
     }
 }
 
-pub(in crate::write::admit::validate) fn flocker(source: &Value, field: &str, out: &mut Causes) {
-    let name = text(source, "datasetName");
+pub(in crate::write::admit::validate) fn validate_flocker(source: &Value, field: &str, out: &mut CauseList) {
+    let name = text_member(source, "datasetName");
     match (name.is_empty(), is_empty(&source["datasetUUID"])) {
-        (true, true) => out.push(Cause::required(field, "one of datasetName and datasetUUID is required")),
+        (true, true) => {
+            out.push(StatusCause::required(field, "one of datasetName and datasetUUID is required"));
+        }
         (false, false) => {
             let why = "datasetName and datasetUUID can not be specified simultaneously";
-            out.push(Cause::invalid(field, &json!("resource"), why));
+            out.push(StatusCause::invalid(field, &json!("resource"), why));
         }
         _ => {}
     }
     if name.contains('/') {
-        out.push(Cause::invalid(format!("{field}.datasetName"), &json!(name), "must not contain '/'"));
+        out.push(StatusCause::invalid(format!("{field}.datasetName"), &json!(name), "must not contain '/'"));
     }
 }
 
-pub(in crate::write::admit::validate) fn quobyte(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_quobyte(source: &Value, field: &str, out: &mut CauseList) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
-    let registry = text(source, "registry");
+    let registry = text_member(source, "registry");
     if registry.is_empty() {
-        out.push(Cause::required(format!("{field}.registry"), PAIRS));
-    } else if text(source, "tenant").len() >= 65 {
+        out.push(StatusCause::required(format!("{field}.registry"), PAIRS));
+    } else if text_member(source, "tenant").len() >= 65 {
         let why = "must be a UUID and may not exceed a length of 64 characters";
-        out.push(Cause::required(format!("{field}.tenant"), why));
+        out.push(StatusCause::required(format!("{field}.tenant"), why));
     } else {
         let pair = |text: &str| match text.strip_prefix('[') {
             Some(rest) => rest.split_once("]:").is_some_and(|(_, port)| !port.contains(':')),
             None => text.split(':').count() == 2,
         };
         for _ in registry.split(',').filter(|text| !pair(text)) {
-            out.push(Cause::invalid(format!("{field}.registry"), &json!(registry), PAIRS));
+            out.push(StatusCause::invalid(format!("{field}.registry"), &json!(registry), PAIRS));
         }
     }
     if is_empty(&source["volume"]) {
-        out.push(Cause::required(format!("{field}.volume"), ""));
+        out.push(StatusCause::required(format!("{field}.volume"), ""));
     }
 }
 
-pub(in crate::write::admit::validate) fn fibre_channel(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_fibre_channel(
+    source: &Value,
+    field: &str,
+    out: &mut CauseList,
+) {
     let at = format!("{field}.targetWWNs");
     let names = !is_empty(&source["targetWWNs"]);
     match (names, !is_empty(&source["wwids"])) {
         (false, false) => {
-            out.push(Cause::required(at, "must specify either targetWWNs or wwids, but not both"));
+            out.push(StatusCause::required(at, "must specify either targetWWNs or wwids, but not both"));
         }
         (true, true) => {
             let why = "targetWWNs and wwids can not be specified simultaneously";
-            out.push(Cause::invalid(at, &source["targetWWNs"], why));
+            out.push(StatusCause::invalid(at, &source["targetWWNs"], why));
         }
         _ => {}
     }
     if names {
         match source["lun"].as_i64() {
-            None => out
-                .push(Cause::required(format!("{field}.lun"), "lun is required if targetWWNs is specified")),
+            None => out.push(StatusCause::required(
+                format!("{field}.lun"),
+                "lun is required if targetWWNs is specified",
+            )),
             Some(0..=255) => {}
             Some(_) => {
                 let why = "must be between 0 and 255, inclusive";
-                out.push(Cause::invalid(format!("{field}.lun"), &source["lun"], why));
+                out.push(StatusCause::invalid(format!("{field}.lun"), &source["lun"], why));
             }
         }
     }
 }
 
-pub(in crate::write::admit::validate) fn azure_disk(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::write::admit::validate) fn validate_azure_disk(
+    source: &Value,
+    field: &str,
+    out: &mut CauseList,
+) {
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
@@ -392,7 +430,7 @@ pub(in crate::write::admit::validate) fn azure_disk(source: &Value, field: &str,
         [("cachingMode", &["None", "ReadOnly", "ReadWrite"]), ("kind", &["Dedicated", "Managed", "Shared"])];
     for (key, known) in words {
         if let Some(word) = source[key].as_str().filter(|word| !known.contains(word)) {
-            out.push(Cause::not_supported(format!("{field}.{key}"), &json!(word), known));
+            out.push(StatusCause::not_supported(format!("{field}.{key}"), &json!(word), known));
         }
     }
     let (start, form) = match source["kind"].as_str() {
@@ -400,83 +438,8 @@ pub(in crate::write::admit::validate) fn azure_disk(source: &Value, field: &str,
         Some("Managed") => ("/subscriptions/", MANAGED),
         Some(_) => ("https://", BLOB),
     };
-    let uri = text(source, "diskURI");
+    let uri = text_member(source, "diskURI");
     if !uri.starts_with(start) {
-        out.push(Cause::not_supported(format!("{field}.diskURI"), &json!(uri), &[form]));
+        out.push(StatusCause::not_supported(format!("{field}.diskURI"), &json!(uri), &[form]));
     }
-}
-
-/// The mode of a file.
-pub(super) fn mode(value: &Value, field: String, out: &mut Causes) {
-    if value.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
-        let why = "must be a number between 0 and 0777 (octal), both inclusive";
-        out.push(Cause::invalid(field, value, why));
-    }
-}
-
-/// The files of a volume that shows a secret or a config map.
-fn files(source: &Value, field: &str, out: &mut Causes) {
-    mode(&source["defaultMode"], format!("{field}.defaultMode"), out);
-    for (i, item) in list(&source["items"]) {
-        file(item, &format!("{field}.items[{i}]"), out);
-    }
-}
-
-/// A key shown as a file.
-pub(super) fn file(item: &Value, at: &str, out: &mut Causes) {
-    if is_empty(&item["key"]) {
-        out.push(Cause::required(format!("{at}.key"), ""));
-    }
-    let path = text(item, "path");
-    if path.is_empty() {
-        out.push(Cause::required(format!("{at}.path"), ""));
-    }
-    local(path, &format!("{at}.path"), out);
-    mode(&item["mode"], format!("{at}.mode"), out);
-}
-
-/// A field or resource of the pod shown as a file.
-pub(super) fn told_file(file: &Value, field: &str, out: &mut Causes) {
-    const SHOWN: &[&str] =
-        &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-    let path = text(file, "path");
-    if path.is_empty() {
-        out.push(Cause::required(format!("{field}.path"), ""));
-    }
-    local(path, &format!("{field}.path"), out);
-    if file["fieldRef"].is_object() {
-        field_path(&file["fieldRef"], SHOWN, &format!("{field}.fieldRef"), out);
-        if file["resourceFieldRef"].is_object() {
-            let why = "fieldRef and resourceFieldRef can not be specified simultaneously";
-            out.push(Cause::invalid(field, &json!("resource"), why));
-        }
-    } else if file["resourceFieldRef"].is_object() {
-        counted(&file["resourceFieldRef"], true, &format!("{field}.resourceFieldRef"), out);
-    } else {
-        out.push(Cause::required(field, "one of fieldRef and resourceFieldRef is required"));
-    }
-    mode(&file["mode"], format!("{field}.mode"), out);
-}
-
-/// A path that starts where it is and does not climb.
-pub(super) fn descending(path: &str, field: &str, out: &mut Causes) {
-    if path.starts_with('/') {
-        out.push(Cause::invalid(field, &json!(path), "must be a relative path"));
-    }
-    if climbs(path) {
-        out.push(Cause::invalid(field, &json!(path), "must not contain '..'"));
-    }
-}
-
-/// A path within a volume, where names with two dots at the start are the system's.
-pub(super) fn local(path: &str, field: &str, out: &mut Causes) {
-    descending(path, field, out);
-    if path.starts_with("..") && !path.starts_with("../") {
-        out.push(Cause::invalid(field, &json!(path), "must not start with '..'"));
-    }
-}
-
-/// Whether a path leads out of where it starts.
-pub(super) fn climbs(path: &str) -> bool {
-    path.split('/').any(|part| part == "..")
 }

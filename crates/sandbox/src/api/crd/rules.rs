@@ -6,58 +6,58 @@ use serde_json::Value;
 use slipway_cel::{Bindings, CelError, CelErrorKind, Env, Program, Type, Value as Cel};
 use slipway_manifest::crd::{RuleChecker, RuleFailure, ValidationRule};
 
-use crate::status::Cause;
+use crate::status::StatusCause;
 
 /// Schemas nested deeper were refused with their definition.
 const DEEPEST: usize = 128;
 
 /// The compiled rules of one version of a definition, by their text.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(HashMap<(String, bool), Compiled>);
+pub(crate) struct SchemaRules(HashMap<(String, bool), CompiledRule>);
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledRule {
     ty: Type,
     rule: Option<Program>,
     message: HashMap<String, Program>,
 }
 
-impl Rules {
+impl SchemaRules {
     /// Compiles every rule of a schema. What does not compile was refused with its definition.
-    pub(crate) fn of(schema: &Value) -> Rules {
-        let mut rules = Rules::default();
-        visit(schema, &mut String::new(), 0, &mut |node, depth, _| {
+    pub(crate) fn compile_schema(schema: &Value) -> SchemaRules {
+        let mut rules = SchemaRules::default();
+        visit_nodes(schema, &mut String::new(), 0, &mut |node, depth, _| {
             let ty = type_of(node, depth);
             for rule in node["x-kubernetes-validations"].as_array().into_iter().flatten() {
-                rules.add(rule, &ty);
+                rules.compile_rule(rule, &ty);
             }
         });
         rules
     }
 
-    fn add(&mut self, rule: &Value, ty: &Type) {
+    fn compile_rule(&mut self, rule: &Value, ty: &Type) {
         let text = rule["rule"].as_str().unwrap_or("").to_owned();
         let optional = rule["optionalOldSelf"] == true;
-        let known = self.0.entry((text.clone(), optional)).or_insert_with(|| Compiled {
+        let known = self.0.entry((text.clone(), optional)).or_insert_with(|| CompiledRule {
             ty: ty.clone(),
-            rule: env(ty, optional).compile_as(&text, &Type::Bool).ok(),
+            rule: rule_environment(ty, optional).compile_as(&text, &Type::Bool).ok(),
             message: HashMap::new(),
         });
-        // The same words about values of different types: only the values know which.
+        // The same rule text about values of different types: the type is known only with the value.
         if known.ty != *ty && known.ty != Type::Dyn {
             known.ty = Type::Dyn;
-            known.rule = env(&Type::Dyn, optional).compile_as(&text, &Type::Bool).ok();
+            known.rule = rule_environment(&Type::Dyn, optional).compile_as(&text, &Type::Bool).ok();
             known.message.clear();
         }
         if let Some(message) = rule["messageExpression"].as_str().filter(|m| !m.is_empty())
-            && let Ok(program) = env(&known.ty, optional).compile_as(message, &Type::String)
+            && let Ok(program) = rule_environment(&known.ty, optional).compile_as(message, &Type::String)
         {
             known.message.insert(message.to_owned(), program);
         }
     }
 }
 
-impl RuleChecker for Rules {
+impl RuleChecker for SchemaRules {
     fn check_rule(
         &self,
         rule: &ValidationRule,
@@ -70,7 +70,7 @@ impl RuleChecker for Rules {
         if transition && old.is_none() && !rule.optional_old_self {
             return Ok(());
         }
-        // What was let in before and did not change is let be.
+        // Values that passed before and did not change are let through.
         if !transition && old == Some(value) {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl RuleChecker for Rules {
     }
 }
 
-fn env(ty: &Type, optional: bool) -> Env {
+fn rule_environment(ty: &Type, optional: bool) -> Env {
     let old = if optional { Type::optional(ty.clone()) } else { ty.clone() };
     Env::kubernetes().variable("self", ty.clone()).variable("oldSelf", old)
 }
@@ -107,7 +107,7 @@ fn type_of(node: &Value, depth: usize) -> Type {
 }
 
 /// Calls `f` with every node of a schema, how deep it is and its path.
-fn visit(node: &Value, path: &mut String, depth: usize, f: &mut dyn FnMut(&Value, usize, &str)) {
+fn visit_nodes(node: &Value, path: &mut String, depth: usize, f: &mut dyn FnMut(&Value, usize, &str)) {
     if depth > DEEPEST {
         return;
     }
@@ -115,21 +115,21 @@ fn visit(node: &Value, path: &mut String, depth: usize, f: &mut dyn FnMut(&Value
     let length = path.len();
     for (name, property) in node["properties"].as_object().into_iter().flatten() {
         path.push_str(&format!(".properties[{name}]"));
-        visit(property, path, depth + 1, f);
+        visit_nodes(property, path, depth + 1, f);
         path.truncate(length);
     }
     for member in ["items", "additionalProperties"] {
         if let Some(inner) = node.get(member).filter(|inner| inner.is_object()) {
             path.push('.');
             path.push_str(member);
-            visit(inner, path, depth + 1, f);
+            visit_nodes(inner, path, depth + 1, f);
             path.truncate(length);
         }
     }
 }
 
 /// Finds the rules of a definition that do not compile.
-pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
+pub(crate) fn check_definition(definition: &Value, out: &mut Vec<StatusCause>) {
     let versions = definition["spec"]["versions"].as_array().map_or(&[][..], Vec::as_slice);
     for (index, version) in versions.iter().enumerate() {
         let schema = &version["schema"]["openAPIV3Schema"];
@@ -138,30 +138,30 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
         } else {
             format!("spec.versions[{index}].schema.openAPIV3Schema")
         };
-        visit(schema, &mut path, 0, &mut |node, depth, path| {
+        visit_nodes(schema, &mut path, 0, &mut |node, depth, path| {
             let Some(rules) = node["x-kubernetes-validations"].as_array() else { return };
             let ty = type_of(node, depth);
             for (index, rule) in rules.iter().enumerate() {
-                let env = env(&ty, rule["optionalOldSelf"] == true);
+                let env = rule_environment(&ty, rule["optionalOldSelf"] == true);
                 if rule["optionalOldSelf"].is_boolean()
-                    && !names(rule["rule"].as_str().unwrap_or(""), "oldSelf")
+                    && !mentions_name(rule["rule"].as_str().unwrap_or(""), "oldSelf")
                 {
                     let field = format!("{path}.x-kubernetes-validations[{index}].optionalOldSelf");
                     let why = "may not be set if oldSelf is not used in rule";
-                    out.push(Cause::invalid(field, &rule["optionalOldSelf"], why));
+                    out.push(StatusCause::invalid(field, &rule["optionalOldSelf"], why));
                 }
                 for (member, wanted) in [("rule", Type::Bool), ("messageExpression", Type::String)] {
                     let Some(text) = rule[member].as_str().filter(|text| !text.is_empty()) else { continue };
                     if let Err(errors) = env.compile_as(text, &wanted) {
                         let field = format!("{path}.x-kubernetes-validations[{index}].{member}");
-                        let why = failed(&errors, text);
+                        let why = compilation_message(&errors, text);
                         let why = match (why.contains(": expected type '"), member) {
                             (true, "rule") => "cel expression must evaluate to a bool".to_owned(),
                             (true, _) => "messageExpression must evaluate to a string".to_owned(),
                             (false, "rule") => why,
                             (false, _) => format!("messageExpression {why}"),
                         };
-                        out.push(Cause::invalid(field, &internal(rule), &why));
+                        out.push(StatusCause::invalid(field, &go_internal_rule(rule), &why));
                     }
                 }
             }
@@ -169,13 +169,13 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
     }
 }
 
-/// Whether an expression has this name in it.
-fn names(expression: &str, name: &str) -> bool {
+/// Returns true if an expression mentions this name.
+fn mentions_name(expression: &str, name: &str) -> bool {
     expression.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
 }
 
 /// A rule as Go prints its internal type.
-fn internal(rule: &Value) -> Value {
+fn go_internal_rule(rule: &Value) -> Value {
     let text = |key: &str| rule[key].as_str().unwrap_or("");
     serde_json::json!({
         "Rule": text("rule"), "Message": text("message"), "MessageExpression": text("messageExpression"),
@@ -184,13 +184,13 @@ fn internal(rule: &Value) -> Value {
 }
 
 /// `compilation failed: ERROR: <input>:1:5: …`
-pub(crate) fn failed(errors: &[CelError], text: &str) -> String {
+pub(crate) fn compilation_message(errors: &[CelError], text: &str) -> String {
     let errors: Vec<String> = errors.iter().map(|error| error.render(text)).collect();
     format!("compilation failed: {}", errors.join("\n"))
 }
 
-/// Compiles an expression whose value is to have a type; what a real server has against it.
-pub(crate) fn compiled(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), String> {
+/// Compiles an expression that must have a type; the error is a real server's.
+pub(crate) fn check_compiles(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), String> {
     let Err(errors) = ty.map_or_else(|| env.compile(text), |ty| env.compile_as(text, ty)) else {
         return Ok(());
     };
@@ -199,6 +199,6 @@ pub(crate) fn compiled(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), S
             let found = error.message.rsplit('\'').nth(1).unwrap_or("");
             Err(format!("must evaluate to {ty} but got {found}"))
         }
-        _ => Err(failed(&errors, text)),
+        _ => Err(compilation_message(&errors, text)),
     }
 }
