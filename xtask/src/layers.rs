@@ -5,14 +5,14 @@
 const ORDER: &[&str] = &[
     "problem",
     "graph",
+    "go",
+    "yaml",
+    "manifest",
     "event",
     "process",
     "http",
-    "go",
-    "yaml",
     "journal",
     "gotmpl",
-    "manifest",
     "cel", // kernel
     "chart",
     "package",
@@ -25,6 +25,7 @@ const ORDER: &[&str] = &[
     "release",
     "stack",
     "runbook",
+    "rehearsal",
     "unit",
     "scm",
     "promotion", // engines

@@ -35,7 +35,7 @@ pub use cluster::{Cluster, Limits, ServerVersion};
 pub use deadline::Deadline;
 pub use error::{ConnectionFault, Error, ErrorClass, Status};
 pub use gate::Gate;
-pub use kinds::{At, Kind, Kinds};
+pub use kinds::{Kind, Kinds};
 pub use namespace::{Missing, Namespace};
 pub use objects::{Apply, Delete, Deleted, ListOptions, Listed, Patch, Propagation, WriteOptions};
 pub use request::Retry;

@@ -20,7 +20,7 @@ use rand::RngExt;
 use serde_json::{Map, Value, json};
 use sha3::{Digest, Sha3_224};
 use slipway_event::{Event, Events};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorClass};
 use crate::gate::{Gate, Until};
 use crate::request::seconds;
-use crate::{Apply, At, Cluster, Deadline, WriteOptions};
+use crate::{Apply, Cluster, Deadline, WriteOptions};
 
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
@@ -128,7 +128,7 @@ impl Sighting {
 #[derive(Clone)]
 pub struct Lock {
     cluster: Cluster,
-    at: At,
+    at: ObjectRef,
     name: String,
     key: String,
     options: LockOptions,
@@ -147,7 +147,7 @@ impl Lock {
         let lock = Arc::new(Lock {
             // Thousands of requests of the run may be queued; a renewal behind them would come too late.
             cluster: cluster.apart(),
-            at: At::core("ConfigMap", Some(namespace), CONFIG_MAP),
+            at: ObjectRef::core("ConfigMap", Some(namespace), CONFIG_MAP),
             name: name.to_owned(),
             key: annotation(name),
             options: match cluster.1.lease {

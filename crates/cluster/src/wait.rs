@@ -1,5 +1,6 @@
 //! Waiting until an object is as a condition says, in kubectl's words.
 
+use slipway_manifest::ObjectRef;
 use std::fmt;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use serde_json::Value;
 use slipway_manifest::jsonpath::{JsonPath, Missing};
 use tokio::time::Instant;
 
+use crate::Cluster;
 use crate::error::{Error, ErrorClass};
 use crate::observe::{Observer, Seen};
 use crate::track::scalar;
-use crate::{At, Cluster};
 
 /// What to wait for.
 #[derive(Clone, Debug)]
@@ -217,7 +218,7 @@ impl fmt::Display for Condition {
 /// once, then watches: no polling where the server can tell.
 pub async fn until(
     cluster: &Cluster,
-    at: &At,
+    at: &ObjectRef,
     condition: &Condition,
     timeout: Option<Duration>,
 ) -> Result<Option<Value>, Error> {

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use slipway_manifest::ObjectRef;
 use slipway_problem::Problem;
 
 use crate::{RunId, Scope};
@@ -143,18 +144,6 @@ pub struct Totals {
     pub not_started: u64,
 }
 
-/// Which Kubernetes object an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectRef {
-    pub api_version: String,
-    pub kind: String,
-    /// Empty for objects of the whole cluster.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-}
-
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -186,7 +175,10 @@ impl Event {
     /// keeps its shape whatever the texts become.
     pub(crate) fn edit_texts(&mut self, edit: &mut dyn FnMut(&mut String)) {
         fn edit_object(object: &mut ObjectRef, edit: &mut dyn FnMut(&mut String)) {
-            for text in [&mut object.api_version, &mut object.kind, &mut object.namespace, &mut object.name] {
+            object.namespace.iter_mut().for_each(&mut *edit);
+            for text in
+                [&mut object.gvk.group, &mut object.gvk.version, &mut object.gvk.kind, &mut object.name]
+            {
                 edit(text);
             }
         }

@@ -17,9 +17,7 @@ mod scope;
 mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use event::{
-    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
-};
+pub use event::{Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, Record, RunStatus, Totals};
 pub use events::Events;
 pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials};
 pub use run_id::{InvalidRunId, RunId};

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
+use crate::ObjectId;
+
 /// A kind of a group and version; prints as `apps/v1, Kind=Deployment`, as Kubernetes does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Gvk {
@@ -59,46 +61,6 @@ impl Gvr {
 impl fmt::Display for Gvr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.resource)
-    }
-}
-
-/// Which object it is, whatever version its manifest is written in.
-///
-/// Prints as `Deployment.apps/web (namespace=shop)`; the group is left out for the core group and the
-/// namespace for cluster-scoped objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ObjectId {
-    pub group: String,
-    pub kind: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-}
-
-impl ObjectId {
-    /// Reads the identity of an object; absent parts are empty.
-    pub fn of(object: &Value) -> Self {
-        let gvk = gvk(object);
-        Self {
-            group: gvk.group,
-            kind: gvk.kind,
-            namespace: namespace(object).unwrap_or_default().to_owned(),
-            name: name(object).unwrap_or_default().to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        write!(f, "/{}", self.name)?;
-        if !self.namespace.is_empty() {
-            write!(f, " (namespace={})", self.namespace)?;
-        }
-        Ok(())
     }
 }
 

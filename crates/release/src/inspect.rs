@@ -11,7 +11,7 @@ use slipway_event::Events;
 use crate::failure::Failure;
 use crate::plan::{self, Content, PlanOptions, ReleaseRequest};
 use crate::record;
-use crate::resource::{KindScope, human, normalise};
+use crate::resource::{KindScope, normalise};
 use crate::show::{ChangeView, ViewOptions, differences};
 
 /// One release in a list, under the names Helm gives the columns.
@@ -124,7 +124,7 @@ pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDi
         documents
             .map(|mut document| {
                 let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
-                (human(&id), document.object)
+                (id.to_string(), document.object)
             })
             .collect()
     };
@@ -162,7 +162,7 @@ pub async fn drift(
     let mut changes = plan.view(options).changes;
     changes.retain(|change| !change.insignificant && change.action != "recreate");
     for change in changes.iter_mut().filter(|change| change.action == "update" && change.reason.is_none()) {
-        let found = plan.objects.iter().find(|object| object.resource.human() == change.object);
+        let found = plan.objects.iter().find(|object| object.resource.id.to_string() == change.object);
         change.reason = found.and_then(|object| others(object.live.as_ref()?));
     }
     Ok(changes)

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_chart::Capabilities;
-use slipway_cluster::{At, Cluster, ListOptions};
+use slipway_cluster::{Cluster, ListOptions};
 use slipway_gotmpl::{FuncError, Host};
-use slipway_manifest::Gvk;
 use slipway_manifest::object::split_api_version;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
 use slipway_source::{LoadedSource, RenderContext, RenderedSource};
 
@@ -35,7 +35,7 @@ pub async fn find(
             "apiVersion": gvk.api_version(), "kind": format!("{}List", gvk.kind), "items": listed.items,
         }));
     }
-    Ok(cluster.get(&At::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
+    Ok(cluster.get(&ObjectRef::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
 }
 
 impl Host for Live {

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use slipway_chart::secret::Key;
+use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
-use slipway_cluster::{At, Cluster};
 use slipway_event::Redactor;
-use slipway_manifest::Gvk;
 use slipway_manifest::diff::Sensitivity;
 use slipway_manifest::diff::redact::sensitivity;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
@@ -93,7 +93,7 @@ pub struct SavedPlan {
 
 /// The identity of a cluster; empty for who may not see it.
 pub async fn identity(cluster: &Cluster) -> String {
-    let at = At::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
+    let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
     let found = cluster.get(&at).await.ok().flatten();
     let uid = found.as_ref().and_then(|found| found.pointer("/metadata/uid")).and_then(Value::as_str);
     uid.unwrap_or_default().to_owned()
@@ -105,13 +105,13 @@ fn states(plan: &ReleasePlan) -> Vec<State> {
         found.unwrap_or_default().to_owned()
     };
     let objects = plan.objects.iter().map(|object| State {
-        object: object.resource.human(),
+        object: object.resource.id.to_string(),
         uid: text(object.live.as_ref(), "uid"),
         resource_version: text(object.live.as_ref(), "resourceVersion"),
         action: object.first_change().map_or("none", |change| change.verb()).to_owned(),
     });
     let deletions = plan.deletions.iter().map(|deletion| State {
-        object: deletion.resource.human(),
+        object: deletion.resource.id.to_string(),
         uid: text(Some(&deletion.live), "uid"),
         resource_version: text(Some(&deletion.live), "resourceVersion"),
         action: "delete".to_owned(),
@@ -163,8 +163,7 @@ fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     });
     let mut problems: Problems = sensitive
         .map(|resource| {
-            let problem =
-                Problem::error(format!("{} is secret and would be written in clear", resource.human()));
+            let problem = Problem::error(format!("{} is secret and would be written in clear", resource.id));
             resource.origin.blame(&resource.object, "", problem)
         })
         .collect();

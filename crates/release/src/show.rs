@@ -9,7 +9,7 @@ use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::ops::OperationKind;
 use crate::plan::{Indexed, KeptObject, ReleasePlan};
-use crate::resource::{DeployType, Resource, Stored, human, is_crd};
+use crate::resource::{DeployType, Resource, Stored, is_crd};
 use crate::stage::Stage;
 
 /// Settings of a view.
@@ -189,7 +189,7 @@ fn change(
 ) -> ChangeView {
     let mut change = ChangeView {
         action: action.to_owned(),
-        object: human(&resource.id),
+        object: resource.id.to_string(),
         api_version: resource.gvk.api_version(),
         kind: resource.gvk.kind.clone(),
         namespace: resource.id.namespace.clone(),
@@ -264,9 +264,9 @@ pub fn subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> 
         OperationKind::Deploy(index)
         | OperationKind::TrackReadiness(index)
         | OperationKind::CleanUp(index)
-        | OperationKind::TrackCleanUp(index) => Some(plan.objects.at(index.object).resource.human()),
+        | OperationKind::TrackCleanUp(index) => Some(plan.objects.at(index.object).resource.id.to_string()),
         OperationKind::Delete(index) | OperationKind::TrackAbsence(index) => {
-            Some(plan.deletions.at(*index).resource.human())
+            Some(plan.deletions.at(*index).resource.id.to_string())
         }
         _ => None,
     }

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 use slipway_cluster::helm::History;
-use slipway_cluster::{At, ErrorClass, WriteOptions};
+use slipway_cluster::{ErrorClass, WriteOptions};
 use slipway_event::Redactor;
 use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use slipway_release::show::ViewOptions;
 
 use crate::context::{MANAGER, StepContext, shown};
@@ -103,7 +103,7 @@ fn sorted(value: &Value) -> Value {
 pub(crate) async fn of_objects(
     attempt: &StepContext<'_>,
     apply: &Apply,
-    objects: &[(&Value, Option<At>, Option<Value>)],
+    objects: &[(&Value, Option<ObjectRef>, Option<Value>)],
 ) -> Difference {
     let (mut text, mut reasons) = (String::new(), Vec::new());
     let options = WriteOptions { manager: MANAGER.to_owned(), dry_run: true };
@@ -138,7 +138,12 @@ pub(crate) async fn of_objects(
 }
 
 /// What a patch would change.
-pub(crate) async fn of_patch(attempt: &StepContext<'_>, own: &Patch, at: &At, live: &Value) -> Difference {
+pub(crate) async fn of_patch(
+    attempt: &StepContext<'_>,
+    own: &Patch,
+    at: &ObjectRef,
+    live: &Value,
+) -> Difference {
     let options = WriteOptions { manager: MANAGER.to_owned(), dry_run: true };
     match attempt.cluster().patch(at, &patch::change(own), &options, None).await {
         Ok(after) => Difference::of(unified(&shown(at), Some(live), Some(&after)), None),

@@ -24,6 +24,7 @@ mod load;
 mod manifests;
 mod model;
 pub mod plan;
+mod references;
 mod run;
 mod schema;
 pub mod state;

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use slipway_cluster::{At, Cluster, ErrorClass, WriteOptions};
-use slipway_manifest::{Gvk, object};
+use slipway_cluster::{Cluster, ErrorClass, WriteOptions};
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 use crate::context::{MANAGER, OWNER_LABEL};
 use crate::model::State;
@@ -185,14 +185,14 @@ impl StateError {
 #[derive(Debug)]
 pub struct Store {
     cluster: Cluster,
-    at: At,
+    at: ObjectRef,
     /// What was last read or written; none when there is no Secret.
     version: tokio::sync::Mutex<Option<String>>,
 }
 
 impl Store {
     pub fn new(cluster: &Cluster, state: &State) -> Self {
-        let at = At::new(Gvk::new("", "v1", "Secret"), Some(&state.namespace), state.name.as_str());
+        let at = ObjectRef::new(Gvk::new("", "v1", "Secret"), Some(&state.namespace), state.name.as_str());
         Self { cluster: cluster.clone(), at, version: tokio::sync::Mutex::new(None) }
     }
 

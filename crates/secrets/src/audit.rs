@@ -62,6 +62,8 @@ pub enum Purpose {
     Apply,
     PlanCheck,
     Test,
+    /// Values are shown to whoever sits at the terminal.
+    Reveal,
 }
 
 impl std::fmt::Display for AuditResult {
@@ -80,6 +82,7 @@ impl std::fmt::Display for Purpose {
             Self::Apply => "apply",
             Self::PlanCheck => "plan-check",
             Self::Test => "test",
+            Self::Reveal => "reveal",
         })
     }
 }

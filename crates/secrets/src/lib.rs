@@ -50,12 +50,12 @@ pub use provider::{
     ProviderError,
 };
 pub use reference::{
-    FieldSelector, LeaseEnd, Locator, ProviderName, ReferenceError, SecretReference, TrimMode, ValueEncoding,
-    ValueType, is_reference,
+    FieldSelector, LeaseEnd, Locator, ProviderName, ReferenceError, SCHEME, SecretReference, TrimMode,
+    ValueEncoding, ValueType, is_reference,
 };
 pub use resolved::{ResolvedSecret, ResolvedSecrets};
 pub use resolver::{NodeContext, Resolver, ResolverOptions};
-pub use scan::{FoundReference, Interpolation, distinct, find_references};
+pub use scan::{FoundReference, Interpolation, distinct, find_references, mentions_secret};
 pub use select::SelectError;
 pub use sentinel::{SecretOrigin, Sentinels, sentinel_origin};
 pub use taint::{

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 /// The text every reference starts with.
-pub(crate) const SCHEME: &str = "secret://";
+pub const SCHEME: &str = "secret://";
 
 /// The name of a configured provider: lower-case letters, digits and dashes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use slipway_problem::{Problem, Problems};
 
-use crate::reference::{SecretReference, is_reference};
+use crate::reference::{SCHEME, SecretReference, is_reference};
 
 /// The treatment of `${secret://…}` inside of longer texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,28 @@ pub fn find_references(
         }
     });
     problems.into_result(found)
+}
+
+/// Looks for the scheme of references in the texts of values, without reading any: values without references cost this.
+pub fn mentions_secret(values: &serde_json::Map<String, Value>) -> bool {
+    let mut pending: Vec<&Value> = values.values().collect();
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::String(text) if mentions_scheme(text) => return true,
+            Value::Array(items) => pending.extend(items),
+            Value::Object(fields) => pending.extend(fields.values()),
+            _ => {}
+        }
+    }
+    false
+}
+
+fn mentions_scheme(text: &str) -> bool {
+    let (word, mark) = SCHEME.split_at(SCHEME.len() - "://".len());
+    text.match_indices(mark).any(|(at, _)| {
+        let before = at.checked_sub(word.len()).and_then(|start| text.as_bytes().get(start..at));
+        before.is_some_and(|before| before.eq_ignore_ascii_case(word.as_bytes()))
+    })
 }
 
 /// The distinct references among those found.

@@ -28,6 +28,15 @@ pub struct Sentinels {
     default_provider: Option<ProviderName>,
     interpolation: Interpolation,
     stand_ins: Vec<StandIn>,
+    variant: Variant,
+}
+
+/// The values sentinels are made of. A field that differs between renders of both depends on a secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Variant {
+    #[default]
+    First,
+    Second,
 }
 
 impl Sentinels {
@@ -36,7 +45,20 @@ impl Sentinels {
             default_provider: config.default_provider.clone(),
             interpolation: config.interpolation,
             stand_ins: config.stand_ins.clone(),
+            variant: Variant::First,
         }
+    }
+
+    /// The same with other texts and numbers, for finding what is derived from a secret without knowing it.
+    #[must_use]
+    pub fn varied(&self) -> Self {
+        Self { variant: Variant::Second, ..self.clone() }
+    }
+
+    /// The same for values where `${secret://…}` inside of longer texts is always meant.
+    #[must_use]
+    pub fn with_interpolation(self, interpolation: Interpolation) -> Self {
+        Self { interpolation, ..self }
     }
 
     /// Replaces every reference by what stands for it.
@@ -49,13 +71,16 @@ impl Sentinels {
         let bound = self.bound(reference);
         let canonical = bound.to_string();
         let stand_in = self.stand_ins.iter().find(|stand_in| stand_in.pattern.is_match(&canonical));
+        let is_first = self.variant == Variant::First;
         match (stand_in, bound.value_type) {
             (Some(stand_in), ValueType::String) => Value::String(stand_in.value.clone()),
             (Some(stand_in), _) => slipway_yaml::parse_one(&stand_in.value, "stand-in")
                 .map_or_else(|_| Value::String(stand_in.value.clone()), |node| node.to_json()),
-            (None, ValueType::String) => Value::String(sentinel(&bound)),
-            (None, ValueType::Int) => json!(1),
-            (None, ValueType::Float) => json!(1.5),
+            (None, ValueType::String) if is_first => Value::String(sentinel(&bound)),
+            (None, ValueType::String) => Value::String(format!("{}~", sentinel(&bound))),
+            (None, ValueType::Int) => json!(if is_first { 1 } else { 2 }),
+            (None, ValueType::Float) => json!(if is_first { 1.5 } else { 2.5 }),
+            // Another truth would change which objects there are.
             (None, ValueType::Bool) => json!(true),
             (None, ValueType::Json | ValueType::Yaml) => json!({}),
         }

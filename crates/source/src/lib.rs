@@ -15,6 +15,7 @@ mod error;
 mod fetch;
 mod host;
 mod load;
+mod mark;
 mod origin;
 mod reference;
 mod render;
@@ -29,7 +30,8 @@ pub use fetch::{FetchError, FetchedChart, FetchedSource, Fetcher, LARGEST_FILE, 
 pub use load::{
     DefaultValues, LoadContext, LoadedChart, LoadedSource, RenderSettings, SourceContent, SourceRequest,
 };
+pub use mark::mark_secrets;
 pub use origin::{Origin, TemplateFile, Turn};
 pub use reference::{ChartReference, RepositoryLogin, SourceReference, shown_address};
-pub use render::{PostRenderError, PostRenderer, RenderContext, RenderedSource};
-pub use values::{NoSecrets, SecretResolver};
+pub use render::{PostRenderError, PostRenderer, RenderContext, RenderedSource, SecretState};
+pub use values::{NoSecrets, ResolvedValues, SecretResolver};

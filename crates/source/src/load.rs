@@ -15,6 +15,7 @@ use slipway_gotmpl::{Host, Limits};
 use slipway_journal::digest;
 use slipway_package::Package;
 use slipway_problem::Problem;
+use slipway_secrets::NodeContext;
 
 use crate::decrypt::{Decryption, decrypt, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
@@ -24,7 +25,7 @@ use crate::fetch::{Fetcher, Offline};
 use crate::host::SourceHost;
 use crate::origin::Origin;
 use crate::render::PostRenderer;
-use crate::values::{SecretResolver, SourceValues};
+use crate::values::{SecretContext, SecretResolver, SourceValues};
 
 /// What every source of a command is loaded with.
 #[derive(Clone)]
@@ -75,6 +76,8 @@ pub struct SourceRequest {
     pub app_version: Option<String>,
     /// The digest a chart archive must have, `sha256:…`.
     pub digest: Option<String>,
+    /// The release the values are for: policies on secrets are compared with it, audit lines name it.
+    pub node: NodeContext,
     pub settings: RenderSettings,
 }
 
@@ -138,8 +141,9 @@ impl LoadedSource {
         notices: &mut Notices,
     ) -> Result<Self, LoadError> {
         let before = notices.len();
-        let SourceRequest { values, secret_values, default_values, app_version, digest, settings } = request;
-        let resolver = context.resolver.as_deref();
+        let SourceRequest { values, secret_values, default_values, app_version, digest, node, settings } =
+            request;
+        let secrets = SecretContext { resolver: context.resolver.as_deref(), node: &node };
         let (content, values) = match path {
             SourcePath::Chart(path) => {
                 let mut chart = load_chart(path, digest, notices)?;
@@ -151,13 +155,13 @@ impl LoadedSource {
                 }
                 let LoadContext { decryption, redactor, .. } = context;
                 let decrypted = decrypt(&chart, &values, &secret_values, decryption, redactor, notices)?;
-                let values = SourceValues::of_chart(values, decrypted.values, resolver)?;
+                let values = SourceValues::of_chart(values, decrypted.values, &secrets)?;
                 let loaded = LoadedChart { program: Program::new(chart), secret_files: decrypted.files };
                 (SourceContent::Chart(Box::new(loaded)), values)
             }
             SourcePath::Package(path) => {
                 let package = Package::load(path, &slipway_package::LoadOptions::default())?;
-                (SourceContent::Package(Box::new(package)), SourceValues::of_package(values, resolver)?)
+                (SourceContent::Package(Box::new(package)), SourceValues::of_package(values, &secrets)?)
             }
             SourcePath::Kustomization(path) => {
                 let build = slipway_kustomize::build(path, &slipway_kustomize::BuildOptions::default())?;
@@ -191,7 +195,7 @@ impl LoadedSource {
     ) -> Option<Result<Rendered, slipway_chart::Error>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(self.rendered(chart, options, &host, notices))
+        Some(self.rendered(chart, self.values.used(), options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.
@@ -210,11 +214,12 @@ impl LoadedSource {
     pub(crate) fn rendered(
         &self,
         chart: &LoadedChart,
+        values: &Map<String, Value>,
         options: &RenderOptions,
         host: &SourceHost<'_>,
         notices: &mut Notices,
     ) -> Result<Rendered, slipway_chart::Error> {
-        let mut rendered = chart.program.render_with(self.values.used(), options, host, notices)?;
+        let mut rendered = chart.program.render_with(values, options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
             rendered.post_render(options, |text| {
                 post_renderer.rewrite(text).map_err(|error| error.to_string())

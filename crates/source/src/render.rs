@@ -7,12 +7,15 @@ use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
 use slipway_gotmpl::{Host, NoHost};
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
-use slipway_problem::{Problem, Problems};
+use slipway_problem::{Problem, Problems, Severity};
+use slipway_secrets::compare_renders;
 
 use crate::document::{Document, DocumentReader, Stored};
-use crate::host::SourceHost;
+use crate::host::{RepeatingHost, SourceHost};
 use crate::load::{LoadedChart, LoadedSource, SourceContent};
+use crate::mark::mark_secrets;
 use crate::origin::{Origin, TemplateFile};
+use crate::values::ResolvedValues;
 
 /// Rewrites the manifests of a rendering.
 pub trait PostRenderer: Send + Sync {
@@ -53,14 +56,84 @@ pub struct RenderedSource {
     /// The user's values, as a release records them.
     pub values: Map<String, Value>,
     pub warnings: Problems,
+    /// The state of the secrets in it.
+    pub secrets: SecretState,
+}
+
+/// The state of the secrets in rendered objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecretState {
+    /// There are no references.
+    #[default]
+    None,
+    /// Texts that name them stand in their place.
+    Named,
+    /// Their values are there.
+    Fetched,
 }
 
 impl LoadedSource {
     /// Renders it for a release; reads no file and may be called again.
     pub fn render(&self, context: &RenderContext<'_>) -> Result<RenderedSource, Problems> {
+        let machine: &dyn Host = match &self.settings.host {
+            Some(host) => &**host,
+            None => &NoHost,
+        };
+        match self.values.resolved_references() {
+            None => self.render_values(self.values.used(), context, machine),
+            Some(values) => self.render_secrets(values, context, machine),
+        }
+    }
+
+    /// Renders values that had references, and once more without any secret: the objects are marked with the fields
+    /// that hold or depend on one.
+    fn render_secrets(
+        &self,
+        values: &ResolvedValues,
+        context: &RenderContext<'_>,
+        machine: &dyn Host,
+    ) -> Result<RenderedSource, Problems> {
+        let host = RepeatingHost::new(machine);
+        let is_fetched = values.is_fetched();
+        let used = self.render_values(&values.used, context, &host);
+        let mut rendered = if is_fetched { used? } else { used.map_err(without_secrets)? };
+        host.repeat();
+        let masked = match is_fetched {
+            true => self.render_values(&values.masked, context, &host),
+            false => Ok(rendered.clone()),
+        };
+        let masked = match masked {
+            Ok(masked) => masked.documents,
+            Err(problems) => {
+                let warning = |problem| Problem { severity: Severity::Warning, ..problem };
+                rendered.warnings.extend(without_secrets(problems).into_iter().map(warning));
+                rendered.secrets = SecretState::Fetched;
+                return Ok(rendered);
+            }
+        };
+        check_objects(&masked, &rendered.documents)?;
+        host.repeat();
+        // Where the second set of texts does not render, what is derived from a secret stays unknown.
+        let varied = self.render_values(&values.varied, context, &host).map(|varied| varied.documents);
+        let varied = varied.ok().filter(|varied| check_objects(&masked, varied).is_ok());
+        for (index, document) in rendered.documents.iter_mut().enumerate() {
+            let Some(masked) = masked.get(index).map(|masked| &masked.object) else { continue };
+            let varied = varied.as_ref().and_then(|varied| varied.get(index)).map(|varied| &varied.object);
+            mark_secrets(&mut document.object, masked, varied.unwrap_or(masked));
+        }
+        rendered.secrets = if is_fetched { SecretState::Fetched } else { SecretState::Named };
+        Ok(rendered)
+    }
+
+    fn render_values(
+        &self,
+        values: &Map<String, Value>,
+        context: &RenderContext<'_>,
+        machine: &dyn Host,
+    ) -> Result<RenderedSource, Problems> {
         match &self.content {
-            SourceContent::Chart(chart) => self.chart_objects(chart, context),
-            SourceContent::Package(package) => self.package_objects(package, context),
+            SourceContent::Chart(chart) => self.chart_objects(chart, values, context, machine),
+            SourceContent::Package(package) => self.package_objects(package, values, context),
             SourceContent::Kustomization(build) => {
                 let origin: Arc<str> = self.path.join("kustomization.yaml").display().to_string().into();
                 let documents = build.objects.iter().map(|object| Document {
@@ -86,7 +159,9 @@ impl LoadedSource {
     fn chart_objects(
         &self,
         loaded: &LoadedChart,
+        values: &Map<String, Value>,
         context: &RenderContext<'_>,
+        machine: &dyn Host,
     ) -> Result<RenderedSource, Problems> {
         let chart = loaded.chart();
         if chart.metadata.is_library() {
@@ -105,14 +180,10 @@ impl LoadedSource {
             schemas: self.settings.schemas.clone(),
             ..RenderOptions::default()
         };
-        let machine: &dyn Host = match &self.settings.host {
-            Some(host) => &**host,
-            None => &NoHost,
-        };
         let host = SourceHost { lookup: context.cluster, machine, secret_files: loaded.secret_files() };
         let mut notices = self.notices.clone();
         let rendered = self
-            .rendered(loaded, &options, &host, &mut notices)
+            .rendered(loaded, values, &options, &host, &mut notices)
             .map_err(|error| Problem::error(error.to_string()))?;
         let files = TemplateFiles::of(chart);
         let mut reader = DocumentReader::default();
@@ -147,16 +218,18 @@ impl LoadedSource {
             default_values: chart.values.clone(),
             values: self.values.recorded().clone(),
             warnings: chart_warnings(chart, &notices),
+            ..RenderedSource::default()
         })
     }
 
     fn package_objects(
         &self,
         package: &Package,
+        values: &Map<String, Value>,
         context: &RenderContext<'_>,
     ) -> Result<RenderedSource, Problems> {
         let version = context.capabilities.kube_version.version.trim_start_matches('v');
-        let inputs = Inputs { kube_version: Some(version.to_owned()), ..self.package_inputs() };
+        let inputs = Inputs { kube_version: Some(version.to_owned()), ..self.package_inputs(values) };
         let build = package.build(&inputs)?;
         let documents = build.objects.iter().map(|object| Document {
             object: (*object.value).clone(),
@@ -173,9 +246,9 @@ impl LoadedSource {
     }
 
     /// The user's values as a package takes them.
-    fn package_inputs(&self) -> Inputs {
+    fn package_inputs(&self, values: &Map<String, Value>) -> Inputs {
         let Some(user) = self.values.as_given() else {
-            let text = Value::Object(self.values.used().clone()).to_string();
+            let text = Value::Object(values.clone()).to_string();
             return Inputs { values: vec![ValuesFile { name: "values".into(), text }], ..Inputs::default() };
         };
         let files = user.files.iter().map(|(name, content)| ValuesFile {
@@ -195,6 +268,27 @@ impl LoadedSource {
         let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| release.to_owned())
     }
+}
+
+/// The problems of a rendering without secrets, with what to do about them.
+fn without_secrets(problems: Problems) -> Problems {
+    let hint = "add a stand-in under `secrets.standins`, or use --check-secrets";
+    let problem = |mut problem: Problem| {
+        problem.message = format!("cannot render without secrets ({})", problem.message);
+        problem.hint(hint)
+    };
+    problems.into_iter().map(problem).collect()
+}
+
+/// Refuses renders with different objects: what is deployed must not depend on a secret.
+fn check_objects(masked: &[Document], others: &[Document]) -> Result<(), Problems> {
+    let objects =
+        |documents: &[Document]| documents.iter().map(|document| document.object.clone()).collect::<Vec<_>>();
+    let compared = compare_renders(&objects(masked), &objects(others));
+    compared.map(drop).map_err(|differs| {
+        let hint = "let a value that is no secret decide on objects and their names";
+        Problem::error(differs.to_string()).hint(hint).into()
+    })
 }
 
 fn chart_warnings(chart: &Chart, notices: &Notices) -> Problems {

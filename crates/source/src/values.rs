@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 use slipway_chart::UserValues;
+use slipway_package::{Inputs, SetKind};
+use slipway_secrets::NodeContext;
 
 use crate::error::{LoadError, ResolveError};
 
@@ -13,8 +15,64 @@ use crate::error::{LoadError, ResolveError};
 /// release records. Loading blocks a thread anyway, so an implementation may wait for the network; it registers
 /// what it finds with the redactor.
 pub trait SecretResolver: Send + Sync + fmt::Debug {
-    /// Replaces every reference, or names all that cannot be resolved.
-    fn resolve(&self, values: &mut Map<String, Value>) -> Result<(), ResolveError>;
+    /// Resolves every reference, or names all that cannot be resolved; none if there is no reference.
+    fn resolve(
+        &self,
+        values: &Map<String, Value>,
+        node: &NodeContext,
+    ) -> Result<Option<ResolvedValues>, ResolveError>;
+
+    /// Resolves the references of any tree of JSON in place.
+    fn resolve_tree(&self, tree: &mut Value, node: &NodeContext) -> Result<(), ResolveError> {
+        let wrapped = Map::from_iter([(TREE.to_owned(), tree.clone())]);
+        if let Some(mut resolved) = self.resolve(&wrapped, node)? {
+            *tree = resolved.used.remove(TREE).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Resolves the references among the parameters of a package.
+    fn resolve_inputs(&self, inputs: &mut Inputs, node: &NodeContext) -> Result<(), ResolveError> {
+        for file in inputs.values.iter_mut().filter(|file| file.text.contains(slipway_secrets::SCHEME)) {
+            // A file that cannot be read is told by the package, with its place.
+            let Ok(parsed) = slipway_yaml::parse_one(&file.text, &file.name) else { continue };
+            let Value::Object(values) = parsed.to_json() else { continue };
+            if let Some(resolved) = self.resolve(&values, node)? {
+                file.text = Value::Object(resolved.used).to_string();
+            }
+        }
+        for set in &mut inputs.sets {
+            let Some((path, text)) = set.text.split_once('=') else { continue };
+            if set.kind == SetKind::Json || !text.contains(slipway_secrets::SCHEME) {
+                continue;
+            }
+            let mut value = Value::from(text);
+            self.resolve_tree(&mut value, node)?;
+            (set.text, set.kind) = (format!("{path}={value}"), SetKind::Json);
+        }
+        Ok(())
+    }
+}
+
+/// The key a tree that is no map is resolved under.
+const TREE: &str = "value";
+
+/// Values whose references are replaced.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResolvedValues {
+    /// As templates get them.
+    pub used: Map<String, Value>,
+    /// With texts that name the secrets in the place of their values.
+    pub masked: Map<String, Value>,
+    /// With other texts in the place of the secrets: fields that differ between the two depend on a secret.
+    pub varied: Map<String, Value>,
+}
+
+impl ResolvedValues {
+    /// Returns true if the values are those of the backends.
+    pub fn is_fetched(&self) -> bool {
+        self.used != self.masked
+    }
 }
 
 /// Leaves values as they are.
@@ -22,9 +80,19 @@ pub trait SecretResolver: Send + Sync + fmt::Debug {
 pub struct NoSecrets;
 
 impl SecretResolver for NoSecrets {
-    fn resolve(&self, _: &mut Map<String, Value>) -> Result<(), ResolveError> {
-        Ok(())
+    fn resolve(
+        &self,
+        _: &Map<String, Value>,
+        _: &NodeContext,
+    ) -> Result<Option<ResolvedValues>, ResolveError> {
+        Ok(None)
     }
+}
+
+/// The resolver of a load and the node it resolves for.
+pub(crate) struct SecretContext<'a> {
+    pub(crate) resolver: Option<&'a dyn SecretResolver>,
+    pub(crate) node: &'a NodeContext,
 }
 
 /// The user's values, put together once.
@@ -36,6 +104,8 @@ pub(crate) struct SourceValues {
     recorded: Map<String, Value>,
     /// What templates get, where that is not what is recorded.
     used: Option<Map<String, Value>>,
+    /// The values without references, if there were some.
+    resolved: Option<ResolvedValues>,
 }
 
 impl SourceValues {
@@ -43,31 +113,24 @@ impl SourceValues {
     pub(crate) fn of_chart(
         user: UserValues,
         decrypted: Option<UserValues>,
-        resolver: Option<&dyn SecretResolver>,
+        secrets: &SecretContext<'_>,
     ) -> Result<Self, LoadError> {
         let recorded = user.build()?;
         let used = decrypted.as_ref().map(UserValues::build).transpose()?;
-        Self { user, decrypted, recorded, used }.resolved(resolver)
+        Self { user, decrypted, recorded, used, resolved: None }.resolved(secrets)
     }
 
     /// Keeps the values of a package, whose `--set` is not always Helm's: what Helm cannot read is not recorded.
-    pub(crate) fn of_package(
-        user: UserValues,
-        resolver: Option<&dyn SecretResolver>,
-    ) -> Result<Self, LoadError> {
+    pub(crate) fn of_package(user: UserValues, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
             || !user.files.is_empty();
         let recorded = if is_given { user.build().unwrap_or_default() } else { Map::new() };
-        Self { user, recorded, ..Self::default() }.resolved(resolver)
+        Self { user, recorded, ..Self::default() }.resolved(secrets)
     }
 
-    fn resolved(mut self, resolver: Option<&dyn SecretResolver>) -> Result<Self, LoadError> {
-        if let Some(resolver) = resolver {
-            let mut values = self.used().clone();
-            resolver.resolve(&mut values)?;
-            if values != *self.used() {
-                self.used = Some(values);
-            }
+    fn resolved(mut self, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
+        if let Some(resolver) = secrets.resolver {
+            self.resolved = resolver.resolve(self.used(), secrets.node)?;
         }
         Ok(self)
     }
@@ -79,7 +142,15 @@ impl SourceValues {
 
     /// The values a source is rendered with.
     pub(crate) fn used(&self) -> &Map<String, Value> {
-        self.used.as_ref().unwrap_or(&self.recorded)
+        match &self.resolved {
+            Some(resolved) => &resolved.used,
+            None => self.used.as_ref().unwrap_or(&self.recorded),
+        }
+    }
+
+    /// The values without references, if there were some.
+    pub(crate) fn resolved_references(&self) -> Option<&ResolvedValues> {
+        self.resolved.as_ref()
     }
 
     /// The files and flags the values come from, encrypted ones readable.
@@ -89,6 +160,6 @@ impl SourceValues {
 
     /// The files and flags as the user gave them; none if what they say is not what is used.
     pub(crate) fn as_given(&self) -> Option<&UserValues> {
-        self.used.is_none().then_some(&self.user)
+        (self.used.is_none() && self.resolved.is_none()).then_some(&self.user)
     }
 }

@@ -16,6 +16,7 @@ use slipway_release::{
     Content, ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleasePlan,
     ReleaseRequest, ReleaseStatus, Report, RunTimeout, inspect,
 };
+use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
@@ -46,6 +47,8 @@ pub struct Engine<C> {
     pub connect: C,
     /// How sources get here and are read.
     pub sources: LoadContext,
+    /// The profile of the stack; policies on secrets may ask for it.
+    pub profile: Option<String>,
     /// Where plans and checks, which belong to no attempt, tell what they do.
     pub events: Events,
 }
@@ -64,7 +67,7 @@ impl<C: Connect> Engine<C> {
             values.read_file(&self.root.join(path)).map_err(|error| unloaded(error.into()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let request = SourceRequest { values, ..SourceRequest::default() };
+        let request = SourceRequest { values, node: self.secret_node(node), ..SourceRequest::default() };
         if node.source_kind != SourceKind::Remote {
             let found = SourcePath::detect(&self.root.join(&node.chart));
             return self.load(found.map_err(|problem| unloaded(problem.into()))?, request).await;
@@ -87,6 +90,17 @@ impl<C: Connect> Engine<C> {
                 Err(NodeError::new(Class::Invalid, message))
             }
         }
+    }
+
+    /// The release as policies on secrets and audit lines see it.
+    fn secret_node(&self, node: &Node) -> NodeContext {
+        let target = PolicyTarget {
+            cluster: Some(node.cluster.name.clone()),
+            namespace: Some(node.namespace.clone()),
+            profile: self.profile.clone(),
+            ..PolicyTarget::default()
+        };
+        NodeContext { node: Some(node.id.clone()), target }
     }
 
     async fn load(&self, path: SourcePath, request: SourceRequest) -> Result<LoadedSource, NodeError> {

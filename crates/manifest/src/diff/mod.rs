@@ -7,6 +7,7 @@ mod fields;
 mod lines;
 pub mod noise;
 pub mod redact;
+pub mod secret_fields;
 
 use serde_json::Value;
 

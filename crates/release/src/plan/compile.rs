@@ -205,8 +205,7 @@ async fn external_dependencies(
             let Some(gvk) = gvk else {
                 let problem = Problem::error(format!(
                     "{}: annotation `{}` names a kind the cluster does not serve",
-                    planned.resource.human(),
-                    external.annotation
+                    planned.resource.id, external.annotation
                 ));
                 let Resource { origin, object, .. } = &planned.resource;
                 problems.push(origin.blame(object, &external.annotation, problem));

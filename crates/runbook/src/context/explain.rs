@@ -1,8 +1,8 @@
 //! Tells why an object is not as it should be, and what it is called in messages.
 
 use serde_json::Value;
-use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_manifest::{Gvk, object};
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 use super::StepContext;
 
@@ -35,10 +35,10 @@ impl StepContext<'_> {
 
 /// `deployment/web@shop`.
 pub(crate) fn describe(object: &Value) -> String {
-    shown(&At::live(object))
+    shown(&ObjectRef::of(object))
 }
 
-pub(crate) fn shown(at: &At) -> String {
+pub(crate) fn shown(at: &ObjectRef) -> String {
     let kind = at.gvk.kind.to_lowercase();
     match at.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
         Some(namespace) => format!("{kind}/{}@{namespace}", at.name),

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::At;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
@@ -11,6 +10,7 @@ use super::{Seen, Show, Verb};
 use crate::context::{SharedContext, StepContext};
 use crate::diff::Difference;
 use crate::model::Step;
+use crate::references;
 
 /// How long looking at one step may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +27,10 @@ pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earli
     let patience = if show == Show::Differences { PATIENCE_WITH_DIFF } else { PATIENCE };
     let attempt = StepContext::new(world, step, CancellationToken::new(), None);
     let request = PlanRequest { show, earlier };
-    let work = step.action.as_step().plan(&attempt, &request);
+    let work = async {
+        let action = references::resolve_action(&world.place, step).await?;
+        action.as_step().plan(&attempt, &request).await
+    };
     match tokio::time::timeout(patience, work).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(error)) => {
@@ -52,7 +55,7 @@ pub(crate) async fn namespace_note(
     creates: bool,
     earlier: &Earlier,
 ) -> String {
-    let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
+    let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
         "namespace exists".to_owned()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::wait::Condition;
-use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
-use slipway_manifest::object;
+use slipway_cluster::{ErrorClass, Patch, Propagation, WriteOptions};
+use slipway_manifest::{ObjectRef, object};
 use tokio::time::Instant;
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
@@ -63,11 +63,11 @@ async fn all_exist(
     attempt: &StepContext<'_>,
     objects: &[Value],
     namespace: &str,
-) -> Result<Option<Vec<At>>, StepError> {
+) -> Result<Option<Vec<ObjectRef>>, StepError> {
     let mut places = Vec::with_capacity(objects.len());
     for object in objects {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { return Ok(None) };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         if attempt.cluster().get(&at).await?.is_none() {
             return Ok(None);
         }
@@ -82,10 +82,10 @@ async fn write(
     apply: &Apply,
     object: &Value,
     namespace: &str,
-) -> Result<At, StepError> {
+) -> Result<ObjectRef, StepError> {
     let gvk = object::gvk(object);
     let kind = attempt.kind(&gvk).await?;
-    let at = At::of(object, namespace, &kind);
+    let at = kind.object_ref(object, namespace);
     let mut turn = 0;
     loop {
         let error = match send(attempt, apply, object, &at).await {
@@ -115,7 +115,7 @@ async fn send(
     attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
-    at: &At,
+    at: &ObjectRef,
 ) -> Result<(), slipway_cluster::Error> {
     let cluster = attempt.cluster();
     if apply.server_side {
@@ -143,7 +143,7 @@ async fn send(
 }
 
 /// Waits until the condition holds for all of the objects at once.
-async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
+async fn wait(attempt: &StepContext<'_>, text: &str, places: &[ObjectRef]) -> Result<(), StepError> {
     let condition = super::wait::condition(text)?;
     let began = Instant::now();
     let mut told = false;
@@ -176,7 +176,7 @@ async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<()
 }
 
 /// Stands for an object that is not there.
-fn placeholder(at: &At) -> Value {
+fn placeholder(at: &ObjectRef) -> Value {
     serde_json::json!({
         "apiVersion": at.gvk.api_version(), "kind": at.gvk.kind,
         "metadata": {"name": at.name, "namespace": at.namespace},
@@ -196,7 +196,7 @@ async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, S
             attempt.warn(format!("the cluster serves no kind {gvk} any more: nothing to delete"));
             continue;
         };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         let live = match attempt.cluster().get(&at).await {
             Ok(live) => live,
             Err(error) if error.is_absent() => None,
@@ -255,7 +255,7 @@ async fn plan(
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
     let mut told = Objects::default();
-    let mut pairs: Vec<(&Value, Option<At>, Option<Value>)> = Vec::new();
+    let mut pairs: Vec<(&Value, Option<ObjectRef>, Option<Value>)> = Vec::new();
     let mut missing = None;
     for object in &objects {
         let gvk = object::gvk(object);
@@ -268,7 +268,7 @@ async fn plan(
             pairs.push((object, None, None));
             continue;
         };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         let live = attempt.cluster().get(&at).await?;
         told.add(if live.is_some() { Fate::Update } else { Fate::Create }, shown(&at));
         pairs.push((object, Some(at), live));
@@ -300,7 +300,7 @@ async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>
     let mut found = Vec::new();
     for object in objects.iter().rev() {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { continue };
-        let at = At::of(object, apply.namespace.as_deref().unwrap_or("default"), &kind);
+        let at = kind.object_ref(object, apply.namespace.as_deref().unwrap_or("default"));
         if attempt.cluster().get(&at).await?.is_some() {
             found.push(shown(&at));
         }

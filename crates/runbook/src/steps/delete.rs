@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_cluster::Propagation;
 use slipway_cluster::helm::{Driver, Status, Storage};
-use slipway_cluster::{At, Propagation};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use slipway_release::decide::KeptReason;
 use slipway_release::plan::KeptObject;
 use slipway_release::{Content, ExecuteOptions, Failure, PlanOptions, ReleaseRequest};
@@ -64,7 +64,7 @@ async fn by_manifests(
             attempt.warn(format!("the cluster serves no kind {gvk}: nothing to delete"));
             continue;
         };
-        let at = At::of(object, namespace.unwrap_or("default"), &kind);
+        let at = kind.object_ref(object, namespace.unwrap_or("default"));
         match attempt.cluster().get(&at).await? {
             Some(live) => {
                 attempt.delete(&at, &live, Propagation::Background).await?;
@@ -90,11 +90,14 @@ async fn by_selection(
     if objects.is_empty() {
         return absent(&named(selection), ignore);
     }
-    let places: Vec<(At, Option<String>)> = objects
+    let places: Vec<(ObjectRef, Option<String>)> = objects
         .iter()
         .map(|live| {
-            let at =
-                At::new(kind.gvk.clone(), object::namespace(live), object::name(live).unwrap_or_default());
+            let at = ObjectRef::new(
+                kind.gvk.clone(),
+                object::namespace(live),
+                object::name(live).unwrap_or_default(),
+            );
             (at, live["metadata"]["uid"].as_str().map(str::to_owned))
         })
         .collect();
@@ -218,7 +221,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
             let mut found = Vec::new();
             for object in manifests::load(sources, place.base, &*place.sources.fetcher).await? {
                 let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
-                let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
+                let at = kind.object_ref(&object, namespace.as_deref().unwrap_or("default"));
                 if attempt.cluster().get(&at).await?.is_some() {
                     found.push(shown(&at));
                 }

@@ -28,6 +28,7 @@ use crate::files;
 use crate::model::{Action, Helm, ValuesSource};
 use crate::plan::look::{PlanRequest, namespace_note};
 use crate::plan::{Seen, Show, Verb};
+use crate::references::secret_node;
 use crate::schema::{
     ADDRESS_OR_NONE, CHART, LABEL_OR_NONE, SUBDOMAIN_OR_NONE, at_most, described, like, list_of, object,
     one_of, text, with, word,
@@ -236,7 +237,8 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
         let own = Value::Object(helm.values.clone()).to_string();
         values.files.push(("values".to_owned(), own.into_bytes()));
     }
-    let request = SourceRequest { values, ..SourceRequest::default() };
+    let node = secret_node(&helm.release, Some(&helm.namespace));
+    let request = SourceRequest { values, node, ..SourceRequest::default() };
     let context = place.sources.clone();
     let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
     match tokio::task::spawn_blocking(load).await {

@@ -1,8 +1,8 @@
 //! `job`: a container run to its end inside the cluster.
 
 use serde_json::{Map, Value, json};
-use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
-use slipway_manifest::{Gvk, object};
+use slipway_cluster::{Cluster, Propagation, WriteOptions, logs};
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{
@@ -23,8 +23,8 @@ const TAIL: u32 = 20;
 /// How much of the last lines is shown.
 const TAIL_BYTES: u32 = 64 * 1024;
 
-pub(crate) fn place(job: &Job, name: &str) -> At {
-    At::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
+pub(crate) fn place(job: &Job, name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
 }
 
 /// Whether somebody else made it.
@@ -32,7 +32,7 @@ pub(crate) fn is_foreign(live: &Value) -> bool {
     object::label(live, OWNER_LABEL) != Some(MANAGER)
 }
 
-pub(crate) fn foreign(at: &At) -> StepError {
+pub(crate) fn foreign(at: &ObjectRef) -> StepError {
     StepError::foreign(format!("{} exists and is not managed by khook", shown(at)))
         .hint("rename the step, or delete that job")
 }

@@ -17,6 +17,7 @@ use crate::error::StepError;
 use crate::model::Action;
 use crate::plan::Seen;
 use crate::plan::look::PlanRequest;
+use crate::references;
 
 /// A step that went well, and what is worth saying about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,7 +100,8 @@ impl Action {
 
 /// Makes one attempt at a step.
 pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
-    let action = attempt.step.action.as_step();
+    let action = references::resolve_action(&attempt.world.place, attempt.step).await?;
+    let action = action.as_step();
     if action.keeps_time() {
         return action.perform(attempt).await;
     }

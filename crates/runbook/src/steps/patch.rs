@@ -1,7 +1,8 @@
 //! `patch`: one change to one object that exists.
 
 use serde_json::{Value, json};
-use slipway_cluster::{At, ErrorClass, Patch as Change};
+use slipway_cluster::{ErrorClass, Patch as Change};
+use slipway_manifest::ObjectRef;
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, shown};
@@ -22,8 +23,11 @@ async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, St
         let message = format!("the cluster serves no type `{}`", patch.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
     };
-    let at =
-        At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
+    let at = ObjectRef::new(
+        kind.gvk.clone(),
+        kind.namespaced.then_some(patch.namespace.as_str()),
+        patch.name.as_str(),
+    );
     match attempt.patch(&at, &change(patch)).await {
         Ok(_) => Ok(StepOutcome::noted(format!("{} patched", shown(&at)))),
         Err(error) => Err(explain(error, patch, &at)),
@@ -39,7 +43,7 @@ pub(crate) fn change(patch: &Patch) -> Change {
     }
 }
 
-fn explain(error: slipway_cluster::Error, patch: &Patch, at: &At) -> StepError {
+fn explain(error: slipway_cluster::Error, patch: &Patch, at: &ObjectRef) -> StepError {
     let (class, code) = (error.class, error.code());
     let failed = StepError::from(error);
     match (class, code, patch.how) {
@@ -83,8 +87,11 @@ async fn plan(
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         return Ok(Seen::new(Verb::Unknown, format!("type {} is not served yet", patch.kind)));
     };
-    let at =
-        At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
+    let at = ObjectRef::new(
+        kind.gvk.clone(),
+        kind.namespaced.then_some(patch.namespace.as_str()),
+        patch.name.as_str(),
+    );
     let Some(live) = attempt.cluster().get(&at).await? else {
         return Ok(Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))));
     };

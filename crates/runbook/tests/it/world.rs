@@ -13,9 +13,9 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use slipway_cluster::{At, Cluster};
+use slipway_cluster::Cluster;
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_runbook::{
     Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
 };
@@ -330,7 +330,7 @@ impl World {
         name: &str,
     ) -> Option<Value> {
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let at = At::new(Gvk::from_api_version(api_version, kind), namespace, name);
+        let at = ObjectRef::new(Gvk::from_api_version(api_version, kind), namespace, name);
         // Looked at from beside: the wire is the run's.
         let cluster = Cluster::new(self.sandbox.client());
         match cluster.get(&at).await {
@@ -349,14 +349,14 @@ impl World {
         let cluster = Cluster::new(self.sandbox.client());
         let gvk = slipway_manifest::object::gvk(&object);
         let kind = cluster.kind(&gvk).await.unwrap().expect("is served");
-        let at = At::of(&object, "default", &kind);
+        let at = kind.object_ref(&object, "default");
         cluster.apply(&at, &object, &slipway_cluster::Apply::new("somebody")).await.expect("can be written");
     }
 
     pub(crate) async fn remove(&self, api_version: &str, kind: &str, namespace: &str, name: &str) {
         let cluster = Cluster::new(self.sandbox.client());
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let at = At::new(Gvk::from_api_version(api_version, kind), namespace, name);
+        let at = ObjectRef::new(Gvk::from_api_version(api_version, kind), namespace, name);
         cluster.delete(&at, &slipway_cluster::Delete::default()).await.expect("can be deleted");
     }
 

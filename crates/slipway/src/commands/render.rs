@@ -20,8 +20,8 @@ use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
-use crate::commands::secrets::flags::ReferenceFlags;
-use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
+use crate::commands::secrets::flags::{ReferenceFlags, RevealFlag};
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -53,6 +53,9 @@ pub struct Args {
 
     #[command(flatten)]
     references: ReferenceFlags,
+
+    #[command(flatten)]
+    reveal: RevealFlag,
 
     #[command(flatten)]
     ignored: IgnoredFlags,
@@ -198,7 +201,11 @@ fn render(
     session: &Session,
 ) -> (anyhow::Result<()>, Notices) {
     let mut notices = Notices::new();
-    let result = load(args, source, session, &mut notices).and_then(|loaded| {
+    let references = match args.reveal.mode() {
+        Ok(mode) => ReferenceResolver::new(&args.references, mode, "render", session),
+        Err(error) => return (Err(error), notices),
+    };
+    let result = load(args, source, &references, session, &mut notices).and_then(|loaded| {
         // Not taken apart at the end: the process is about to give everything back at once.
         let loaded = std::mem::ManuallyDrop::new(loaded);
         match loaded.content() {
@@ -206,7 +213,8 @@ fn render(
             SourceContent::Kustomization(build) => super::kustomize::print(build),
             SourceContent::Package(package) => {
                 let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
-                super::package::print(package, values, [set, set_string, set_json], session)
+                let sets: [&[String]; 3] = [set, set_string, set_json];
+                super::package::print(package, values, sets, &references, args.reveal, session)
             }
             SourceContent::Manifests(_) => {
                 let problem = Problem::error("these are plain manifests, which need no rendering");
@@ -222,6 +230,7 @@ fn render(
 fn load(
     args: &Args,
     source: &SourcePath,
+    references: &ReferenceResolver,
     session: &Session,
     notices: &mut Notices,
 ) -> anyhow::Result<LoadedSource> {
@@ -231,8 +240,7 @@ fn load(
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
     }
-    let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "render", session);
-    let context = charts::load_context_with(Offline, args.secrets.decryption(), references, session);
+    let context = charts::load_context_with(Offline, args.secrets.decryption(), references.clone(), session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 

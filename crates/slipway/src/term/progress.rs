@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use slipway_event::{
-    Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink, Totals,
-};
+use slipway_event::{Event, NodeStatus, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink, Totals};
 
 use crate::logs::Verbosity;
 use crate::term::escape::{Colors, Controls, settle};
@@ -89,7 +87,7 @@ impl Teller {
         match &record.event {
             Event::Object { node, object, state, .. } => {
                 if *state == ObjectState::Waiting {
-                    told.waiting.insert(name(object));
+                    told.waiting.insert(object.to_string());
                     return false;
                 }
                 told.nodes.extend(node.as_ref().map(key));
@@ -97,7 +95,7 @@ impl Teller {
                 if *state == ObjectState::Failed && node.is_some() {
                     return true;
                 }
-                *state == ObjectState::Ready && !told.waiting.remove(&name(object))
+                *state == ObjectState::Ready && !told.waiting.remove(&object.to_string())
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
                 told.nodes.remove(&key(node)) || is_silent(node)
@@ -167,11 +165,11 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         }
         Event::Object { object, state, message, .. } => {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), name(object))
+            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), object)
         }
         Event::Log { node, object, container, line, .. } => {
             let container = container.as_ref().map(|container| format!("/{container}")).unwrap_or_default();
-            let who = object.as_ref().map(name).or_else(|| node.clone()).unwrap_or_default();
+            let who = object.as_ref().map(ToString::to_string).or_else(|| node.clone()).unwrap_or_default();
             format!("  {} {line}", paint(DIM, format!("{who}{container} |")))
         }
         Event::Progress { node, message, done, total } => {
@@ -215,14 +213,6 @@ fn summary(totals: &Totals) -> String {
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
     if shown.is_empty() { "nothing to do".to_owned() } else { shown.join(", ") }
-}
-
-fn name(object: &ObjectRef) -> String {
-    if object.namespace.is_empty() {
-        format!("{}/{}", object.kind, object.name)
-    } else {
-        format!("{}/{}/{}", object.kind, object.namespace, object.name)
-    }
 }
 
 fn seconds(milliseconds: u64) -> String {
@@ -374,6 +364,8 @@ impl Sink for Live {
 
 #[cfg(test)]
 mod tests {
+    use slipway_manifest::{Gvk, ObjectRef};
+
     use super::*;
 
     fn record(scope: &[Scope], event: Event) -> Record {
@@ -441,12 +433,7 @@ mod tests {
         let teller = Teller::new(Verbosity::Normal);
         let object = |name: &str, state| Event::Object {
             node: Some(format!("track readiness: Deployment/{name}")),
-            object: ObjectRef {
-                api_version: "apps/v1".into(),
-                kind: "Deployment".into(),
-                namespace: String::new(),
-                name: name.into(),
-            },
+            object: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, name),
             state,
             message: None,
         };

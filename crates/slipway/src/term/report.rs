@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use slipway_problem::{Problem, Problems, Severity};
+use slipway_rehearsal::RehearsalError;
 use slipway_release::Failure;
 use slipway_secrets::SecretsError;
 
@@ -22,6 +23,9 @@ pub fn failure(failure: &anyhow::Error) {
         | Failure::Stale(problems),
     ) = failure.downcast_ref::<Failure>()
     {
+        return problems_report(problems);
+    }
+    if let Some(RehearsalError::Failed(problems)) = failure.downcast_ref::<RehearsalError>() {
         return problems_report(problems);
     }
     if let Some(error) = failure.downcast_ref::<SecretsError>() {

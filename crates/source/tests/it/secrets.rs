@@ -7,8 +7,10 @@ use slipway_chart::UserValues;
 use slipway_chart::secret::{self, Key};
 use slipway_event::Redactor;
 use slipway_problem::{Problem, Problems};
+use slipway_secrets::NodeContext;
 use slipway_source::{
-    Decryption, LoadContext, LoadError, NoSecrets, ResolveError, SecretResolver, SourceRequest,
+    Decryption, LoadContext, LoadError, NoSecrets, ResolveError, ResolvedValues, SecretResolver,
+    SourceRequest,
 };
 
 use crate::support::{ABOUT, folder, level, load, render, template, write};
@@ -111,13 +113,20 @@ fn a_missing_or_wrong_key_is_told_without_a_value() {
 struct Vault(Redactor);
 
 impl SecretResolver for Vault {
-    fn resolve(&self, values: &mut Map<String, Value>) -> Result<(), ResolveError> {
+    fn resolve(
+        &self,
+        values: &Map<String, Value>,
+        _: &NodeContext,
+    ) -> Result<Option<ResolvedValues>, ResolveError> {
         let mut problems = Problems::new();
-        for value in values.values_mut() {
+        let (mut used, mut masked, mut varied) = (values.clone(), values.clone(), values.clone());
+        for (key, value) in values {
             match value.as_str() {
                 Some("secret://vault/level") => {
                     self.0.register("hunter22");
-                    *value = "hunter22".into();
+                    used.insert(key.clone(), "hunter22".into());
+                    masked.insert(key.clone(), "⟦secret:vault/level⟧".into());
+                    varied.insert(key.clone(), "⟦secret:vault/level⟧~".into());
                 }
                 Some(other) if other.starts_with("secret://") => {
                     problems.push(Problem::error(format!("there is no secret `{other}`")));
@@ -125,7 +134,7 @@ impl SecretResolver for Vault {
                 _ => {}
             }
         }
-        problems.into_result(()).map_err(ResolveError::from)
+        problems.into_result(Some(ResolvedValues { used, masked, varied })).map_err(ResolveError::from)
     }
 }
 

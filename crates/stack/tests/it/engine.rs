@@ -13,9 +13,9 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use slipway_chart::secret::{self, Key};
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
-use slipway_cluster::{Apply, At, Cluster, ListOptions};
+use slipway_cluster::{Apply, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::Sandbox;
 use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
 use slipway_stack::engine::{Connect, Engine};
@@ -163,7 +163,7 @@ impl World {
             redactor: events.redactor().clone(),
             ..LoadContext::default()
         };
-        let engine = Engine { root, connect, sources, events: events.clone() };
+        let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
         let listener = Listener {
             on_plan: Box::new(|_, _| ()),
             on_takeover: Box::new(|_| ()),
@@ -242,7 +242,7 @@ fn thirty() -> Place {
 async fn create_namespace(cluster: &Cluster, name: &str) {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster
-        .apply(&At::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
+        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
         .await
         .expect("a namespace");
 }
@@ -529,7 +529,8 @@ async fn plans_and_drift_are_told_release_by_release() {
     let world = World::new(place);
     let root = world.place.path().canonicalize().unwrap();
     let sources = LoadContext::default();
-    let engine = Engine { root, connect: One::new(world.cluster()), sources, events: Events::silent() };
+    let connect = One::new(world.cluster());
+    let engine = Engine { root, connect, sources, profile: None, events: Events::silent() };
     let plan = world.place.compile().plan;
     let previews = slipway_stack::survey::previews(&plan, &engine).await;
     let found: Vec<_> = previews
@@ -548,7 +549,7 @@ async fn plans_and_drift_are_told_release_by_release() {
     let clean: Vec<bool> = verdicts.iter().map(|one| one.found.as_ref().unwrap().is_clean()).collect();
     assert_eq!(clean, [true, true, false]);
     assert!(verdicts[2].found.as_ref().unwrap().absent);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
     let changed =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r2"}, "data": {"size": "x"}});
     world
@@ -588,7 +589,7 @@ async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
     let ended = world.run(world.launch(), with(&key)).await;
     let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
     assert!(finished.success, "{:?}", finished.summary.nodes);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
     let live = world.cluster().get(&at).await.expect("can be read").expect("is there");
     assert_eq!(live["data"]["size"], "deep-secret");
     let history = world.history("default", "r1").await;

@@ -301,7 +301,7 @@ async fn progress_is_told() {
     let mut states: Vec<(String, ObjectState, Option<String>)> = Vec::new();
     for record in &heard {
         if let Event::Object { object, state, node: about, .. } = &record.event {
-            states.push((format!("{}/{}", object.kind, object.name), *state, about.clone()));
+            states.push((format!("{}/{}", object.gvk.kind, object.name), *state, about.clone()));
         }
     }
     let has = |name: &str, state: ObjectState| {

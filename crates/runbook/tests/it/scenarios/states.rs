@@ -237,7 +237,7 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
             secret["metadata"]["annotations"] = json!({"turn": turn.to_string()});
             secret["metadata"].as_object_mut().unwrap().remove("managedFields");
             let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-            let at = slipway_cluster::At::live(&secret);
+            let at = slipway_manifest::ObjectRef::of(&secret);
             let _ = cluster.replace(&at, &secret, &slipway_cluster::WriteOptions::default()).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -272,8 +272,11 @@ async fn s64_destroy_takes_the_record_last() {
     let job = record["steps"].as_array().unwrap().iter().find(|step| step["name"] == "j").unwrap();
     assert!(job.get("status").is_none(), "{job}");
     let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-    let at =
-        slipway_cluster::At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("default"), "a");
+    let at = slipway_manifest::ObjectRef::new(
+        slipway_manifest::Gvk::new("", "v1", "ConfigMap"),
+        Some("default"),
+        "a",
+    );
     let free = slipway_cluster::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     cluster.patch(&at, &free, &slipway_cluster::WriteOptions::default(), None).await.unwrap();
     for _ in 0..2 {

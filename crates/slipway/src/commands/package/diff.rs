@@ -8,8 +8,10 @@ use slipway_manifest::ObjectId;
 use slipway_package::{Build, BuildDiff, Emit, show_segs};
 use slipway_problem::Problem;
 
-use super::flags::{CheckFlags, LoadFlags, ParameterFlags, Sides};
+use super::flags::{CheckFlags, LoadFlags, ParameterFlags, Sides, resolved};
 use crate::cli::Output;
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::style::{ADDED, DIM, REMOVED, paint};
@@ -36,6 +38,9 @@ pub struct Args {
     #[command(flatten)]
     checks: CheckFlags,
 
+    #[command(flatten)]
+    references: ReferenceFlags,
+
     /// Show lines that differ instead of fields
     #[arg(long)]
     unified: bool,
@@ -54,8 +59,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         }
         (None, None) => (&none, before),
     };
+    let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "package diff", session);
     let built = |package: &PathBuf, parameters: &ParameterFlags| -> anyhow::Result<Build> {
-        Ok(args.loading.load(package)?.build(&parameters.inputs(&args.checks)?)?)
+        let inputs = resolved(parameters.inputs(&args.checks)?, &references)?;
+        Ok(args.loading.load(package)?.build(&inputs)?)
     };
     let (old, new) =
         (built(&args.package, first)?, built(args.other.as_ref().unwrap_or(&args.package), second)?);

@@ -6,9 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, ValueEnum};
 use slipway_package::{Inputs, LoadOptions, Local, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
+use slipway_secrets::NodeContext;
+use slipway_source::SecretResolver as _;
 
 use crate::cli::Output;
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::{self, ReferenceMode, ReferenceResolver};
 use crate::files;
+use crate::session::Session;
 
 /// `package build --output DIR`, as packages are built elsewhere: the directory is `--output-dir` here,
 /// because `--output` is the form every command shows its result in.
@@ -159,6 +164,12 @@ impl ParameterFlags {
     }
 }
 
+/// Parameters without references to secrets.
+pub fn resolved(mut inputs: Inputs, resolver: &ReferenceResolver) -> anyhow::Result<Inputs> {
+    resolver.resolve_inputs(&mut inputs, &NodeContext::default()).map_err(resolution::failure)?;
+    Ok(inputs)
+}
+
 /// A package with values.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Selected {
@@ -168,6 +179,8 @@ pub struct Selected {
     pub parameters: ParameterFlags,
     #[command(flatten)]
     pub checks: CheckFlags,
+    #[command(flatten)]
+    pub references: ReferenceFlags,
 }
 
 impl Selected {
@@ -175,8 +188,15 @@ impl Selected {
         self.package.load()
     }
 
-    pub fn inputs(&self) -> Result<Inputs, Problem> {
-        self.parameters.inputs(&self.checks)
+    /// The parameters, with references to secrets named.
+    pub fn inputs(&self, session: &Session) -> anyhow::Result<Inputs> {
+        self.inputs_with(ReferenceMode::Show, session)
+    }
+
+    /// The parameters, with references to secrets treated as asked.
+    pub fn inputs_with(&self, mode: ReferenceMode, session: &Session) -> anyhow::Result<Inputs> {
+        let resolver = ReferenceResolver::new(&self.references, mode, "package", session);
+        resolved(self.parameters.inputs(&self.checks)?, &resolver)
     }
 }
 

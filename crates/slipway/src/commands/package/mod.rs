@@ -16,6 +16,8 @@ use slipway_problem::{Location, Problem, Problems, Severity};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
 use crate::cli::Output;
+use crate::commands::secrets::flags::{ReferenceFlags, RevealFlag};
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::logs::Verbosity;
@@ -127,6 +129,8 @@ struct PatchesArgs {
     #[command(flatten)]
     checks: CheckFlags,
     #[command(flatten)]
+    references: ReferenceFlags,
+    #[command(flatten)]
     form: ListForm,
 }
 
@@ -172,7 +176,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             (None, None) => Err(incomplete("schema generate")),
         },
         Command::Info(selected) => {
-            let info = selected.load()?.info(&selected.inputs()?)?;
+            let info = selected.load()?.info(&selected.inputs(session)?)?;
             show::show(data_form(session.output()), &info, |_| String::new())?;
             Ok(Exit::Done)
         }
@@ -183,6 +187,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
                     package: PackageFlags { package: package.clone(), loading: args.loading.clone() },
                     parameters: args.parameters.clone(),
                     checks: args.checks.clone(),
+                    references: args.references.clone(),
                 };
                 list_patches(&selected, args.form, session)
             }
@@ -193,7 +198,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             trace(selected, param.as_deref(), patch.as_deref(), session)
         }
         Command::Explain { selected, field } => {
-            let built = selected.load()?.build(&selected.inputs()?)?;
+            let built = selected.load()?.build(&selected.inputs(session)?)?;
             let explanation = built.explain(field)?;
             show::show(session.output(), &explanation, ToString::to_string)?;
             Ok(Exit::Done)
@@ -209,6 +214,8 @@ pub fn print(
     package: &Package,
     values: &[String],
     [set, set_string, set_json]: [&[String]; 3],
+    references: &ReferenceResolver,
+    reveal: RevealFlag,
     session: &Session,
 ) -> anyhow::Result<()> {
     let parameters = ParameterFlags {
@@ -217,9 +224,10 @@ pub fn print(
         set_string: set_string.to_vec(),
         set_json: set_json.to_vec(),
     };
-    let built = package.build(&parameters.inputs(&CheckFlags::default())?)?;
+    let inputs = flags::resolved(parameters.inputs(&CheckFlags::default())?, references)?;
+    let built = package.build(&inputs)?;
     warn_of(&built, session);
-    show::print(&built.stream(Emit::default()))
+    reveal.print(&built.stream(Emit::default()))
 }
 
 fn warn(problems: &Problems) {
@@ -254,7 +262,7 @@ fn data_form(output: Output) -> Output {
 
 fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     let package = selected.load()?;
-    let validation = package.validate(&selected.inputs()?);
+    let validation = package.validate(&selected.inputs(session)?);
     // The report is for reading and keeping; the lines that are wrong go beside it.
     if session.output() == Output::Table && session.verbosity != Verbosity::Quiet {
         for problem in validation.problems.iter().filter(|problem| problem.severity == Severity::Error) {
@@ -287,7 +295,7 @@ fn list_patches(selected: &Selected, form: ListForm, session: &Session) -> anyho
         show::print(&package.patch_graph_dot())?;
         return Ok(Exit::Done);
     }
-    let rows = package.patch_list(&selected.inputs()?)?;
+    let rows = package.patch_list(&selected.inputs(session)?)?;
     show::show(session.output(), &rows, |rows| {
         let mut table = Table::new(&["order", "patch", "state", "reason"]);
         for row in rows {
@@ -320,7 +328,7 @@ fn test(flags: &PackageFlags, update: bool) -> anyhow::Result<Exit> {
 
 /// Fields several patches wrote, with what each wrote.
 fn contention(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
-    let built = selected.load()?.build(&selected.inputs()?)?;
+    let built = selected.load()?.build(&selected.inputs(session)?)?;
     let row = |found: &Contention| -> Vec<(String, String, String)> {
         let field = format!("{} {}", built.resources[found.resource].id, found.path);
         let patch = |patch: usize, line: u32| format!("{}:{line}", built.patches[patch].file);
@@ -344,7 +352,7 @@ fn trace(
     patch: Option<&str>,
     session: &Session,
 ) -> anyhow::Result<Exit> {
-    let built = selected.load()?.build(&selected.inputs()?)?;
+    let built = selected.load()?.build(&selected.inputs(session)?)?;
     let touched: Vec<Touched> = match (param, patch) {
         (Some(text), _) => {
             let path = parse_path(text).map_err(|why| {
@@ -385,7 +393,7 @@ struct ParamRow {
 }
 
 fn params(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
-    let params = selected.load()?.params(&selected.inputs()?)?;
+    let params = selected.load()?.params(&selected.inputs(session)?)?;
     let mut rows = Vec::new();
     param_rows(&params, &mut Vec::new(), params.root(), &mut rows);
     show::show(session.output(), &rows, |rows| {

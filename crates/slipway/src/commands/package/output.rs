@@ -14,10 +14,10 @@ use slipway_problem::{Location, Problem};
 use super::flags::Selected;
 use super::{warn, warn_of};
 use crate::cli::Output;
+use crate::commands::secrets::flags::RevealFlag;
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::session::Session;
-use crate::term::show;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -33,6 +33,9 @@ pub struct Args {
     /// Write an Argo CD Application as well: repository, path in it and revision
     #[arg(long, value_name = "REPO,PATH[,REVISION]", help_heading = "Output")]
     argocd_app: Option<String>,
+
+    #[command(flatten)]
+    reveal: RevealFlag,
 }
 
 #[derive(Debug, clap::Args)]
@@ -134,7 +137,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             .hint("say where to write them: --output-dir DIR");
         return Err(UsageError(problem.into()).into());
     }
-    let mut built = args.selected.load()?.build(&args.selected.inputs()?)?;
+    let mut built = args.selected.load()?.build(&args.selected.inputs_with(args.reveal.mode()?, session)?)?;
     form.filter(&mut built);
     warn_of(&built, session);
     let emit = Emit { sort_keys: form.sort_keys };
@@ -145,7 +148,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             built = waved;
         }
         let text = if session.output() == Output::Json { built.json_list() } else { built.stream(emit) };
-        show::print(&text)?;
+        args.reveal.print(&text)?;
         return Ok(Exit::Done);
     };
     let files = args.files(&built, format, emit)?;

@@ -94,7 +94,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
         let ended =
             carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await;
-        references.finish().await;
+        references.finish();
         ended
     })
 }

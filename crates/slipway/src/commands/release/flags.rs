@@ -13,6 +13,7 @@ use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::ExtraMetadata;
 use slipway_release::show::ViewOptions;
 use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, RunTimeout};
+use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{DefaultValues, LoadedSource, Offline, RenderSettings, SourceRequest};
 
 use crate::charts;
@@ -380,6 +381,13 @@ impl PlanningFlags {
     }
 }
 
+/// The release as policies on secrets see it.
+fn release_node(name: &str, namespace: &str, session: &Session) -> NodeContext {
+    let cluster = session.settings.context.value.clone();
+    let target = PolicyTarget { cluster, namespace: Some(namespace.to_owned()), ..PolicyTarget::default() };
+    NodeContext { node: Some(format!("{namespace}/{name}")), target }
+}
+
 impl SourceArgs {
     /// The release's name, if it was given.
     pub fn name(&self) -> Option<&str> {
@@ -418,6 +426,7 @@ impl SourceArgs {
             },
             app_version: self.app_version.clone(),
             digest: None,
+            node: release_node(&name, namespace, session),
             settings: RenderSettings {
                 host: Some(Arc::new(RenderHost::new(None, self.enable_dns))),
                 post_renderer: self.post.post_renderer(),

@@ -79,7 +79,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             return Err(problem.hint("apply without a saved plan; the values are fetched then").into());
         }
         let plan = slipway_release::plan(&cluster, &request, &session.events()).await;
-        references.finish().await;
+        references.finish();
         let plan = plan.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();

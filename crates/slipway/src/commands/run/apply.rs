@@ -11,10 +11,12 @@ use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Verb};
 use slipway_runbook::state::StepStatus;
 use slipway_runbook::{RunOptions, RunReport, junit};
+use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
 use super::{document, preview, rehearsal};
 use crate::cli::Output;
+use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::Interrupt;
@@ -139,12 +141,15 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     };
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let mode = ReferenceMode::Fetch(Purpose::Apply);
+        let references = args.run.document.resolver(mode, "run apply", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         if args.rehearse {
             rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
         }
         let token = interrupt.token().clone();
         let report = slipway_runbook::apply(&document, ground.place(), &options, token).await;
+        ground.finish();
         Ok((report.map_err(connection::failed)?, interrupt.exit()))
     })?;
     let (report, interrupted) = report;
@@ -157,7 +162,8 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
     connection::check_driver(&document)?;
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         let asks = !args.yes && std::io::stdin().is_terminal();
         if args.dry_run || asks {
             let planned = plan::plan_destroy(&document, ground.place()).await.map_err(connection::failed)?;

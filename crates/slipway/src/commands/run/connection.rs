@@ -11,6 +11,7 @@ use slipway_source::LoadContext;
 use super::fetch::Network;
 use crate::charts;
 use crate::commands::inputs::SecretFlags;
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::config::Variable;
 use crate::exit::UsageError;
 use crate::session::Session;
@@ -21,20 +22,33 @@ pub struct Ground {
     pub context: Option<String>,
     base: PathBuf,
     sources: LoadContext,
+    references: ReferenceResolver,
     events: Events,
 }
 
 impl Ground {
     /// Connects. Must run inside [`Session::block_on`].
-    pub async fn open(session: &Session, base: PathBuf) -> anyhow::Result<Self> {
+    pub async fn open(
+        session: &Session,
+        base: PathBuf,
+        references: ReferenceResolver,
+    ) -> anyhow::Result<Self> {
         let connection = session.connect().await?;
+        let decryption = SecretFlags::default().decryption();
+        let resolver = references.clone();
         Ok(Self {
-            cluster: Cluster::new(connection.client),
+            cluster: connection.cluster,
             context: session.settings.context.value.clone(),
             base,
-            sources: charts::load_context(Network::new()?, SecretFlags::default().decryption(), session),
+            sources: charts::load_context_with(Network::new()?, decryption, resolver, session),
+            references,
             events: session.events(),
         })
+    }
+
+    /// Gives back what backends of secrets lent.
+    pub fn finish(&self) {
+        self.references.finish();
     }
 
     /// For looking only: a cluster that cannot be reached is told soon.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use slipway_problem::Problems;
 use slipway_runbook::{Diagnostics, Inputs, LoadOptions, Loaded, Variables};
 
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::UsageError;
 use crate::files;
 use crate::session::Session;
@@ -47,6 +49,9 @@ pub struct Flags {
     /// Where relative paths start; the runbook's own directory unless told
     #[arg(short = 'C', long, value_name = "DIR")]
     chdir: Option<PathBuf>,
+
+    #[command(flatten)]
+    references: ReferenceFlags,
 }
 
 /// What came of reading a runbook.
@@ -59,6 +64,16 @@ impl Flags {
     /// Where the runbook's relative paths start.
     pub fn base(&self) -> PathBuf {
         self.chdir.clone().unwrap_or_else(|| super::connection::directory(&self.file))
+    }
+
+    /// The resolver of `${secret://…}` in the runbook.
+    pub fn resolver(
+        &self,
+        mode: ReferenceMode,
+        command: &'static str,
+        session: &Session,
+    ) -> ReferenceResolver {
+        ReferenceResolver::new(&self.references, mode, command, session).at(self.base()).with_interpolation()
     }
 
     /// Reads the runbook.

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Plan, Show};
 use slipway_runbook::{DiffStatus, Difference};
+use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
 use super::document;
 use crate::cli::Output;
+use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -26,6 +28,10 @@ pub struct PlanArgs {
     /// Show what would change, line by line
     #[arg(long)]
     diff: bool,
+
+    /// Fetch the secrets that steps refer to, instead of naming them
+    #[arg(long)]
+    check_secrets: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -36,6 +42,10 @@ pub struct DiffArgs {
     /// Exit with 3 if anything would change
     #[arg(long)]
     exit_code: bool,
+
+    /// Fetch the secrets that steps refer to, instead of naming them
+    #[arg(long)]
+    check_secrets: bool,
 }
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -44,7 +54,12 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         return Err(UsageError(problem.into()).into());
     }
     let show = if args.diff { Show::Differences } else { Show::Actions };
-    let plan = make(&args.document, session, show, args.offline)?;
+    let plan = make(
+        &args.document,
+        session,
+        show,
+        if args.offline { Reach::Nothing } else { reach(args.check_secrets) },
+    )?;
     match session.output() {
         Output::Table => show::print(&text(&plan, Some(show)))?,
         output => show::show(output, &plan, |_| String::new())?,
@@ -53,7 +68,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
-    let mut plan = make(&args.document, session, Show::Differences, false)?;
+    let mut plan = make(&args.document, session, Show::Differences, reach(args.check_secrets))?;
     let changes = plan.has_changes();
     plan.steps.retain(|step| step.diff().is_some_and(|diff| diff.status != DiffStatus::None));
     match session.output() {
@@ -73,15 +88,32 @@ pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
     Ok(if args.exit_code && changes { Exit::Changes } else { Exit::Done })
 }
 
-fn make(flags: &document::Flags, session: &Session, show: Show, offline: bool) -> anyhow::Result<Plan> {
+/// The parts of the world a plan may ask.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Nothing,
+    Cluster,
+    ClusterAndSecrets,
+}
+
+fn reach(check_secrets: bool) -> Reach {
+    if check_secrets { Reach::ClusterAndSecrets } else { Reach::Cluster }
+}
+
+fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) -> anyhow::Result<Plan> {
     let loaded = flags.load(session)?;
     super::validate::warn(loaded.warnings);
     let document = loaded.document;
-    if offline {
+    if reach == Reach::Nothing {
         return plan::offline(&document, session.redactor()).map_err(connection::failed);
     }
+    let mode = match reach {
+        Reach::ClusterAndSecrets => ReferenceMode::Fetch(Purpose::PlanCheck),
+        Reach::Nothing | Reach::Cluster => ReferenceMode::Show,
+    };
+    let references = flags.resolver(mode, "run plan", session);
     session.block_on(async {
-        let ground = Ground::open(session, flags.base()).await?.for_looking();
+        let ground = Ground::open(session, flags.base(), references).await?.for_looking();
         let context = ground.context.clone();
         plan::plan(&document, ground.place(), show, context.as_deref()).await.map_err(|error| match error {
             slipway_runbook::RunError::Internal(message) => {

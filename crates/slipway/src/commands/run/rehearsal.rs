@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use slipway_problem::{Problem, Problems};
+use slipway_rehearsal::{Stage, StageScope, stage_questions};
 use slipway_runbook::state::StepStatus;
 use slipway_runbook::{Action, Delete, Document, RunOptions};
 use slipway_sandbox::clone::Reference;
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use super::apply;
 use super::connection::{self, Ground};
 use crate::commands::release::show_questions;
-use crate::rehearse::{Rehearsal, Scope, stage_questions};
 
 /// Runs the document on a stage; what fails there is an error, and nothing in the cluster is written.
 pub async fn rehearse(
@@ -20,14 +20,18 @@ pub async fn rehearse(
     options: &RunOptions,
     cancel: CancellationToken,
 ) -> anyhow::Result<()> {
-    let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
+    let stage = Stage::copy_of(&ground.cluster, &scope(document)).await?;
     // Nobody hears of it, and its errors are masked all the same.
     let (cluster, silent) = (stage.cluster(), ground.place().events.muted());
     let report = slipway_runbook::apply(document, ground.on(&cluster, &silent), options, cancel)
         .await
         .map_err(connection::failed)?;
     if report.is_success() {
-        say!("rehearsed on a copy of {} objects: {}", stage.copied, last_line(&apply::table(&report)));
+        say!(
+            "rehearsed on a copy of {} objects: {}",
+            stage.copied_objects(),
+            last_line(&apply::table(&report))
+        );
         show_questions(&stage_questions(&ground.cluster, &cluster).await);
         return Ok(());
     }
@@ -47,7 +51,7 @@ fn last_line(text: &str) -> String {
 }
 
 /// Every namespace a step works in, and objects named outright.
-fn scope(document: &Document) -> Scope {
+fn scope(document: &Document) -> StageScope {
     let mut namespaces = BTreeSet::from(["default".to_owned()]);
     namespaces.extend(document.state.as_ref().map(|state| state.namespace.clone()));
     for step in &document.steps {
@@ -68,5 +72,5 @@ fn scope(document: &Document) -> Scope {
         };
     }
     let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
-    Scope { objects, namespaces: namespaces.into_iter().collect() }
+    StageScope { objects, namespaces: namespaces.into_iter().collect() }
 }

@@ -10,6 +10,7 @@ use slipway_runbook::state::StepStatus;
 use super::connection::{self, Ground};
 use super::document;
 use crate::cli::Output;
+use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -28,7 +29,8 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         return Err(UsageError(problem.into()).into());
     }
     let status = session.block_on(async {
-        let ground = Ground::open(session, args.document.base()).await?.for_looking();
+        let references = args.document.resolver(ReferenceMode::Show, "run status", session);
+        let ground = Ground::open(session, args.document.base(), references).await?.for_looking();
         plan::status(&document, ground.place()).await.map_err(connection::failed)
     })?;
     let Some(status) = status else { return Ok(Exit::Usage) };

@@ -1,5 +1,6 @@
 //! Flags of everything that uses secrets, and the resolver they make.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use slipway_secrets::{
     Resolver, ResolverOptions, RunIdentity, SecretsConfig, SecretsError, find_layers, repository_root,
 };
 
+use super::resolution::ReferenceMode;
 use crate::config;
 use crate::exit::UsageError;
 use crate::helm;
@@ -29,6 +31,38 @@ pub struct ReferenceFlags {
     /// Let the repository's configuration run programs and receive your credentials
     #[arg(long)]
     pub trust_repo: bool,
+}
+
+/// The way references are shown where a source is only rendered.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct RevealFlag {
+    /// Fetch the secrets that values refer to and show them; only on a terminal
+    #[arg(long, conflicts_with = "output_dir")]
+    reveal: bool,
+}
+
+impl RevealFlag {
+    pub fn mode(self) -> anyhow::Result<ReferenceMode> {
+        if !self.reveal {
+            return Ok(ReferenceMode::Show);
+        }
+        if !std::io::stdout().is_terminal() {
+            let problem = Problem::error("--reveal shows secrets, and standard output is no terminal");
+            return Err(
+                UsageError(problem.hint("leave it out: secrets are named in their place").into()).into()
+            );
+        }
+        Ok(ReferenceMode::Fetch(Purpose::Reveal))
+    }
+
+    /// Prints what was rendered.
+    pub fn print(self, text: &str) -> anyhow::Result<()> {
+        if self.reveal {
+            crate::term::output::print_revealed(text);
+            return Ok(());
+        }
+        crate::term::show::print(text)
+    }
 }
 
 impl ReferenceFlags {

@@ -1,16 +1,21 @@
 //! References to secrets in the values of a source: fetched for a run, or shown as what they stand for.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::Context as _;
 use serde_json::{Map, Value};
 use slipway_event::Redactor;
 use slipway_problem::{Problem, Problems};
-use slipway_secrets::{Interpolation, Purpose, Resolver, SecretsError, Sentinels, find_references};
-use slipway_source::{ResolveError, SecretResolver};
+use slipway_secrets::{
+    Automation, Interpolation, NodeContext, PolicyTarget, Purpose, Resolver, SecretsConfig, SecretsError,
+    Sentinels, find_references, mentions_secret,
+};
+use slipway_source::{ResolveError, ResolvedValues, SecretResolver};
+use tokio::runtime::Runtime;
 
 use super::flags::ReferenceFlags;
+use crate::config;
 use crate::session::Session;
 use crate::term::report;
 
@@ -23,17 +28,55 @@ pub enum ReferenceMode {
     Show,
 }
 
-/// Resolves the references of values. Where there are none, not even the configuration is read.
+/// Resolves the references of values, for every source a command loads: what was read once is read no more. Where
+/// there are no references, not even the configuration is read.
 #[derive(Clone)]
 pub struct ReferenceResolver {
     flags: ReferenceFlags,
     mode: ReferenceMode,
     command: &'static str,
+    /// The directory whose repository's configuration counts.
+    start: PathBuf,
     /// The user's own settings file.
     settings: Option<PathBuf>,
+    /// The treatment of `${secret://…}`, where it is not the configuration's to say.
+    interpolation: Option<Interpolation>,
     redactor: Redactor,
-    has_references: Arc<AtomicBool>,
-    run: Arc<Mutex<Option<Resolver>>>,
+    run: Arc<Mutex<Option<Arc<SecretRun>>>>,
+}
+
+/// The configuration of a command and, if it fetches, its resolver with the runtime that does the work.
+struct SecretRun {
+    config: SecretsConfig,
+    fetching: Option<Fetching>,
+}
+
+struct Fetching {
+    resolver: Resolver,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Fetching {
+    /// Gives back what the run was lent, whatever ended it.
+    fn drop(&mut self) {
+        match self.wait(self.resolver.finish()) {
+            Ok(problems) => problems.iter().for_each(report::show),
+            Err(error) => report::show(&Problem::warning(format!("{error:#}"))),
+        }
+        // A runtime may not be waited for inside of another.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Fetching {
+    /// Waits for work on the run's own runtime: whoever loads a source may be inside of another.
+    fn wait<T: Send>(&self, work: impl Future<Output = T> + Send) -> anyhow::Result<T> {
+        let runtime = self.runtime.as_ref().context("fetching secrets has ended")?;
+        let waited = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(work)).join());
+        waited.map_err(|_| anyhow::anyhow!("fetching secrets broke off"))
+    }
 }
 
 impl std::fmt::Debug for ReferenceResolver {
@@ -53,63 +96,106 @@ impl ReferenceResolver {
             flags: flags.clone(),
             mode,
             command,
+            start: PathBuf::from("."),
             settings: session.settings.file.clone(),
+            interpolation: None,
             redactor: session.redactor().clone(),
-            has_references: Arc::default(),
             run: Arc::default(),
         }
     }
 
+    /// The same for files of another repository than that of the working directory.
+    #[must_use]
+    pub fn at(self, start: PathBuf) -> Self {
+        Self { start, ..self }
+    }
+
+    /// The same for files where `${secret://…}` inside of longer texts is always a reference.
+    #[must_use]
+    pub fn with_interpolation(self) -> Self {
+        Self { interpolation: Some(Interpolation::On), ..self }
+    }
+
     /// Returns true if values that were loaded hold references.
     pub fn has_references(&self) -> bool {
-        self.has_references.load(Ordering::Relaxed)
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Ends the run: what it was lent is given back.
-    pub async fn finish(&self) {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(resolver) = run {
-            resolver.finish().await.iter().for_each(report::show);
+    pub fn finish(&self) {
+        drop(self.run.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// The run of the command, begun when the first reference is met.
+    fn run(&self) -> anyhow::Result<Arc<SecretRun>> {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(run) = &*run {
+            return Ok(Arc::clone(run));
         }
+        let mut config = self.flags.config_beside(&self.start, self.settings.clone())?;
+        if let Some(interpolation) = self.interpolation {
+            config.interpolation = interpolation;
+        }
+        let fetching = match self.mode {
+            ReferenceMode::Show => None,
+            ReferenceMode::Fetch(purpose) => {
+                let redactor = self.redactor.clone();
+                let resolver =
+                    self.flags.resolver_of(config.clone(), &self.start, purpose, self.command, redactor);
+                let mut runtime = tokio::runtime::Builder::new_multi_thread();
+                let runtime = Some(runtime.worker_threads(1).enable_all().build()?);
+                Some(Fetching { resolver, runtime })
+            }
+        };
+        Ok(Arc::clone(run.insert(Arc::new(SecretRun { config, fetching }))))
     }
 
-    /// Fetches on a thread of its own: whoever loads a source may be inside of a runtime.
-    fn fetch(&self, resolver: &Resolver, values: &mut Value) -> anyhow::Result<()> {
-        let fetch = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            Ok(runtime.block_on(resolver.resolve_values(values))?)
+    fn resolve_all(&self, tree: &Value, node: &NodeContext) -> anyhow::Result<ResolvedValues> {
+        let run = self.run()?;
+        // A wrong reference is a mistake whether it is fetched or not.
+        find_references(tree, run.config.interpolation).map_err(SecretsError::Invalid)?;
+        let sentinels = Sentinels::new(&run.config);
+        let substituted = |sentinels: &Sentinels| {
+            let mut tree = tree.clone();
+            sentinels.substitute(&mut tree);
+            tree
         };
-        let resolved = std::thread::scope(|scope| scope.spawn(fetch).join());
-        let resolved = resolved.unwrap_or_else(|_| Err(anyhow::anyhow!("fetching secrets broke off")))?;
-        resolved.warnings().iter().for_each(report::show);
-        Ok(())
-    }
-
-    fn resolve_all(&self, values: &mut Value) -> anyhow::Result<()> {
-        self.has_references.store(true, Ordering::Relaxed);
-        let start = Path::new(".");
-        let config = self.flags.config_beside(start, self.settings.clone())?;
-        let ReferenceMode::Fetch(purpose) = self.mode else {
-            // A wrong reference is a mistake whether it is fetched or not.
-            find_references(values, config.interpolation).map_err(SecretsError::Invalid)?;
-            Sentinels::new(&config).substitute(values);
-            return Ok(());
+        let (masked, varied) = (substituted(&sentinels), substituted(&sentinels.varied()));
+        let mut used = masked.clone();
+        if let Some(fetching) = &run.fetching {
+            used = tree.clone();
+            let resolver = fetching.resolver.for_node(node.clone());
+            let resolved = fetching.wait(resolver.resolve_values(&mut used))??;
+            resolved.warnings().iter().for_each(report::show);
+        }
+        let map = |tree: Value| match tree {
+            Value::Object(values) => values,
+            _ => Map::new(),
         };
-        let resolver = self.flags.resolver_of(config, start, purpose, self.command, self.redactor.clone());
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(resolver.clone());
-        self.fetch(&resolver, values)
+        Ok(ResolvedValues { used: map(used), masked: map(masked), varied: map(varied) })
     }
 }
 
 impl SecretResolver for ReferenceResolver {
-    fn resolve(&self, values: &mut Map<String, Value>) -> Result<(), ResolveError> {
-        let mut tree = Value::Object(std::mem::take(values));
-        let is_plain = find_references(&tree, Interpolation::On).is_ok_and(|found| found.is_empty());
-        let resolved = if is_plain { Ok(()) } else { self.resolve_all(&mut tree) };
-        if let Value::Object(tree) = tree {
-            *values = tree;
+    fn resolve(
+        &self,
+        values: &Map<String, Value>,
+        node: &NodeContext,
+    ) -> Result<Option<ResolvedValues>, ResolveError> {
+        if !mentions_secret(values) {
+            return Ok(None);
         }
-        resolved.map_err(|error| match error.downcast::<SecretsError>() {
+        let tree = Value::Object(values.clone());
+        if find_references(&tree, Interpolation::On).is_ok_and(|found| found.is_empty()) {
+            return Ok(None);
+        }
+        let automation = if config::is_ci() { Automation::Ci } else { Automation::Interactive };
+        let node = NodeContext {
+            target: PolicyTarget { automation, ..node.target.clone() },
+            node: node.node.clone(),
+        };
+        let resolved = self.resolve_all(&tree, &node);
+        resolved.map(Some).map_err(|error| match error.downcast::<SecretsError>() {
             Ok(error) => ResolveError { problems: error.problems(), cause: Some(Box::new(error)) },
             Err(error) => Problems::from(Problem::error(format!("{error:#}"))).into(),
         })

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::charts::{self, ChartRequest, HelmFetcher, Notes};
 use crate::commands::inputs::SecretFlags;
-use crate::connect;
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::session::Session;
 
 /// Every cluster of a run.
@@ -43,19 +43,20 @@ impl Connect for Clusters<'_> {
         let connection = if settings.sandbox {
             self.session.connect().await
         } else {
-            connect::to_cluster(&settings, wanted.context.as_deref()).await
+            self.session.connect_to_context(&settings, wanted.context.as_deref()).await
         };
         let connection =
             connection.map_err(|error| NodeError::new(Class::Unauthenticated, format!("{error:#}")))?;
-        let cluster = Cluster::new(connection.client);
+        let cluster = connection.cluster;
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)
     }
 }
 
 /// How the sources of a stack get here and are read.
-pub fn sources(session: &Session) -> LoadContext {
+pub fn sources(references: &ReferenceResolver, session: &Session) -> LoadContext {
     let notes = if session.is_quiet() { Notes::Drop } else { Notes::Say };
     let fetcher = HelmFetcher::new(ChartRequest::default(), notes);
-    charts::load_context(fetcher, SecretFlags::default().decryption(), session)
+    let decryption = SecretFlags::default().decryption();
+    charts::load_context_with(fetcher, decryption, references.clone(), session)
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::{ArgGroup, ValueEnum};
 use serde_json::json;
 use slipway_problem::Problem;
+use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
+use slipway_stack::launch::{Ended, Launch, Listener, identify, launch};
 use slipway_stack::record::{Meta, RunEvent, Takeover};
 use slipway_stack::resume::Resume;
 use slipway_stack::run::RunOptions;
@@ -20,6 +21,7 @@ use super::plan::{self, LookFlags};
 use super::{rehearse, runs};
 use crate::cli::Output;
 use crate::commands::release::flags::time;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -216,12 +218,17 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
     let store = runs::store(&args.root.root)?;
     let root = runs::directory(&args.root.root)?;
     let lines = session.output() == Output::Json && !plan_only;
+    let (_, profile) = identify(&args.root.root, &args.root.profile());
+    let mode = if plan_only { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
+    let references =
+        ReferenceResolver::new(&args.look.references, mode, "stack apply", session).at(root.clone());
     let ended = session.block_on(async {
         let interrupt = Interrupt::listen()?;
         let events = session.events();
         let engine = Engine {
             connect: Clusters::new(session, root.clone()),
-            sources: clusters::sources(session),
+            sources: clusters::sources(&references, session),
+            profile,
             root: root.clone(),
             events: events.clone(),
         };
@@ -258,11 +265,12 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         let ended = launch(wanted, &store, &Git::default(), &engine, listener, &events, token).await;
         Ok((Some(ended?), interrupt.exit()))
     })?;
+    references.finish();
     match ended {
         (None, interrupted) => Ok(interrupted.unwrap_or(Exit::Interrupted)),
         (Some(Ended::Planned { plan, compiled }), _) => {
             let unmapped = compiled.as_ref().map_or(0, |compiled| compiled.unmapped);
-            let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look };
+            let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look.clone() };
             plan::present(*plan, &[], unmapped, &look, &args.root, session)
         }
         (Some(Ended::NothingToDo { releases }), _) => {

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::Value;
+use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
+use slipway_stack::launch::identify;
 use slipway_stack::{Command, Error, Node, Plan, pin, survey};
 
 use super::clusters::{self, Clusters};
 use super::flags::{RootFlags, SelectFlags};
 use super::{runs, survey as shown};
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -36,7 +41,7 @@ pub struct PlanArgs {
 }
 
 /// Looks at the clusters that a plan alone does not take.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Clusters")]
 pub struct LookFlags {
     /// Ask the clusters what would change, release by release
@@ -50,6 +55,24 @@ pub struct LookFlags {
     /// Exit with 2 when something would change, or was changed
     #[arg(long)]
     pub detailed_exitcode: bool,
+
+    /// Fetch the secrets that values refer to, instead of naming them
+    #[arg(long)]
+    pub check_secrets: bool,
+
+    #[command(flatten)]
+    pub references: ReferenceFlags,
+}
+
+impl LookFlags {
+    /// The resolver of references in the values of a stack that is looked at.
+    fn resolver(&self, root: &Path, session: &Session) -> ReferenceResolver {
+        let mode = match self.check_secrets {
+            true => ReferenceMode::Fetch(Purpose::PlanCheck),
+            false => ReferenceMode::Show,
+        };
+        ReferenceResolver::new(&self.references, mode, "stack plan", session).at(root.to_owned())
+    }
 }
 
 pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -88,12 +111,14 @@ pub fn present(
     let mut exit = Exit::Done;
     let (mut changes, mut drift) = (None, None);
     if look.diff || look.verify {
+        let (_, profile) = identify(&root.root, &root.profile());
         let root = runs::directory(&root.root)?;
+        let references = look.resolver(&root, session);
         (changes, drift) = session.block_on(async {
             let connect = Clusters::new(session, root.clone());
-            let sources = clusters::sources(session);
+            let sources = clusters::sources(&references, session);
             let events = slipway_event::Events::silent();
-            let engine = Engine { root: root.clone(), connect, sources, events };
+            let engine = Engine { root: root.clone(), connect, sources, profile, events };
             let mut changes = None;
             if look.diff {
                 pin::pin(&mut plan, &root, &engine).await?;
@@ -102,6 +127,7 @@ pub fn present(
             let drift = if look.verify { Some(survey::verdicts(&plan, &engine).await) } else { None };
             Ok((changes, drift))
         })?;
+        references.finish();
         let changed =
             changes.iter().flatten().any(|one| one.found.as_ref().is_ok_and(|found| !found.is_empty()))
                 || drift.iter().flatten().any(|one| one.found.as_ref().is_ok_and(|found| !found.is_clean()));

@@ -10,6 +10,7 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Storage};
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
+use slipway_rehearsal::{Forecast, Stage, StageScope, forecast, located, stage_options, unattended_groups};
 use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
@@ -19,7 +20,6 @@ use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Clusters;
-use crate::rehearse::{self, Foresight, Rehearsal, Scope};
 
 /// A rehearsal that went well.
 pub struct Rehearsed {
@@ -40,17 +40,22 @@ pub async fn rehearse(
     let mut plan = compile(&wanted.request, &git)?.plan;
     pin::pin(&mut plan, root, real).await?;
     let mut stages = BTreeMap::new();
-    let (scopes, foresight) = scopes(&plan, real).await?;
+    let (scopes, known) = scopes(&plan, real).await?;
     for (name, scope) in scopes {
         let cluster = plan.nodes.iter().find(|node| node.cluster.name == name).map(|node| &node.cluster);
         let cluster =
             real.connect.connect(cluster.context("a cluster of the plan")?).await.map_err(failed)?;
-        stages.insert(name, Rehearsal::of(&cluster, &scope).await?);
+        stages.insert(name, Stage::copy_of(&cluster, &scope).await?);
     }
-    let copied = stages.values().map(|stage| stage.copied).sum();
+    let copied = stages.values().map(Stage::copied_objects).sum();
     let sources = real.sources.clone();
-    let stage =
-        Engine { root: root.to_owned(), connect: Stages { stages }, sources, events: Events::silent() };
+    let stage = Engine {
+        root: root.to_owned(),
+        connect: Stages { stages },
+        sources,
+        profile: real.profile.clone(),
+        events: Events::silent(),
+    };
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
@@ -62,11 +67,11 @@ pub async fn rehearse(
         on_event: None,
     };
     let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
-    let questions = foresight.questions;
+    let questions = known.open_questions;
     let Ended::Ran { plan, finished } = ended else {
         return Ok(Rehearsed { releases: 0, copied, questions });
     };
-    let mut problems = rehearse::located(foresight.problems);
+    let mut problems = located(known.problems);
     for id in &plan.order {
         let Some(node) = finished.summary.nodes.get(id) else { continue };
         if !matches!(node.status, NodeStatus::Failed | NodeStatus::Canceled) {
@@ -85,18 +90,18 @@ pub async fn rehearse(
 async fn scopes(
     plan: &Plan,
     real: &Engine<Clusters<'_>>,
-) -> anyhow::Result<(BTreeMap<String, Scope>, Foresight)> {
-    let mut scopes: BTreeMap<String, Scope> = BTreeMap::new();
-    let mut foresight = Foresight::default();
+) -> anyhow::Result<(BTreeMap<String, StageScope>, Forecast)> {
+    let mut scopes: BTreeMap<String, StageScope> = BTreeMap::new();
+    let mut known = Forecast::default();
     for node in &plan.nodes {
         let scope = scopes.entry(node.cluster.name.clone()).or_default();
         match real.prepare(node, plan.command).await {
             Ok(prepared) => {
-                scope.extend(Scope::of_plan(&prepared));
+                scope.extend(StageScope::of_plan(&prepared));
                 let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
                 // Who may not see definitions is asked fewer questions.
-                let unattended = rehearse::unattended(&cluster).await.unwrap_or_default();
-                foresight.extend(rehearse::foresee(&cluster, &prepared, &unattended).await);
+                let unattended = unattended_groups(&cluster).await.unwrap_or_default();
+                known.extend(forecast(&cluster, &prepared, &unattended).await);
             }
             // It may need what an earlier release brings; then whatever is around it comes along.
             Err(error) if error.class == Class::Invalid => scope.namespaces.push(node.namespace.clone()),
@@ -106,10 +111,10 @@ async fn scopes(
         for need in &node.external_needs {
             let storage = Storage::new(cluster.clone(), Driver::Secret, &need.namespace);
             let history = storage.history(&need.name).await?;
-            scope.extend(Scope::of_records(&need.namespace, &history.releases));
+            scope.extend(StageScope::of_records(&need.namespace, &history.releases));
         }
     }
-    Ok((scopes, foresight))
+    Ok((scopes, known))
 }
 
 fn failed(error: NodeError) -> anyhow::Error {
@@ -118,14 +123,14 @@ fn failed(error: NodeError) -> anyhow::Error {
 
 /// Copies in place of clusters.
 struct Stages {
-    stages: BTreeMap<String, Rehearsal>,
+    stages: BTreeMap<String, Stage>,
 }
 
 impl Connect for Stages {
     async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
         let stage = self.stages.get(&wanted.name);
         let unknown = || NodeError::new(Class::Internal, format!("nothing was copied of {}", wanted.name));
-        stage.map(Rehearsal::cluster).ok_or_else(unknown)
+        stage.map(Stage::cluster).ok_or_else(unknown)
     }
 
     async fn adjust(
@@ -136,7 +141,7 @@ impl Connect for Stages {
     ) -> Result<ExecuteOptions, NodeError> {
         let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
         let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
-        let unattended = rehearse::unattended(cluster).await.map_err(|error| invalid(&error))?;
-        Ok(rehearse::trial(&options, &plan, unattended))
+        let unattended = unattended_groups(cluster).await.map_err(|error| invalid(&error))?;
+        Ok(stage_options(&options, &plan, unattended))
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use http_body_util::Either;
 use serde_json::{Value, json};
-use slipway_cluster::{Apply, At, Cluster, Delete, Patch, Retry, WriteOptions};
+use slipway_cluster::{Apply, Cluster, Delete, Patch, Retry, WriteOptions};
 use slipway_event::Events;
-use slipway_manifest::{Gvk, object};
+use slipway_manifest::{Gvk, ObjectRef, object};
+use slipway_rehearsal::rehearse_release;
 use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
 use slipway_source::{Document, Origin, RenderedSource, Stored};
@@ -337,7 +338,7 @@ fn guarded(sandbox: &Sandbox, guard: Guard) -> Cluster {
 async fn put(cluster: &Cluster, object: &Value) {
     let kind = cluster.kind(&object::gvk(object)).await.expect("can be asked").expect("is served");
     cluster
-        .apply(&At::of(object, "shop", &kind), object, &Apply::new("others"))
+        .apply(&kind.object_ref(object, "shop"), object, &Apply::new("others"))
         .await
         .expect("can be written");
 }
@@ -359,7 +360,7 @@ async fn play(scenario: Scenario) -> Option<String> {
         apply(&cluster, &before, &options(), &silent, cancel.clone()).await.expect("the first revision");
     }
     if let Between::Finalizer(finalizer) | Between::Deleted(finalizer) = scenario.between {
-        let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("shop"), "a");
+        let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("shop"), "a");
         let patch = Patch::Merge(json!({"metadata": {"finalizers": [finalizer]}}));
         cluster.patch(&at, &patch, &WriteOptions::default(), None).await.expect("can be patched");
         if matches!(scenario.between, Between::Deleted(_)) {
@@ -367,7 +368,7 @@ async fn play(scenario: Scenario) -> Option<String> {
         }
     }
     let wanted = request(&scenario.objects);
-    let rehearsed = super::release(&cluster, &wanted, &options(), cancel.clone()).await;
+    let rehearsed = rehearse_release(&cluster, &wanted, &options(), cancel.clone()).await;
     let done = apply(&cluster, &wanted, &options(), &silent, cancel).await;
     let name = scenario.name;
     let told = rehearsed.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
@@ -375,12 +376,12 @@ async fn play(scenario: Scenario) -> Option<String> {
         (Success, Ok(_), Ok(_)) => None,
         (Failure(words), Err(_), Err(_)) if told.contains(words) => None,
         (Question(words), Ok(Some(rehearsed)), _)
-            if rehearsed.questions.iter().any(|question| question.contains(words)) =>
+            if rehearsed.open_questions.iter().any(|question| question.contains(words)) =>
         {
             None
         }
         (_, Ok(rehearsed), done) => {
-            let questions = rehearsed.map(|rehearsed| rehearsed.questions);
+            let questions = rehearsed.map(|rehearsed| rehearsed.open_questions);
             Some(format!(
                 "{name}: foretold success ({questions:?}); it was {:?}",
                 done.map(|done| done.status)

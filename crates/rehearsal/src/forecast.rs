@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_manifest::Gvk;
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Problem, Problems};
 use slipway_release::ReleasePlan;
 use slipway_release::decide::ObjectChange;
@@ -14,31 +14,31 @@ use slipway_release::plan::PlannedObject;
 /// How many names of a kind a question lists.
 const NAMES: usize = 5;
 
-/// What is foreseen of a plan without carrying it out.
+/// The outcome of a plan as far as it can be known without carrying it out.
 #[derive(Default)]
-pub struct Foresight {
+pub struct Forecast {
     /// Reasons why the real run would fail.
     pub problems: Problems,
     /// Questions a rehearsal leaves open.
-    pub questions: Vec<String>,
+    pub open_questions: Vec<String>,
 }
 
-impl Foresight {
-    /// Takes in what is foreseen of another plan; a question is asked once.
+impl Forecast {
+    /// Takes in the forecast of another plan; a question is asked once.
     pub fn extend(&mut self, other: Self) {
         self.problems.extend(other.problems);
-        for question in other.questions {
-            if !self.questions.contains(&question) {
-                self.questions.push(question);
+        for question in other.open_questions {
+            if !self.open_questions.contains(&question) {
+                self.open_questions.push(question);
             }
         }
     }
 }
 
 /// Judges a plan made for a cluster; nobody acts for the groups in `unattended` on the copy.
-pub async fn foresee(cluster: &Cluster, plan: &ReleasePlan, unattended: &[String]) -> Foresight {
+pub async fn forecast(cluster: &Cluster, plan: &ReleasePlan, unattended: &[String]) -> Forecast {
     let webhooks = webhooks(cluster).await;
-    let mut foresight = Foresight::default();
+    let mut forecast = Forecast::default();
     let unreachable = unreachable(plan);
     let is_brought =
         |why: &str| webhooks.iter().any(|webhook| webhook.is_named_in(why) && webhook.comes_with(plan));
@@ -46,17 +46,17 @@ pub async fn foresee(cluster: &Cluster, plan: &ReleasePlan, unattended: &[String
         if is_brought(&why) {
             let question =
                 format!("whether the webhook that comes with the release is up in time for {object}");
-            foresight.questions.push(question);
+            forecast.open_questions.push(question);
             continue;
         }
         let problem = Problem::error(format!("{object} would not be admitted: {why}"))
             .hint("the webhook must answer before this is carried out; the run would wait for it and fail");
-        foresight.problems.push(problem);
+        forecast.problems.push(problem);
     }
-    let groups = super::unattended(cluster).await.unwrap_or_default();
-    deletions(plan, &groups, &mut foresight);
-    foresight.questions.extend(open_questions(plan, &webhooks, unattended));
-    foresight
+    let groups = crate::unattended_groups(cluster).await.unwrap_or_default();
+    deletions(plan, &groups, &mut forecast);
+    forecast.open_questions.extend(open_questions(plan, &webhooks, unattended));
+    forecast
 }
 
 /// An admission webhook of the cluster.
@@ -109,7 +109,7 @@ fn unreachable(plan: &ReleasePlan) -> Vec<(String, String)> {
 
 /// Objects that are to go, or are going already, and what may hold them; `groups` are those of the cluster's
 /// custom resources.
-fn deletions(plan: &ReleasePlan, groups: &[String], foresight: &mut Foresight) {
+fn deletions(plan: &ReleasePlan, groups: &[String], forecast: &mut Forecast) {
     let is_recreated = |object: &PlannedObject| {
         object.visits.iter().any(|visit| matches!(visit.change, ObjectChange::Recreate { .. }))
     };
@@ -128,9 +128,9 @@ fn deletions(plan: &ReleasePlan, groups: &[String], foresight: &mut Foresight) {
             let told = format!("{at} is being deleted since {since}{held}");
             if goes {
                 let problem = Problem::error(told).hint("wait until it is gone, or remove what holds it");
-                foresight.problems.push(problem);
+                forecast.problems.push(problem);
             } else {
-                foresight.questions.push(format!("whether what is written lasts: {told}"));
+                forecast.open_questions.push(format!("whether what is written lasts: {told}"));
             }
         } else if goes {
             let (orphaned, attended): (Vec<&str>, Vec<&str>) =
@@ -141,16 +141,16 @@ fn deletions(plan: &ReleasePlan, groups: &[String], foresight: &mut Foresight) {
                     orphaned.join(", ")
                 ));
                 let hint = "remove the finalizer first, or install the controller that does";
-                foresight.problems.push(problem.hint(hint));
+                forecast.problems.push(problem.hint(hint));
             }
             if !attended.is_empty() {
-                foresight.questions.push(question_of_finalizers(at, &attended));
+                forecast.open_questions.push(question_of_finalizers(at, &attended));
             }
         }
     }
 }
 
-fn question_of_finalizers(at: &At, finalizers: &[&str]) -> String {
+fn question_of_finalizers(at: &ObjectRef, finalizers: &[&str]) -> String {
     format!(
         "whether anybody removes the finalizer {} of {at}: deleting it waits for that",
         finalizers.join(", ")

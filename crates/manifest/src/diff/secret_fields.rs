@@ -1,0 +1,115 @@
+//! The annotation that names the fields of an object that hold secrets. It says where each value comes from, never the
+//! value.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::object;
+
+/// The annotation, a map from the way to a field (a JSON pointer, `name=…` for the named item of a list) to the origin
+/// of its value.
+pub const SECRET_FIELDS: &str = "slipway.dev/secret-fields";
+
+/// The start of texts that stand for secrets which were not fetched.
+pub const SENTINEL: &str = "⟦secret:";
+
+/// The origin of a hidden value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretField {
+    /// `vault app/db#password`
+    From(String),
+    /// Computed from a secret: a hash, a length, a part.
+    Derived,
+}
+
+impl std::fmt::Display for SecretField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::From(origin) => match origin.split_once(' ') {
+                Some((provider, path)) => write!(f, "value supplied by {provider} path {path}"),
+                None => write!(f, "value supplied by {origin}"),
+            },
+            Self::Derived => f.write_str("value derived from a secret"),
+        }
+    }
+}
+
+/// The fields of one object that hold secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretFields(BTreeMap<Vec<String>, SecretField>);
+
+impl SecretFields {
+    /// Adds a field; one that holds a secret itself is not said to be derived from one.
+    pub fn insert(&mut self, path: Vec<String>, origin: SecretField) {
+        let known = self.0.entry(path).or_insert_with(|| origin.clone());
+        if *known == SecretField::Derived {
+            *known = origin;
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[String], &SecretField)> {
+        self.0.iter().map(|(path, origin)| (path.as_slice(), origin))
+    }
+
+    /// Writes the annotation; an object without secrets stays as it is.
+    pub fn annotate(&self, object: &mut Value) {
+        if self.is_empty() || !object.is_object() {
+            return;
+        }
+        let text = |(path, origin): (&[String], &SecretField)| {
+            let pointer: String = path.iter().map(|step| format!("/{}", escape(step))).collect();
+            let origin = match origin {
+                SecretField::From(origin) => origin.as_str(),
+                SecretField::Derived => "",
+            };
+            (pointer, Value::from(origin))
+        };
+        let fields: Map<String, Value> = self.iter().map(text).collect();
+        for key in ["metadata", "annotations"].iter().scan(String::new(), |path, key| {
+            path.push('/');
+            path.push_str(key);
+            Some(path.clone())
+        }) {
+            let (parent, last) = key.rsplit_once('/').unwrap_or_default();
+            if let Some(Value::Object(parent)) = object.pointer_mut(parent)
+                && !parent.get(last).is_some_and(Value::is_object)
+            {
+                parent.insert(last.to_owned(), json!({}));
+            }
+        }
+        if let Some(annotations) = object.pointer_mut("/metadata/annotations") {
+            annotations[SECRET_FIELDS] = Value::Object(fields).to_string().into();
+        }
+    }
+
+    /// Reads the annotation of an object: none if it has none, an error if it cannot be read.
+    pub fn of(object: &Value) -> Result<Self, UnreadableMark> {
+        let Some(text) = object::annotation(object, SECRET_FIELDS) else { return Ok(Self::default()) };
+        let fields: BTreeMap<String, String> = serde_json::from_str(text).map_err(|_| UnreadableMark)?;
+        let mut all = Self::default();
+        for (pointer, origin) in fields {
+            let path = pointer.split('/').skip(1).map(unescape).collect();
+            let origin = if origin.is_empty() { SecretField::Derived } else { SecretField::From(origin) };
+            all.insert(path, origin);
+        }
+        Ok(all)
+    }
+}
+
+/// An annotation that is not as we write it: then the whole object is hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the annotation {SECRET_FIELDS} cannot be read")]
+pub struct UnreadableMark;
+
+fn escape(step: &str) -> String {
+    step.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
