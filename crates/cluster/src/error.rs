@@ -243,6 +243,12 @@ impl Error {
         self.class == ErrorClass::NotFound && kind == Some("namespaces")
     }
 
+    /// Tells that an object of the name exists and is on its way out. Servers say so in words alone.
+    pub fn is_being_deleted(&self) -> bool {
+        self.class == ErrorClass::AlreadyExists
+            && self.status.as_ref().is_some_and(|status| status.message.contains("being deleted"))
+    }
+
     /// Whether an admission webhook answered and said no. Servers say so in words alone.
     pub fn is_webhook_denial(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.message.contains("admission webhook"))

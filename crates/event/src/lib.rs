@@ -10,6 +10,7 @@
 mod clock;
 mod event;
 mod events;
+mod node;
 mod observe;
 mod redact;
 mod run_id;
@@ -17,8 +18,11 @@ mod scope;
 mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use event::{Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, Record, RunStatus, Totals};
+pub use event::{
+    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, PromptAnswer, Record, RunStatus, Totals,
+};
 pub use events::Events;
+pub use node::{NodeId, NodeKind, NodeName};
 pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials};
 pub use run_id::{InvalidRunId, RunId};
 pub use scope::{Scope, ScopeKind};

@@ -28,4 +28,4 @@ pub mod selector;
 
 pub use object::{Gvk, Gvr};
 pub use object_ref::{ObjectId, ObjectRef};
-pub use schema::{Schema, TypeRef, Types};
+pub use schema::{Schema, TypeRef, TypeRegistry};

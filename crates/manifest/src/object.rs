@@ -1,4 +1,4 @@
-//! What every Kubernetes object says about itself: type, namespace, name, labels, annotations.
+//! The common fields of Kubernetes objects: type, namespace, name, labels, annotations.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ impl fmt::Display for Gvr {
     }
 }
 
-/// What Go's errors call a JSON value.
+/// Returns the name Go's errors have for the type of a JSON value.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -86,16 +86,16 @@ pub fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+fn text_field<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object.get(field)?.as_str()
 }
 
 pub fn api_version(object: &Value) -> Option<&str> {
-    text(object, "apiVersion")
+    text_field(object, "apiVersion")
 }
 
 pub fn kind(object: &Value) -> Option<&str> {
-    text(object, "kind")
+    text_field(object, "kind")
 }
 
 /// Reads the type of an object; absent parts are empty.
@@ -173,7 +173,7 @@ fn set_pair(object: &mut Value, field: &str, key: &str, value: &str) {
     }
 }
 
-/// Whether the object is a list of objects (`kind: List`, `ConfigMapList`), not an object itself.
+/// Returns true if the object is a list of objects (`kind: List`, `ConfigMapList`), not an object itself.
 pub fn is_list(object: &Value) -> bool {
     kind(object).is_some_and(|kind| kind.ends_with("List"))
         && object.get("items").is_some_and(Value::is_array)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use slipway_chart::Capabilities;
 use slipway_cluster::{Cluster, ListOptions};
-use slipway_gotmpl::{FuncError, Host};
+use slipway_gotmpl::{FuncError, TemplateHost};
 use slipway_manifest::object::split_api_version;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
@@ -38,19 +38,19 @@ pub async fn find(
     Ok(cluster.get(&ObjectRef::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
 }
 
-impl Host for Live {
+impl TemplateHost for Live {
     fn lookup(
         &self,
         api_version: &str,
         kind: &str,
         namespace: &str,
         name: &str,
-    ) -> Result<slipway_gotmpl::Value, FuncError> {
+    ) -> Result<slipway_gotmpl::GoValue, FuncError> {
         let (group, version) = split_api_version(api_version);
         let found =
             self.runtime.block_on(find(&self.cluster, Gvk::new(group, version, kind), namespace, name));
         match found {
-            Ok(value) => Ok(slipway_gotmpl::Value::from_json(&value, slipway_gotmpl::Numbers::Int64)),
+            Ok(value) => Ok(slipway_gotmpl::GoValue::from_json(&value, slipway_gotmpl::WholeNumbers::Int64)),
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }

@@ -15,12 +15,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use slipway_chart::secret::Key;
+use slipway_chart::secret::EncryptionKey;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
 use slipway_event::Redactor;
 use slipway_manifest::diff::Sensitivity;
-use slipway_manifest::diff::redact::sensitivity;
+use slipway_manifest::diff::redact::sensitivity_of;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Problem, Problems};
 
@@ -150,7 +150,7 @@ fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
     })
 }
 
-fn bad_key(error: &slipway_chart::Error) -> Problem {
+fn bad_key(error: &slipway_chart::ChartError) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
@@ -159,7 +159,7 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
 fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
         let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
-        is_secret || !matches!(sensitivity(&resource.object), Sensitivity::None)
+        is_secret || !matches!(sensitivity_of(&resource.object), Sensitivity::None)
     });
     let mut problems: Problems = sensitive
         .map(|resource| {
@@ -199,7 +199,7 @@ pub fn save(
     let text = serde_json::to_string(&inside).map_err(|error| Problem::error(error.to_string()))?;
     let content = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
         }
         None => {
@@ -260,7 +260,7 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
     }
     let text = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.decrypt(&file.content).map_err(|error| bad_key(&error))?
         }
         None => file.content.clone().into_bytes(),

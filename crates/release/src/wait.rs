@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use slipway_cluster::Cluster;
 use slipway_cluster::track::{self, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil};
-use slipway_event::Events;
+use slipway_event::{Events, NodeId};
 
 use crate::failure::FailureCause;
 use crate::resource::{FailMode, TrackingSettings};
@@ -91,7 +91,7 @@ impl ObjectWaiter {
         written: Option<WrittenObject>,
     ) -> Result<(), NotReady> {
         let mut rules = ReadyRules {
-            node: node.map(str::to_owned),
+            node: node.map(NodeId::from),
             just_written: written.is_some(),
             ..rules(tracking, is_hook, timeout)
         };

@@ -19,7 +19,7 @@ use slipway_git::{
     Repository, RepositoryAddress, RepositoryCache, Trailer, TransportPolicy, TreePath,
 };
 use slipway_http::{
-    Authorization, Client, ClientOptions, HeaderValue, Login, Method, Request, header, parse_url,
+    Authorization, ClientOptions, HeaderValue, HttpClient, HttpRequest, Login, Method, header, parse_url,
 };
 use slipway_scm::{
     CheckState, CommitCheck, ConnectOptions, MergeMethod, MergeOutcome, NewPullRequest, OpenOutcome,
@@ -41,7 +41,7 @@ struct Walk {
     user: String,
     password: String,
     token: String,
-    http: Client,
+    http: HttpClient,
     place: tempfile::TempDir,
 }
 
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Failure> {
         return Err("usage: gitea ROOT USER PASSWORD".into());
     };
     let token = std::env::var("GITEA_TOKEN")?;
-    let http = Client::new(&ClientOptions::default())?;
+    let http = HttpClient::new(&ClientOptions::default())?;
     let walk = Walk { root, user, password, token, http, place: tempfile::tempdir()? };
     let deliveries = Arc::new(Mutex::new(Vec::new()));
     let hook = listen(deliveries.clone()).await?;
@@ -116,7 +116,7 @@ impl Walk {
         login: Option<&Login>,
         body: &Value,
     ) -> Result<Value, Failure> {
-        let mut request = Request::new(method, parse_url(&format!("{}/api/v1/{path}", self.root))?);
+        let mut request = HttpRequest::new(method, parse_url(&format!("{}/api/v1/{path}", self.root))?);
         let origin = request.url.origin();
         request.authorization = Some(match login {
             Some(login) => Authorization::basic(login, origin)?,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use slipway_event::{Clock, Redactor};
 use slipway_http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, RETRY_AFTER};
 use slipway_http::{
-    Answer, Authorization, Client, HeaderName, HeaderValue, HttpError, Login, Method, Request,
+    Authorization, HeaderName, HeaderValue, HttpClient, HttpError, HttpRequest, HttpResponse, Login, Method,
 };
 use url::Url;
 
@@ -45,7 +45,7 @@ struct KeptAnswer {
 /// A client of one server.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
-    pub(crate) http: Client,
+    pub(crate) http: HttpClient,
     pub(crate) root: Url,
     pub(crate) kind: ProviderKind,
     pub(crate) credential: ScmCredential,
@@ -181,7 +181,7 @@ impl ApiClient {
         doing: &str,
     ) -> Result<ApiAnswer, ScmError> {
         let key = (method == Method::GET).then(|| url.to_string());
-        let mut request = Request::new(method, url);
+        let mut request = HttpRequest::new(method, url);
         request.authorization = Some(self.authorization(request.url.origin()).await?);
         let accepted = match self.kind {
             ProviderKind::GitHub => "application/vnd.github+json",
@@ -204,7 +204,7 @@ impl ApiClient {
 
     async fn exchange(
         &self,
-        request: Request,
+        request: HttpRequest,
         key: Option<String>,
         doing: &str,
     ) -> Result<ApiAnswer, ScmError> {
@@ -341,7 +341,7 @@ struct AnswerHead {
 }
 
 impl AnswerHead {
-    fn read(answer: &Answer, now: Timestamp) -> Self {
+    fn read(answer: &HttpResponse, now: Timestamp) -> Self {
         let text = |name: HeaderName| answer.header(&name).map(str::trim);
         let number = |name: &'static str| {
             text(HeaderName::from_static(name)).and_then(|text| text.parse::<i64>().ok())

@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::json;
 use slipway_http::header::ACCEPT;
-use slipway_http::{Authorization, HeaderValue, Method, Request, sign_rs256};
+use slipway_http::{Authorization, HeaderValue, HttpRequest, Method, sign_rs256};
 use tokio::sync::Mutex;
 
 use crate::api::{ApiClient, read};
@@ -57,7 +57,7 @@ impl AppTokens {
             .map_err(|error| ScmError::Credential { reason: error.to_string() })?;
         api.redactor.register(&assertion);
         let url = api.url(&["app", "installations", &self.app.installation_id, "access_tokens"], &[]);
-        let mut request = Request::new(Method::POST, url);
+        let mut request = HttpRequest::new(Method::POST, url);
         let unusable = |error: slipway_http::HttpError| ScmError::Credential { reason: error.to_string() };
         request.authorization =
             Some(Authorization::bearer(&assertion, request.url.origin()).map_err(unusable)?);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use slipway_event::{Clock, Redactor};
-use slipway_http::{Client, ClientOptions, NetworkLimits, NetworkOptions};
+use slipway_http::{ClientOptions, HttpClient, NetworkLimits, NetworkOptions};
 
 use crate::api::{ApiClient, HostState};
 use crate::app_token::AppTokens;
@@ -90,7 +90,7 @@ impl ScmConnections {
             ..ClientOptions::default()
         };
         let http =
-            Client::new(&client).map_err(|error| ScmError::Credential { reason: error.to_string() })?;
+            HttpClient::new(&client).map_err(|error| ScmError::Credential { reason: error.to_string() })?;
         let key = (repository.host(), credential.fingerprint());
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = hosts.entry(key).or_insert_with(|| SharedHost {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_chart::net::{Access, Home, Login, NetworkOptions, Remote};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, NetworkOptions, RemoteCharts};
 use slipway_process::{ProcessGroup, Program, ProgramError, ProgramLimits};
 
 use crate::config::{self, Variable};
@@ -22,12 +22,12 @@ fn place(helm: Variable, xdg: Variable, usual: &str) -> PathBuf {
 }
 
 /// The files Helm uses, shared with it.
-pub fn home() -> Home {
+pub fn home() -> HelmHome {
     let config = place(Variable::HelmConfigHome, Variable::XdgConfigHome, ".config");
     let cache = place(Variable::HelmCacheHome, Variable::XdgCacheHome, ".cache");
     let docker = Variable::DockerConfig.path().unwrap_or_else(|| user_home().join(".docker"));
     let chosen = |variable: Variable, usual: PathBuf| variable.path().unwrap_or(usual);
-    Home {
+    HelmHome {
         repositories: chosen(Variable::HelmRepositoryConfig, config.join("repositories.yaml")),
         cache: chosen(Variable::HelmRepositoryCache, cache.join("repository")),
         registry: chosen(Variable::HelmRegistryConfig, config.join("registry/config.json")),
@@ -36,13 +36,13 @@ pub fn home() -> Home {
 }
 
 /// The way to charts that are not on this machine yet.
-pub fn remote(access: Access) -> Remote {
+pub fn remote(access: AccessOptions) -> RemoteCharts {
     remote_with(home(), access)
 }
 
 /// The same, with Helm's files elsewhere.
-pub fn remote_with(home: Home, access: Access) -> Remote {
-    Remote::new(home, access, Arc::new(ask_helper)).with_network(network())
+pub fn remote_with(home: HelmHome, access: AccessOptions) -> RemoteCharts {
+    RemoteCharts::new(home, access, Arc::new(ask_helper)).with_network(network())
 }
 
 /// The network as every command uses it: Ctrl-C ends what is being fetched.

@@ -219,7 +219,8 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
             manifest["spec"]["selector"]["matchLabels"] = labels.clone();
             manifest["spec"]["template"]["metadata"]["labels"] = labels;
             let place = apply(&cluster, &manifest).await;
-            let rules = ReadyRules { just_written: true, node: Some(name.clone()), ..ReadyRules::default() };
+            let rules =
+                ReadyRules { just_written: true, node: Some(name.as_str().into()), ..ReadyRules::default() };
             tracker.ready(&place, &rules).await.unwrap();
         }
     });
@@ -227,7 +228,7 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
     let mut said: std::collections::BTreeMap<String, Vec<String>> = Default::default();
     for record in world.memory.drain() {
         if let Event::Log { node: Some(node), line, .. } = record.event {
-            said.entry(node).or_default().push(line);
+            said.entry(node.to_string()).or_default().push(line);
         }
     }
     assert_eq!(said.len(), 15, "{said:#?}");

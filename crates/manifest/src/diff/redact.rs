@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use crate::object;
 
-/// Which parts of an object may not be shown.
+/// The parts of an object that may not be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sensitivity {
     None,
@@ -23,7 +23,7 @@ pub enum Sensitivity {
 impl Sensitivity {
     /// The stricter of two.
     #[must_use]
-    pub fn join(self, other: Sensitivity) -> Sensitivity {
+    pub fn stricter_of(self, other: Sensitivity) -> Sensitivity {
         match (self, other) {
             (Sensitivity::Whole, _) | (_, Sensitivity::Whole) => Sensitivity::Whole,
             (Sensitivity::None, other) | (other, Sensitivity::None) => other,
@@ -37,10 +37,10 @@ impl Sensitivity {
 
 /// A path such as `$.spec.containers[*].env[*].value` or `$..password`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SensitivePath(Vec<Step>);
+pub struct SensitivePath(Vec<PathStep>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum PathStep {
     Key(String),
     Every,
     Index(usize),
@@ -60,7 +60,7 @@ impl SensitivePath {
         }
         while !rest.is_empty() {
             if let Some(bracket) = rest.strip_prefix('[') {
-                let (step, after) = bracketed(bracket)?;
+                let (step, after) = parse_bracket(bracket)?;
                 steps.push(step);
                 rest = after;
                 continue;
@@ -68,7 +68,7 @@ impl SensitivePath {
             let after = rest.strip_prefix('.')?;
             let after = match after.strip_prefix('.') {
                 Some(after) => {
-                    steps.push(Step::Anywhere);
+                    steps.push(PathStep::Anywhere);
                     after
                 }
                 None => after,
@@ -86,35 +86,35 @@ impl SensitivePath {
     }
 }
 
-/// What stands in brackets (an index, a star, a quoted or a plain name), and what follows them.
-fn bracketed(text: &str) -> Option<(Step, &str)> {
+/// Reads the content of brackets (an index, a star, a quoted or a plain name); gives the text after them.
+fn parse_bracket(text: &str) -> Option<(PathStep, &str)> {
     let text = text.trim_start();
     if let Some(quote @ ('\'' | '"')) = text.chars().next() {
         let inner = &text[1..];
         let end = inner.find(quote).filter(|end| *end > 0)?;
         let after = inner[end + 1..].trim_start().strip_prefix(']')?;
-        return Some((key(&inner[..end]), after));
+        return Some((key_step(&inner[..end]), after));
     }
     let (inner, after) = text.split_once(']')?;
     let inner = inner.trim();
-    let step = inner.parse().map(Step::Index).ok().or_else(|| plain_key(inner))?;
+    let step = inner.parse().map(PathStep::Index).ok().or_else(|| plain_key(inner))?;
     Some((step, after))
 }
 
 /// A name without quotes, or the star; anything of another language of paths is neither.
-fn plain_key(text: &str) -> Option<Step> {
+fn plain_key(text: &str) -> Option<PathStep> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_/~:".contains(c);
-    (text == "*" || !text.is_empty() && text.chars().all(is_plain)).then(|| key(text))
+    (text == "*" || !text.is_empty() && text.chars().all(is_plain)).then(|| key_step(text))
 }
 
-fn key(text: &str) -> Step {
-    if text == "*" { Step::Every } else { Step::Key(text.to_owned()) }
+fn key_step(text: &str) -> PathStep {
+    if text == "*" { PathStep::Every } else { PathStep::Key(text.to_owned()) }
 }
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Finds out what of an object is sensitive: what its annotations say, or the values of a Secret.
-pub fn sensitivity(object: &Value) -> Sensitivity {
+pub fn sensitivity_of(object: &Value) -> Sensitivity {
     if let Some(paths) = object::annotation(object, "werf.io/sensitive-paths") {
         let parsed: Option<Vec<SensitivePath>> =
             paths.split(',').filter(|path| !path.trim().is_empty()).map(SensitivePath::parse).collect();
@@ -137,17 +137,17 @@ pub fn sensitivity(object: &Value) -> Sensitivity {
 /// Replaces sensitive values by placeholders keyed with a secret, so that short values cannot be found by
 /// trying. Equal values have equal placeholders under one key; take a fresh key for every run.
 #[derive(Clone)]
-pub struct Redactor {
+pub struct ValueRedactor {
     key: Vec<u8>,
 }
 
-impl std::fmt::Debug for Redactor {
+impl std::fmt::Debug for ValueRedactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Redactor(…)")
     }
 }
 
-impl Redactor {
+impl ValueRedactor {
     pub fn new(key: impl Into<Vec<u8>>) -> Self {
         Self { key: key.into() }
     }
@@ -163,14 +163,14 @@ impl Redactor {
     }
 
     /// Hides what is sensitive.
-    pub fn redact(&self, object: Value, sensitivity: &Sensitivity) -> Value {
+    pub fn redact_object(&self, object: Value, sensitivity: &Sensitivity) -> Value {
         match sensitivity {
             Sensitivity::None => object,
             Sensitivity::Whole => identity_only(&object, |value| self.placeholder(value)),
             Sensitivity::Paths(paths) => {
                 let mut object = object;
                 for path in paths {
-                    self.hide(&mut object, &path.0);
+                    self.redact_at(&mut object, &path.0);
                 }
                 // It repeats the whole manifest.
                 if let Some(last) =
@@ -187,45 +187,49 @@ impl Redactor {
     pub fn placeholder(&self, value: &Value) -> Value {
         let (size, unit, raw) = match value {
             Value::String(text) => (text.len(), "bytes", text.clone()),
-            Value::Array(items) => (items.len(), "entries", canonical(value)),
-            Value::Object(map) => (map.len(), "entries", canonical(value)),
+            Value::Array(items) => (items.len(), "entries", canonical_text(value)),
+            Value::Object(map) => (map.len(), "entries", canonical_text(value)),
             other => (other.to_string().len(), "bytes", other.to_string()),
         };
-        Value::String(format!("<hidden {size} sensitive {unit}, hash {}>", self.hash(raw.as_bytes())))
+        Value::String(format!("<hidden {size} sensitive {unit}, hash {}>", self.keyed_hash(raw.as_bytes())))
     }
 
     /// Returns twelve digits that stand for hidden bytes under this key.
-    pub fn hash(&self, data: &[u8]) -> String {
+    pub fn keyed_hash(&self, data: &[u8]) -> String {
         // HMAC takes keys of any length; should it ever not, nothing is revealed.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return "unknown".to_owned() };
         mac.update(data);
         HEXLOWER.encode(&mac.finalize().into_bytes()[..6])
     }
 
-    fn hide(&self, value: &mut Value, steps: &[Step]) {
+    fn redact_at(&self, value: &mut Value, steps: &[PathStep]) {
         let Some((step, rest)) = steps.split_first() else {
             *value = self.placeholder(value);
             return;
         };
         match (step, value) {
-            (Step::Anywhere, value) => {
-                self.hide(value, rest);
+            (PathStep::Anywhere, value) => {
+                self.redact_at(value, rest);
                 match value {
-                    Value::Object(map) => map.values_mut().for_each(|child| self.hide(child, steps)),
-                    Value::Array(items) => items.iter_mut().for_each(|child| self.hide(child, steps)),
+                    Value::Object(map) => map.values_mut().for_each(|child| self.redact_at(child, steps)),
+                    Value::Array(items) => items.iter_mut().for_each(|child| self.redact_at(child, steps)),
                     _ => {}
                 }
             }
-            (Step::Every, Value::Object(map)) => map.values_mut().for_each(|child| self.hide(child, rest)),
-            (Step::Every, Value::Array(items)) => items.iter_mut().for_each(|child| self.hide(child, rest)),
-            (Step::Key(key), Value::Object(map)) => {
+            (PathStep::Every, Value::Object(map)) => {
+                map.values_mut().for_each(|child| self.redact_at(child, rest))
+            }
+            (PathStep::Every, Value::Array(items)) => {
+                items.iter_mut().for_each(|child| self.redact_at(child, rest))
+            }
+            (PathStep::Key(key), Value::Object(map)) => {
                 if let Some(child) = map.get_mut(key) {
-                    self.hide(child, rest);
+                    self.redact_at(child, rest);
                 }
             }
-            (Step::Index(index), Value::Array(items)) => {
+            (PathStep::Index(index), Value::Array(items)) => {
                 if let Some(child) = items.get_mut(*index) {
-                    self.hide(child, rest);
+                    self.redact_at(child, rest);
                 }
             }
             _ => {}
@@ -233,7 +237,7 @@ impl Redactor {
     }
 }
 
-fn canonical(value: &Value) -> String {
+fn canonical_text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
     value.to_string()

@@ -10,7 +10,7 @@ use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
 use slipway_cluster::lock::Held;
 use slipway_cluster::track::TrackOptions;
 use slipway_cluster::{Apply, Cluster, Deadline, Delete, Deleted, ErrorClass, Patch, WriteOptions};
-use slipway_event::{Event, Events, ObjectState};
+use slipway_event::{Event, Events, NodeId, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
 use super::ExecuteOptions;
@@ -331,7 +331,7 @@ impl<'p> OperationExecutor<'p> {
     }
 
     fn tell(&self, at: &ObjectRef, state: ObjectState, node: Option<&str>) {
-        let node = node.map(str::to_owned);
+        let node = node.map(NodeId::from);
         self.events.send(Event::Object { node, object: at.clone(), state, message: None });
     }
 
@@ -398,8 +398,7 @@ impl<'p> OperationExecutor<'p> {
                 return Ok(());
             };
             let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-            let body =
-                json!({"metadata": {"managedFields": repair.managers.write(), "resourceVersion": version}});
+            let body = json!({"metadata": {"managedFields": repair.managers.to_entries(), "resourceVersion": version}});
             let sent =
                 self.cluster.patch(at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None).await;
             match sent {

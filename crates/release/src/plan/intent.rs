@@ -6,7 +6,7 @@ use std::sync::Arc;
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_source::{Document, RenderedSource, Stored};
 
 use super::request::{Content, PruneOrder, ReleaseRequest};
@@ -211,7 +211,7 @@ async fn render_release(
     let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
     let mut warnings = rendered.warnings.clone();
     let (errors, soft): (Vec<Problem>, Vec<Problem>) =
-        found.into_iter().partition(|problem| problem.severity == Severity::Error);
+        found.into_iter().partition(|problem| problem.severity == ProblemSeverity::Error);
     warnings.extend(soft);
     if options.no_hooks {
         documents.retain(|document| document.stored != Stored::Hook);

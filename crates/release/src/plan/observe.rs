@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use slipway_cluster::{Apply, Cluster, Error, ErrorClass};
-use slipway_manifest::{ObjectId, object};
-use slipway_manifest::{ObjectRef, fields::Set};
+use slipway_manifest::fields::FieldSet;
+use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::{Problem, Problems};
 
 use super::ReleaseRequest;
@@ -242,7 +242,7 @@ impl ClusterObserver<'_> {
         let dry = Apply::new(MANAGER).dry_run(true);
         let mut repair = None;
         if let Some(live) = live {
-            let mut set: Option<Set> = None;
+            let mut set: Option<FieldSet> = None;
             if owners::written_by_old_helm(live)
                 && let Some(before) = before
                 && let Ok(answer) = self.cluster.apply(at, before, &dry).await

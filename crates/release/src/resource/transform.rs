@@ -41,7 +41,7 @@ pub fn transform(
     let mut done = Vec::with_capacity(documents.len());
     for document in documents {
         let Document { object, origin, stored } = document;
-        if depth::check(&object).is_err() {
+        if depth::check_depth(&object).is_err() {
             problems.push(origin.blame(&object, "", Problem::error("the object is nested too deeply")));
             continue;
         }

@@ -1,4 +1,4 @@
-//! What steps do with objects: patch, create, delete, wait until they are gone, select.
+//! The work of steps on objects: patch, create, delete, wait until they are gone, select.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::{MANAGER, StepContext, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Selection;
 
-/// How often a write that met another one is sent again.
+/// The number of times a write that met another one is sent again.
 const CONFLICTS: u32 = 5;
-/// How often a kind that is not served is asked for again.
+/// The pause before a kind that is not served is asked for again.
 const REFRESH: Duration = Duration::from_secs(10);
 
 impl StepContext<'_> {
@@ -152,12 +152,12 @@ impl StepContext<'_> {
     }
 }
 
-/// Whether a loop that looks again anyway may overlook an answer.
+/// Tells that a loop that looks again anyway may overlook an answer.
 pub(crate) fn passes(error: &Error) -> bool {
     error.is_transient() || error.is_expired()
 }
 
-/// What a selection found.
+/// The objects a selection found.
 pub(crate) enum Found {
     NoKind,
     Objects(Arc<Kind>, Vec<Value>),

@@ -12,12 +12,12 @@ use crate::diff::Difference;
 use crate::model::Step;
 use crate::references;
 
-/// How long looking at one step may take.
+/// The time limit of looking at one step.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take with a difference.
+/// The time limit with a difference.
 const PATIENCE_WITH_DIFF: Duration = Duration::from_secs(120);
 
-/// What a plan is asked to tell of a step, and what it may expect of the steps before.
+/// The details a plan is asked for, and what a step may expect of those before.
 pub(crate) struct PlanRequest<'a> {
     pub(crate) show: Show,
     pub(crate) earlier: &'a Earlier,
@@ -48,7 +48,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Whether a namespace is there, or where it comes from.
+/// Tells that a namespace is there, or where it comes from.
 pub(crate) async fn namespace_note(
     attempt: &StepContext<'_>,
     name: &str,

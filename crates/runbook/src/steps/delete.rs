@@ -16,8 +16,9 @@ use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
+use crate::inputs::StepInputs;
 use crate::manifests;
-use crate::model::{Action, Delete, ManifestSource, Selection};
+use crate::model::{Action, Delete, ManifestSource, Selection, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, scope, sources};
 use crate::plan::{Fate, Seen, Verb};
@@ -111,7 +112,7 @@ async fn by_selection(
     Ok(StepOutcome::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
 }
 
-/// What a selection is called in messages.
+/// The name of a selection in messages.
 pub(crate) fn named(selection: &Selection) -> String {
     match &selection.name {
         Some(name) => format!("{}/{name}", selection.kind),
@@ -158,7 +159,7 @@ pub(super) async fn remove(
         options: PlanOptions::default(),
     };
     let options = ExecuteOptions {
-        timeout: Some(helm::given(attempt, timeout)),
+        timeout: Some(helm::remaining_time(attempt, timeout)),
         deletion_timeout: Some(timeout),
         ..ExecuteOptions::default()
     };
@@ -167,7 +168,7 @@ pub(super) async fn remove(
     warn_of_kept(attempt, report.map_or(&[], |report| &report.kept));
     match removed {
         Ok(_) => Ok(()),
-        Err(failure) => Err(helm::told(attempt, failure)),
+        Err(failure) => Err(helm::step_error(attempt, failure)),
     }
 }
 
@@ -210,6 +211,29 @@ impl StepAction for Delete {
     }
 
     fn keeps_time(&self) -> bool {
+        matches!(self, Self::Release { .. })
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        match self {
+            Self::Manifests { manifests, .. } => StepInputs::manifests(manifests),
+            Self::Resource { .. } | Self::Release { .. } => StepInputs::default(),
+        }
+    }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        key == "ignoreNotFound" && value == true
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Manifests { namespace, .. } => namespace.as_deref(),
+            Self::Resource { selection, .. } => selection.namespace.as_deref(),
+            Self::Release { namespace, .. } => Some(namespace),
+        }
+    }
+
+    fn uses_releases(&self) -> bool {
         matches!(self, Self::Release { .. })
     }
 }
@@ -257,7 +281,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
     Ok(seen)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "delete",
     needed: "exactly one of manifests, resource, release is required",

@@ -85,7 +85,7 @@ async fn status(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome
     }
 }
 
-/// How far a rollout is.
+/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Complete,
@@ -183,6 +183,10 @@ impl StepAction for Rollout {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a rollout creates nothing")
     }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -200,7 +204,7 @@ async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> 
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "rollout",
     needed: "exactly one of restart, status and a namespace are required",

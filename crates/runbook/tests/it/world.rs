@@ -17,7 +17,7 @@ use slipway_cluster::Cluster;
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_runbook::{
-    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
+    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, RunTarget, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
@@ -282,6 +282,7 @@ impl World {
             sources: &self.sources,
             events: &self.events,
             poll: Duration::from_millis(10),
+            target: RunTarget::Cluster,
         }
     }
 
@@ -425,7 +426,11 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// `name status` of every step.
 pub(crate) fn statuses(report: &RunReport) -> Vec<String> {
-    report.steps.iter().map(|step| format!("{} {}", step.name, step.status.as_str())).collect()
+    report
+        .steps
+        .iter()
+        .map(|step| format!("{} {}", step.name, slipway_runbook::state::node_word(step.status)))
+        .collect()
 }
 
 pub(crate) fn error(report: &RunReport, step: &str) -> String {

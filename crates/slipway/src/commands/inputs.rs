@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use slipway_chart::SchemaSource;
 use slipway_chart::net::RemoteSchemas;
-use slipway_gotmpl::Limits;
+use slipway_gotmpl::RenderLimits;
 use slipway_process::{ProcessGroup, Program, ProgramLimits};
 use slipway_source::{Decryption, PostRenderError, PostRenderer};
 
@@ -54,10 +54,10 @@ pub struct TemplateFlags {
 }
 
 impl TemplateFlags {
-    pub fn limits(&self) -> Limits {
-        let limits = Limits::default();
+    pub fn limits(&self) -> RenderLimits {
+        let limits = RenderLimits::default();
         match self.template_timeout {
-            Some(time) => Limits { time: Some(time).filter(|time| !time.is_zero()), ..limits },
+            Some(time) => RenderLimits { time: Some(time).filter(|time| !time.is_zero()), ..limits },
             None => limits,
         }
     }

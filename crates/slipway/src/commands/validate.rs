@@ -5,7 +5,7 @@
 //! ask the cluster.
 
 use serde_json::Value;
-use slipway_chart::{Capabilities, RenderOptions, Rendered};
+use slipway_chart::{Capabilities, RenderOptions, RenderedChart};
 use slipway_cluster::Cluster;
 use slipway_manifest::{ObjectRef, object};
 use slipway_problem::Problem;
@@ -46,7 +46,7 @@ impl Live {
     /// Checks what was rendered as installing it would.
     pub fn check(
         &self,
-        rendered: &Rendered,
+        rendered: &RenderedChart,
         options: &RenderOptions,
         take_ownership: bool,
     ) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ impl Live {
     /// Where every object belongs; one of a kind the cluster does not serve is an error.
     fn places(
         &self,
-        rendered: &Rendered,
+        rendered: &RenderedChart,
         options: &RenderOptions,
     ) -> anyhow::Result<Vec<(ObjectRef, Value)>> {
         let text = match &rendered.post_rendered {

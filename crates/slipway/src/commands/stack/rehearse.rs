@@ -13,10 +13,12 @@ use slipway_problem::{Location, Problem};
 use slipway_rehearsal::{Forecast, Stage, StageScope, forecast, located, stage_options, unattended_groups};
 use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{NodeStatus, Store};
-use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
+use slipway_stack::record::{Meta, NodeStatus, Store, Takeover};
+use slipway_stack::{
+    Class, ExecutedRun, FailMode, Git, NodeError, RunOptions, RunRequest, StackPlan, acquire_lock, compile,
+    execute, pin,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Clusters;
@@ -31,7 +33,8 @@ pub struct Rehearsed {
 
 /// Carries a whole run out on copies; everything that fails there is reported at once. No cluster is written.
 pub async fn rehearse(
-    wanted: &Launch,
+    wanted: &RunRequest,
+    options: &RunOptions,
     real: &Engine<Clusters<'_>>,
     root: &Path,
     cancel: CancellationToken,
@@ -59,21 +62,20 @@ pub async fn rehearse(
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
-    let trial = Launch { fail_mode: FailMode::ContinueOnError, yes: true, ..wanted.clone() };
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|_| None),
-        on_event: None,
-    };
-    let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
+    let trial = RunRequest { fail_mode: FailMode::ContinueOnError, resume: None, ..wanted.clone() };
+    let events = Events::silent();
+    let lock = acquire_lock(&trial.request, &store, "rehearsal", Takeover::Never, &events)?;
+    let planned = slipway_stack::plan(&trial, &store, &git, &stage, &events).await?;
     let questions = known.open_questions;
-    let Ended::Ran { plan, finished } = ended else {
+    if planned.is_done() {
         return Ok(Rehearsed { releases: 0, copied, questions });
-    };
+    }
+    let saved = planned.save(&store, &git, Meta::default())?;
+    let ran = execute(saved, &store, lock, options.clone(), &stage, &events, cancel).await?;
+    let ExecutedRun { plan, outcome } = ran;
     let mut problems = located(known.problems);
     for id in &plan.order {
-        let Some(node) = finished.summary.nodes.get(id) else { continue };
+        let Some(node) = outcome.summary.nodes.get(id) else { continue };
         if !matches!(node.status, NodeStatus::Failed | NodeStatus::Canceled) {
             continue;
         }
@@ -88,7 +90,7 @@ pub async fn rehearse(
 
 /// What has to be copied of each cluster: all that the releases read or change, and the records of what they need.
 async fn scopes(
-    plan: &Plan,
+    plan: &StackPlan,
     real: &Engine<Clusters<'_>>,
 ) -> anyhow::Result<(BTreeMap<String, StageScope>, Forecast)> {
     let mut scopes: BTreeMap<String, StageScope> = BTreeMap::new();

@@ -18,7 +18,7 @@ pub const RUN_FORMAT: &str = "ktl.dev/stack-run/v1";
 /// The format of a plan that is only shown.
 pub const PLAN_FORMAT: &str = "ktl.dev/stack-plan/v1";
 
-/// What is done to the releases.
+/// The command of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
@@ -36,7 +36,7 @@ impl std::fmt::Display for Command {
     }
 }
 
-/// What the first failure does to the rest.
+/// The effect of the first failure on the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailMode {
@@ -45,7 +45,7 @@ pub enum FailMode {
     ContinueOnError,
 }
 
-/// What becomes of needs that are not selected.
+/// The treatment of needs that are not selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NeedsPolicy {
@@ -63,7 +63,7 @@ pub enum NeedsPolicy {
 /// Everything a run will do, and all it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct StackPlan {
     pub api_version: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
@@ -88,14 +88,14 @@ pub struct Plan {
     pub order: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<String>,
-    /// What an earlier run did already, for plans made anew.
+    /// Nodes an earlier run did already, for plans made anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried_over: Vec<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub plan_hash: String,
 }
 
-/// Who made a plan.
+/// The program that made a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
@@ -115,7 +115,7 @@ impl Default for Tool {
     }
 }
 
-/// Which releases selectors chose, and which came along.
+/// The releases selectors chose, and those that came along.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen {
     pub initial: Vec<String>,
@@ -161,7 +161,7 @@ pub struct Node {
     pub secret_refs: Vec<String>,
 }
 
-/// Where a release goes.
+/// The cluster a release goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterRef {
     pub name: String,
@@ -179,14 +179,14 @@ pub struct ExternalNeed {
     pub namespace: String,
 }
 
-/// Where a release is declared.
+/// The file and line that declare a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredAt {
     pub file: String,
     pub line: u32,
 }
 
-/// How a release is applied; durations in milliseconds.
+/// Settings of an apply; durations in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplySettings {
@@ -197,7 +197,7 @@ pub struct ApplySettings {
     pub create_namespace: bool,
 }
 
-/// How a release is deleted.
+/// Settings of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteSettings {
@@ -205,7 +205,7 @@ pub struct DeleteSettings {
 }
 
 impl Node {
-    /// How long one attempt of a command may take; without limit when absent.
+    /// The time limit of one attempt of a command; none when absent.
     pub fn timeout(&self, command: Command) -> Option<Duration> {
         let milliseconds = match command {
             Command::Apply => self.apply.timeout_ms,
@@ -239,7 +239,7 @@ impl Node {
     }
 }
 
-impl Plan {
+impl StackPlan {
     /// The node called `id`.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
@@ -270,7 +270,7 @@ impl Plan {
         Ok(if self.command == Command::Delete { graph.reversed() } else { graph })
     }
 
-    /// How many nodes each kind of reason chose: `explicit:git`, `expand:dep-of`.
+    /// The number of nodes each kind of reason chose: `explicit:git`, `expand:dep-of`.
     pub fn counts_by_reason(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
         for node in &self.nodes {

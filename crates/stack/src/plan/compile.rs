@@ -8,20 +8,20 @@ use slipway_journal::digest;
 use slipway_problem::{Problem, Problems};
 use slipway_source::SourceDigests;
 
+use super::value::{
+    ApplySettings, Chosen, ClusterRef, Command, DeclaredAt, DeleteSettings, ExternalNeed, NeedsPolicy, Node,
+    RUN_FORMAT, StackPlan, Tool,
+};
 use crate::check;
 use crate::discover::{self, Tree};
 use crate::error::Error;
 use crate::git::Git;
 use crate::inherit::{self, Profile, Release};
 use crate::paths;
-use crate::plan::{
-    ApplySettings, Chosen, ClusterRef, Command, DeclaredAt, DeleteSettings, ExternalNeed, NeedsPolicy, Node,
-    Plan, RUN_FORMAT, Tool,
-};
 use crate::select::{self, Selection, Selector, Universe};
 use crate::sources::{self, Finder, Inputs};
 
-/// What to compile.
+/// A request for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The directory of the root `stack.yaml`, or that file itself.
@@ -30,9 +30,9 @@ pub struct Request {
     pub selector: Selector,
     pub command: Command,
     pub needs: NeedsPolicy,
-    /// Whether releases may be deleted that others still need.
+    /// True if releases may be deleted that others still need.
     pub orphan: bool,
-    /// What `~` stands for.
+    /// The directory `~` stands for.
     pub home: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ pub struct Stack {
     pub profile: Option<String>,
     /// In the order of their ids.
     pub releases: Vec<Release>,
-    /// What each needs, by position.
+    /// The needs of each release, by position.
     pub needs: Vec<Vec<usize>>,
 }
 
@@ -78,7 +78,7 @@ impl Stack {
 /// A plan, the stack it was made from, and what else is worth saying.
 #[derive(Debug)]
 pub struct Compiled {
-    pub plan: Plan,
+    pub plan: StackPlan,
     pub stack: Stack,
     pub warnings: Vec<Problem>,
     pub notices: Vec<String>,
@@ -159,7 +159,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     }
     let digests = SourceDigests::new();
     hash_all(&inputs, &digests);
-    let mut plan = Plan {
+    let mut plan = StackPlan {
         api_version: RUN_FORMAT.to_owned(),
         tool: Tool::default(),
         stack_root: stack.tree.root.to_string_lossy().into_owned(),
@@ -170,7 +170,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
         concurrency: 1,
         needs_policy: request.needs,
         retry: 1,
-        ..Plan::default()
+        ..StackPlan::default()
     };
     for (&position, inputs) in &inputs {
         let made = node(&stack, &selection, position, inputs, &plan.tool, &digests, request.command);
@@ -201,7 +201,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     Ok(Compiled { plan, stack, warnings, notices, unmapped })
 }
 
-/// What a deletion knows of a release whose files are gone.
+/// Gives what a deletion knows of a release whose files are gone.
 fn written(stack: &Stack, position: usize) -> Inputs {
     let declaration = &stack.tree.releases[stack.releases[position].declaration];
     let shown = declaration.chart.value.clone();
@@ -210,7 +210,7 @@ fn written(stack: &Stack, position: usize) -> Inputs {
 }
 
 /// Puts the nodes in the order of execution and numbers their waves.
-pub(crate) fn arrange(plan: &mut Plan) -> Result<(), Problems> {
+pub(crate) fn arrange(plan: &mut StackPlan) -> Result<(), Problems> {
     let graph = plan.graph()?;
     let waves: BTreeMap<String, usize> =
         graph.nodes().map(|node| (node.id().to_string(), node.wave())).collect();

@@ -6,20 +6,22 @@ use serde::Serialize;
 use slipway_event::Redactor;
 use slipway_graph::{Failure, Graph, NodeRef, Outcome, StopReason};
 
-use super::decision::SkipCode;
 use super::{Command, Work};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Step;
-use crate::state::StepStatus;
+use crate::plan::decision::SkipCode;
+use crate::state::NodeStatus;
+use slipway_journal::snapshot::words::serialize_node;
 
-/// How one step ended.
+/// The end of one step.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepReport {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
-    pub status: StepStatus,
+    #[serde(serialize_with = "serialize_node")]
+    pub status: NodeStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,25 +39,26 @@ pub struct StepReport {
     pub note: Option<String>,
 }
 
-/// What became of the record.
+/// The record after a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateReport {
     /// `namespace/name`.
     pub secret: String,
-    /// How many steps it spared.
+    /// The number of steps it spared.
     pub resumed: usize,
-    /// Whether it says how this run ended.
+    /// True if it says how this run ended.
     pub written: bool,
 }
 
-/// How a run ended; its JSON form is that of `-o json`.
+/// The end of a run; its JSON form is that of `-o json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
     pub name: String,
     pub command: Command,
-    pub status: StepStatus,
+    #[serde(serialize_with = "serialize_node")]
+    pub status: NodeStatus,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub canceled: bool,
     pub started_at: String,
@@ -71,7 +74,7 @@ pub struct RunReport {
 
 impl RunReport {
     pub fn is_success(&self) -> bool {
-        self.status == StepStatus::Ok
+        self.status == NodeStatus::Succeeded
     }
 
     pub fn step(&self, name: &str) -> Option<&StepReport> {
@@ -93,7 +96,7 @@ impl RunReport {
         self
     }
 
-    pub fn count(&self, status: StepStatus) -> usize {
+    pub fn count(&self, status: NodeStatus) -> usize {
         self.steps.iter().filter(|step| step.status == status).count()
     }
 }
@@ -102,7 +105,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How every step ended, by level and then in the order of the document.
+/// Reports the end of every step, by level and then in the order of the document.
 pub(super) fn reports(
     work: &Work<'_>,
     graph: &Graph<&Step>,
@@ -121,7 +124,7 @@ pub(super) fn reports(
         let mut told = StepReport {
             name: name.to_owned(),
             kind: step.action.kind().to_owned(),
-            status: StepStatus::Skipped,
+            status: NodeStatus::Skipped,
             attempts: None,
             duration_ms: None,
             error: None,
@@ -135,7 +138,7 @@ pub(super) fn reports(
             told.skip_reason = Some(reason);
         };
         let Some(node) = report.node(name) else { continue };
-        if let Some(why) = work.skipped.get(name) {
+        if let Some(why) = work.decisions.skipped.get(name) {
             skip(&mut told, why.code, why.reason.clone());
             all.push((level(name), told));
             continue;
@@ -146,22 +149,22 @@ pub(super) fn reports(
         }
         match &node.outcome {
             Outcome::Succeeded | Outcome::Skipped { .. } | Outcome::Resumed => {
-                told.status = StepStatus::Ok;
+                told.status = NodeStatus::Succeeded;
                 let note = report.output(name).and_then(|output| output["note"].as_str());
                 told.note = note.map(str::to_owned);
             }
             Outcome::Failed(failure) => {
-                told.status = StepStatus::Failed;
+                told.status = NodeStatus::Failed;
                 told.error = Some(failure.to_string());
                 told.error_kind = Some(kind_of(failure));
             }
             Outcome::Cancelled => {
-                told.status = StepStatus::Failed;
+                told.status = NodeStatus::Failed;
                 told.error = Some("canceled".to_owned());
                 told.error_kind = Some(ErrorKind::Canceled);
             }
             Outcome::Blocked { .. } | Outcome::NotStarted => {
-                let needs: Vec<&str> = match work.command {
+                let needs: Vec<&str> = match work.decisions.command {
                     Command::Apply => step.needs.iter().map(String::as_str).collect(),
                     Command::Destroy => graph
                         .node(name)

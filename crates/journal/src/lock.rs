@@ -1,4 +1,4 @@
-//! One writer for each stack and profile: the kernel's file lock, and who holds it for people to read.
+//! One writer for each subject of runs: the operating system's file lock, and who holds it for people to read.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use slipway_journal::files;
 
-use crate::error::Error;
+use crate::error::RecordError;
+use crate::files;
 
-/// How long a silent holder is believed to live.
+/// Time a silent holder is believed to live.
 const TTL: Duration = Duration::from_secs(60);
 
-/// Who holds a lock.
+/// The holder of a lock, as its file names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct LockHolder {
     /// `user@host:pid`.
     pub owner: String,
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Holder {
     pub ttl: u64,
 }
 
-/// What to do when somebody holds the lock.
+/// The way a lock that somebody holds is dealt with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Takeover {
     #[default]
@@ -41,23 +41,28 @@ pub enum Takeover {
 
 /// A lock that is held; given back when dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct RunLock {
     path: PathBuf,
     file: File,
-    holder: Holder,
+    holder: LockHolder,
     /// Whom it was taken over from.
-    pub taken_from: Option<Holder>,
+    pub taken_from: Option<LockHolder>,
 }
 
-impl Lock {
-    pub(crate) fn acquire(
-        path: &Path,
-        (stack, profile): (&str, Option<&str>),
-        owner: &str,
-        now: Timestamp,
-        takeover: Takeover,
-    ) -> Result<Self, Error> {
-        let failed = |doing| Error::io(doing, path);
+/// The reason why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody holds it; the holder is absent where the file does not name one.
+    #[error("the lock is held by {}", .0.as_ref().map_or("another process", |holder| holder.owner.as_str()))]
+    Held(Option<LockHolder>),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl RunLock {
+    /// Takes the lock at `path` for `owner` (`user@host:pid`), or tells who has it.
+    pub fn acquire(path: &Path, owner: &str, now: Timestamp, takeover: Takeover) -> Result<Self, LockError> {
+        let failed = |doing| RecordError::io(doing, path);
         if let Some(parent) = path.parent() {
             files::directories(parent).map_err(failed("create"))?;
         }
@@ -76,23 +81,14 @@ impl Lock {
             let fresh = before.is_none() || is_fresh(path, &file);
             let take = takeover == Takeover::Force || takeover == Takeover::IfStale && !fresh;
             if !take {
-                let unknown = || "another process".to_owned();
-                return Err(Error::Locked {
-                    stack: stack.to_owned(),
-                    profile: profile.unwrap_or("-").to_owned(),
-                    owner: before.as_ref().map_or_else(unknown, |holder| holder.owner.clone()),
-                    since: before
-                        .as_ref()
-                        .map_or_else(|| "-".to_owned(), |holder| holder.acquired_at.to_string()),
-                    run: before.map_or_else(|| "-".to_owned(), |holder| holder.run_id),
-                });
+                return Err(LockError::Held(before));
             }
             // A new file under the old name; the old holder finds out at its next heartbeat.
             fs::remove_file(path).map_err(failed("take over"))?;
             file = open().map_err(failed("open"))?;
             file.try_lock().map_err(|error| failed("lock")(io::Error::other(error)))?;
         }
-        let holder = Holder {
+        let holder = LockHolder {
             owner: owner.to_owned(),
             run_id: String::new(),
             acquired_at: now,
@@ -104,15 +100,15 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Says which run it is held for.
-    pub(crate) fn name_run(&mut self, run_id: &str) {
+    /// Names the run it is held for.
+    pub fn name_run(&mut self, run_id: &str) {
         self.holder.run_id = run_id.to_owned();
         // Who holds it is for people to read; the lock itself is the kernel's.
         let _ = self.write();
     }
 
     /// Tells that the holder lives; gives whether it still holds the lock.
-    pub(crate) fn beat(&mut self, now: Timestamp) -> bool {
+    pub fn beat(&mut self, now: Timestamp) -> bool {
         let current = File::open(&self.path).ok().and_then(|mut file| read(&mut file));
         if current.is_some_and(|holder| holder.owner != self.holder.owner) {
             return false;
@@ -130,7 +126,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for RunLock {
     fn drop(&mut self) {
         // An empty file says that nobody died holding it.
         let ours = File::open(&self.path).ok().and_then(|mut file| read(&mut file));
@@ -141,7 +137,7 @@ impl Drop for Lock {
     }
 }
 
-fn read(file: &mut File) -> Option<Holder> {
+fn read(file: &mut File) -> Option<LockHolder> {
     let mut text = Vec::new();
     file.rewind().ok()?;
     file.read_to_end(&mut text).ok()?;

@@ -4,35 +4,36 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use slipway_graph::{ErrorClass, Fingerprint, Journal, JournalError, Record as Line};
+use slipway_journal::{RecordStore, StoreError};
 use tokio::time::Instant;
 
-use super::decision::SkippedStep;
 use super::report::{StepReport, milliseconds};
 use super::{Work, now};
 use crate::context::RunContext;
 use crate::model::Step;
-use crate::state::{Entry, Record, RunState, StateError, StepStatus, Store, shortened};
+use crate::plan::decision::SkippedStep;
+use crate::state::{NodeSnapshot, NodeStatus, RunSnapshot, RunStatus};
 
 /// The record while a run is under way.
 pub(super) struct RunRecord<'a> {
-    pub(super) store: Option<&'a Store>,
-    pub(super) record: Mutex<Option<Record>>,
+    pub(super) store: Option<&'a dyn RecordStore>,
+    pub(super) record: Mutex<Option<RunSnapshot>>,
     pub(super) destroys: bool,
-    /// Why a write failed.
+    /// The reason why a write failed.
     pub(super) failed: Mutex<Option<String>>,
 }
 
 impl RunRecord<'_> {
-    fn change(&self, change: impl FnOnce(&mut Record)) {
+    fn change(&self, change: impl FnOnce(&mut RunSnapshot)) {
         if let Some(record) = &mut *self.record.lock().unwrap_or_else(PoisonError::into_inner) {
             change(record);
         }
     }
 
-    pub(super) async fn write(&self) -> Result<(), StateError> {
+    pub(super) async fn write(&self) -> Result<(), StoreError> {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match (self.store, record) {
-            (Some(store), Some(record)) => store.write(&record).await,
+            (Some(store), Some(record)) => record.save(store).await,
             _ => Ok(()),
         }
     }
@@ -48,18 +49,18 @@ impl RunRecord<'_> {
         steps: &[StepReport],
         failed: bool,
         now: &str,
-        before: Option<&Record>,
-    ) -> Option<Record> {
+        before: Option<&RunSnapshot>,
+    ) -> Option<RunSnapshot> {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        record.run_status = if failed { RunState::Failed } else { RunState::Ok };
+        record.run_status = if failed { RunStatus::Failed } else { RunStatus::Succeeded };
         record.updated_at = now.to_owned();
         if !self.destroys {
-            for step in steps.iter().filter(|step| !work.skipped.contains_key(&step.name)) {
+            for step in steps.iter().filter(|step| !work.decisions.skipped.contains_key(&step.name)) {
                 if let Some(entry) = record.step_mut(&step.name) {
                     entry.status = Some(step.status);
                     entry.attempts = step.attempts;
                     entry.duration_ms = step.duration_ms;
-                    entry.error = step.error.as_deref().map(shortened);
+                    entry.set_error(step.error.as_deref());
                     entry.skip_reason = step.skip_reason.clone();
                     entry.finished_at.get_or_insert_with(|| now.to_owned());
                 }
@@ -103,16 +104,16 @@ impl Journal for StepJournal<'_> {
                     self.started.entry(id.to_owned()).or_insert_with(Instant::now);
                     continue;
                 }
-                Line::Succeeded { .. } | Line::Skipped { .. } => (StepStatus::Ok, None),
+                Line::Succeeded { .. } | Line::Skipped { .. } => (NodeStatus::Succeeded, None),
                 Line::Failed { attempt, class, error, .. } => {
                     // One that is tried again has not ended.
                     if *class != ErrorClass::Permanent && *attempt <= step.retries {
                         continue;
                     }
                     let error = self.place.events.redactor().redact(error).into_owned();
-                    (StepStatus::Failed, Some(shortened(&error)))
+                    (NodeStatus::Failed, Some(error))
                 }
-                Line::Cancelled { .. } => (StepStatus::Failed, Some("canceled".to_owned())),
+                Line::Cancelled { .. } => (NodeStatus::Failed, Some("canceled".to_owned())),
             };
             let duration = self.started.get(id).map(|started| milliseconds(started.elapsed()));
             let destroys = self.ledger.destroys;
@@ -121,8 +122,8 @@ impl Journal for StepJournal<'_> {
                 let Some(entry) = record.step_mut(id) else { return };
                 if destroys {
                     // What was taken away must run again.
-                    if status == StepStatus::Ok {
-                        *entry = Entry::seeded(&entry.name, &entry.kind, entry.input_hash.clone());
+                    if status == NodeStatus::Succeeded {
+                        *entry = NodeSnapshot::new(&entry.name, &entry.kind, entry.input_hash.clone());
                         changed = true;
                     }
                     return;
@@ -131,7 +132,7 @@ impl Journal for StepJournal<'_> {
                 entry.status = Some(status);
                 entry.attempts = Some(line.attempt());
                 entry.duration_ms = duration;
-                entry.error = error;
+                entry.set_error(error.as_deref());
                 entry.skip_reason = None;
                 entry.finished_at = Some(now.clone());
             });
