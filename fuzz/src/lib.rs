@@ -3,6 +3,7 @@
 //! `cargo xtask fuzz` feeds them mutated seeds for as long as it is told; the test of this crate does
 //! the same for a moment in every CI run. A finding becomes a seed, which keeps it found.
 
+mod forge;
 mod mutate;
 mod packages;
 mod server;

@@ -102,6 +102,8 @@ pub const TARGETS: &[Target] = &[
             "policy: {rules: [{id: a, when: {ci: true}, deny: {types: [file]}}]}\nproviders: {l: {type: file, path: x}}",
         ],
     },
+    Target { name: "webhook", run: crate::forge::webhook, seeds: crate::forge::WEBHOOKS },
+    Target { name: "pull-request", run: crate::forge::pull_request, seeds: crate::forge::BODIES },
     Target { name: "request", run: crate::server::request, seeds: crate::server::REQUESTS },
     Target { name: "server-patch", run: crate::server::patch, seeds: crate::server::PATCHES },
     Target { name: "server-definition", run: crate::server::definition, seeds: crate::server::DEFINITIONS },

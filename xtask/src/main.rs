@@ -6,6 +6,7 @@ mod ci;
 mod conformance;
 mod docs;
 mod fuzz;
+mod gitea;
 mod layers;
 mod lint;
 mod oracle;

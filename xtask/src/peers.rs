@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::gitea::GiteaProgram;
 use crate::shell;
 
 const HELM: &str = "3.17.3";
@@ -14,6 +15,7 @@ const NELM: &str = "v1.24.3";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 const ETCD: &str = "v3.6.16";
+const GITEA: &str = "v1.26.0";
 
 /// Real Helm, from its Python package.
 pub fn helm() -> Result<PathBuf> {
@@ -113,6 +115,30 @@ pub fn etcd() -> Result<PathBuf> {
         let program = to.join("bin/etcd");
         shell::run(go(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(program).arg(package))
     })
+}
+
+/// Real Gitea, from its Go module: a copy of it, since it serves files beside its program.
+pub fn gitea() -> Result<GiteaProgram> {
+    let directory = cache()?.join(format!("gitea-{GITEA}"));
+    let source = directory.join("source");
+    let binary = install(&directory.join("bin/gitea"), |to| {
+        let go = |at: &Path, args: &[&str]| {
+            let mut command = Command::new("go");
+            command.current_dir(at).args(args).env("GOTOOLCHAIN", "local");
+            command.env("GOFLAGS", "-mod=mod -buildvcs=false");
+            command
+        };
+        fs::write(to.join("go.mod"), "module peers\n\ngo 1.24\n")?;
+        let download = ["mod", "download", "-json", &format!("code.gitea.io/gitea@{GITEA}")];
+        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(to, &download))?)?;
+        let module = answer["Dir"].as_str().context("go mod download names no directory")?;
+        shell::run(Command::new("cp").arg("-r").arg(module).arg(&source))?;
+        shell::run(Command::new("chmod").args(["-R", "u+w"]).arg(&source))?;
+        let flags = format!("-s -w -X main.Version={}", GITEA.trim_start_matches('v'));
+        let build = ["build", "-trimpath", "-tags", "sqlite sqlite_unlock_notify", "-ldflags", &flags, "-o"];
+        shell::run(go(&source, &build).arg(to.join("bin/gitea")).arg("."))
+    })?;
+    Ok(GiteaProgram { binary, source })
 }
 
 /// OpenSSL's program, from the system's packages.

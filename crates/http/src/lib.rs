@@ -4,10 +4,12 @@
 //! ([`Authorization`]), whatever a redirect says. Addresses, credentials and certificates come in as
 //! options; nothing but the system's proxy settings is read from the environment.
 
+mod assertion;
 mod client;
 mod error;
 mod request;
 
+pub use assertion::{AssertionError, sign_rs256};
 pub use client::{ClientOptions, HttpClient, HttpResponse, NetworkLimits, NetworkOptions};
 pub use error::HttpError;
 pub use request::{Authorization, HttpRequest, Login, parse_url, shown_url};

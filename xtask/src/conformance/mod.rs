@@ -10,6 +10,7 @@ mod random;
 mod release;
 mod runbook;
 mod sandbox;
+mod scm;
 mod secrets;
 
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "release", run: release::run, when: When::Named },
     Suite { name: "kubectl", run: kubectl::run, when: When::Named },
     Suite { name: "secrets", run: secrets::run, when: When::Always },
+    Suite { name: "scm", run: scm::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
 ];
 

@@ -1,35 +1,13 @@
-//! Signed assertions (RS256) that services trade for tokens.
+//! Signed assertions (RS256) that services trade for tokens, with their mistakes as a provider's.
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{ErrorCode, ProviderError};
 
 /// Signs claims with a PEM private key (PKCS #8 or PKCS #1).
 pub(crate) fn sign_rs256(claims: &Value, key_id: Option<&str>, pem: &str) -> Result<String, ProviderError> {
-    let unusable = || {
+    slipway_http::sign_rs256(claims, key_id, pem).map_err(|_| {
         ProviderError::new(ErrorCode::Config, "the private key cannot be used")
             .hint("expected an RSA key in PEM form")
-    };
-    let body: String = pem
-        .lines()
-        .filter(|line| !line.starts_with("-----"))
-        .collect::<String>()
-        .split_whitespace()
-        .collect();
-    let der = STANDARD.decode(body).map_err(|_| unusable())?;
-    let key = RsaKeyPair::from_pkcs8(&der).or_else(|_| RsaKeyPair::from_der(&der)).map_err(|_| unusable())?;
-    let mut header = json!({"alg": "RS256", "typ": "JWT"});
-    if let Some(id) = key_id {
-        header["kid"] = id.into();
-    }
-    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let message = format!("{}.{}", encode(&header), encode(claims));
-    let mut signature = vec![0; key.public_modulus_len()];
-    key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature)
-        .map_err(|_| unusable())?;
-    Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    })
 }
