@@ -46,7 +46,7 @@ pub struct ObjectList {
 }
 
 /// A part of a list that is handed over while it is read.
-pub(crate) enum ListPage {
+pub(crate) enum ListPart {
     Items(Vec<Value>),
     /// What was handed over so far is void: the list is read anew.
     Restart,
@@ -242,8 +242,8 @@ impl Cluster {
     ) -> Result<ObjectList, Error> {
         let mut items = Vec::new();
         let take = |page| match page {
-            ListPage::Items(more) => items.extend(more),
-            ListPage::Restart => items.clear(),
+            ListPart::Items(more) => items.extend(more),
+            ListPart::Restart => items.clear(),
         };
         let resource_version = self.list_pages(kind, namespace, options, take).await?;
         Ok(ObjectList { items, resource_version })
@@ -255,14 +255,14 @@ impl Cluster {
         kind: &ServedKind,
         namespace: Option<&str>,
         options: &ListOptions,
-        mut take: impl FnMut(ListPage),
+        mut take: impl FnMut(ListPart),
     ) -> Result<String, Error> {
         let mut next = String::new();
         let mut limit = PAGE_SIZE;
         loop {
             match self.list_page(kind, namespace, options, &next, limit).await {
                 Ok(page) => {
-                    take(ListPage::Items(page.items));
+                    take(ListPart::Items(page.items));
                     if page.next.is_empty() {
                         return Ok(page.resource_version);
                     }
@@ -270,7 +270,7 @@ impl Cluster {
                 }
                 // The pages of that version expired: begin again, in one request.
                 Err(e) if e.is_expired() && limit > 0 => {
-                    take(ListPage::Restart);
+                    take(ListPart::Restart);
                     (next, limit) = (String::new(), 0);
                 }
                 Err(e) => return Err(e),
@@ -279,7 +279,11 @@ impl Cluster {
     }
 
     /// The present moment of a collection, without what is in it.
-    pub(crate) async fn current_version(&self, kind: &ServedKind, namespace: Option<&str>) -> Result<String, Error> {
+    pub(crate) async fn current_version(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&str>,
+    ) -> Result<String, Error> {
         let page = self.list_page(kind, namespace, &ListOptions::default(), "", 1).await?;
         Ok(page.resource_version)
     }
@@ -318,7 +322,12 @@ impl Cluster {
     }
 
     /// Server-side apply; creates the object or makes it as the manifest says.
-    pub async fn apply(&self, at: &ObjectRef, manifest: &Value, options: &ApplyOptions) -> Result<Value, Error> {
+    pub async fn apply(
+        &self,
+        at: &ObjectRef,
+        manifest: &Value,
+        options: &ApplyOptions,
+    ) -> Result<Value, Error> {
         self.apply_to(at, None, manifest, options).await
     }
 
@@ -344,8 +353,10 @@ impl Cluster {
             .with("force", if options.force { "true" } else { "" })
             .with("fieldValidation", if options.strict { "Strict" } else { "Warn" })
             .with("dryRun", if options.dry_run { "All" } else { "" });
-        let mut call =
-            self.object_call(RequestVerb::Apply, Method::PATCH, at, query, subresource).await?.with_body(APPLY, manifest);
+        let mut call = self
+            .object_call(RequestVerb::Apply, Method::PATCH, at, query, subresource)
+            .await?
+            .with_body(APPLY, manifest);
         call.dry_run = options.dry_run;
         self.call_json(call).await
     }
@@ -362,7 +373,8 @@ impl Cluster {
         let kind = self.require_kind(&at.gvk, &action).await.map_err(|e| e.at(at))?;
         let query = write_query(options);
         let path = query.append_to(&kind.collection_path(at.namespace.as_deref()));
-        let mut call = ApiCall::new(RequestVerb::Create, Method::POST, path, action).with_body(JSON, manifest);
+        let mut call =
+            ApiCall::new(RequestVerb::Create, Method::POST, path, action).with_body(JSON, manifest);
         call.at = Some(at.clone());
         call.dry_run = options.dry_run;
         let sent = self.call_json_outcome(&call).await;

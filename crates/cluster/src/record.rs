@@ -7,7 +7,7 @@ use slipway_journal::{RecordDocument, RecordStore, StoreAction, StoreError, Stor
 use slipway_manifest::{ObjectRef, object};
 use tokio::sync::Mutex;
 
-use crate::{Cluster, Delete, Error, ErrorClass, WriteOptions};
+use crate::{Cluster, DeleteOptions, Error, ErrorClass, WriteOptions};
 
 /// The label that names the owner of a record.
 const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
@@ -79,7 +79,7 @@ impl SecretStore {
 
     async fn write(&self, record: &RecordDocument) -> Result<(), StoreError> {
         let mut version = self.version.lock().await;
-        let options = WriteOptions::manager(&self.manager);
+        let options = WriteOptions::for_manager(&self.manager);
         let mut tries = 0;
         loop {
             let body = self.secret(record, version.as_deref());
@@ -144,8 +144,8 @@ impl RecordStore for SecretStore {
             if self.get().await?.is_none() {
                 return Ok(());
             }
-            let deleted = self.cluster.delete(&self.at, &Delete::default()).await;
-            deleted.map(drop).map_err(self.failed(StoreAction::Delete))
+            let deleted = self.cluster.delete(&self.at, &DeleteOptions::default()).await;
+            deleted.map(drop).map_err(self.failed(StoreAction::DeleteOptions))
         })
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::calls::RequestVerb;
 use crate::error::{ApiStatus, Error, ErrorClass};
 use crate::kinds::ServedKind;
-use crate::objects::{ListOptions, ListPage, add_type_fields};
+use crate::objects::{ListOptions, ListPart, add_type_fields};
 use crate::request::{ApiCall, UrlQuery};
 use crate::{Cluster, LastRequestError, last_error};
 
@@ -84,7 +84,7 @@ pub struct KindWatch {
 impl KindWatch {
     /// The error that listing or watching is repeated for.
     pub fn trouble(&self) -> Option<Error> {
-        self.watching.trouble.last()
+        self.watching.trouble.last_error()
     }
 }
 
@@ -217,7 +217,7 @@ impl Cluster {
             Arc::new(Watching { kind: kind.clone(), namespace, past, trouble: LastRequestError::default() });
         let stop = CancellationToken::new();
         // It outlives the handle that first asked for it.
-        tokio::spawn(keep(self.without_deadline(), watching.clone(), sink, stop.clone()));
+        tokio::spawn(keep_watching(self.without_deadline(), watching.clone(), sink, stop.clone()));
         (watching, stop.drop_guard())
     }
 }
@@ -297,7 +297,7 @@ impl SharedWatch {
 
 impl WatchSink for SharedWatch {
     fn list_began(&self) {
-        lock(&self.pages).clear();
+        lock_state(&self.pages).clear();
     }
 
     fn list_page(&self, objects: Vec<Value>) {
@@ -347,7 +347,12 @@ enum WatchEnd {
 }
 
 /// Lists and watches until nobody reads any more.
-async fn keep_watching(cluster: Cluster, watching: Arc<Watching>, sink: Arc<dyn WatchSink>, stop: CancellationToken) {
+async fn keep_watching(
+    cluster: Cluster,
+    watching: Arc<Watching>,
+    sink: Arc<dyn WatchSink>,
+    stop: CancellationToken,
+) {
     let work = async {
         let mut failures = 0_u32;
         let mut may_watch = true;
@@ -358,18 +363,16 @@ async fn keep_watching(cluster: Cluster, watching: Arc<Watching>, sink: Arc<dyn 
                 PastObjects::Known => {
                     let options = ListOptions::default();
                     let take = |page| match page {
-                        ListPage::Items(items) => sink.list_page(items),
-                        ListPage::Restart => sink.list_began(),
+                        ListPart::Items(items) => sink.list_page(items),
+                        ListPart::Restart => sink.list_began(),
                     };
                     cluster.list_pages(&watching.kind, namespace, &options, take).await
                 }
-                PastObjects::Skipped => {
-                    cluster.current_version(&watching.kind, namespace).await
-                }
+                PastObjects::Skipped => cluster.current_version(&watching.kind, namespace).await,
             };
             let mut version = match listed {
                 Ok(version) => {
-                    trouble::note(None);
+                    last_error::record_error(None);
                     sink.list_ended(&version);
                     version
                 }
@@ -402,7 +405,7 @@ async fn keep_watching(cluster: Cluster, watching: Arc<Watching>, sink: Arc<dyn 
                     }
                     WatchEnd::Failed(e) if e.is_absent() => return sink.denied(e),
                     WatchEnd::Failed(e) => {
-                        trouble::note(Some(&e));
+                        last_error::record_error(Some(&e));
                         failures += 1;
                         tokio::time::sleep(cluster.retry_pause(failures)).await;
                         break;

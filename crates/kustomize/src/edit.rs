@@ -137,7 +137,12 @@ fn list_field<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Pro
     }
 }
 
-fn append_entry(document: &mut EditableDocument, field: &str, length: usize, value: Value) -> Result<(), Problems> {
+fn append_entry(
+    document: &mut EditableDocument,
+    field: &str,
+    length: usize,
+    value: Value,
+) -> Result<(), Problems> {
     if length == 0 {
         document.set(&[field.into()], &Value::Array(vec![value]))
     } else {

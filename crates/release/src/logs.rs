@@ -137,7 +137,10 @@ pub async fn stream_logs(
 }
 
 /// The object of the release a pod comes from: the highest of its owners that is one.
-fn owning_object<'s, 'm>(speakers: &'s LogObjects, makers: &'m [ObjectRef]) -> Option<(&'m ObjectRef, &'s LogRules)> {
+fn owning_object<'s, 'm>(
+    speakers: &'s LogObjects,
+    makers: &'m [ObjectRef],
+) -> Option<(&'m ObjectRef, &'s LogRules)> {
     makers.iter().rev().find_map(|at| {
         let key = (at.gvk.group.clone(), at.gvk.kind.clone(), at.name.clone());
         Some((at, speakers.get(&key)?))

@@ -216,9 +216,9 @@ impl ApiClient {
         let mut admission = Admission { state: &self.state, is_settled: false };
         let doing = doing.to_owned();
         let sent = async {
-            let answer = self.http.send(request).await?;
+            let answer = self.http.send_request(request).await?;
             let head = AnswerHead::read(&answer, self.clock.now());
-            Ok::<_, HttpError>((head, answer.body(LARGEST_ANSWER).await?))
+            Ok::<_, HttpError>((head, answer.read_body(LARGEST_ANSWER).await?))
         };
         let outcome = sent.await;
         let now = self.clock.now();
@@ -297,13 +297,13 @@ impl ApiClient {
             }
             ScmCredential::Login { user, password } => {
                 let login = Login { username: user.clone(), password: password.expose_secret().to_owned() };
-                Authorization::basic(&login, origin).map_err(unusable)
+                Authorization::from_login(&login, origin).map_err(unusable)
             }
             ScmCredential::App(_) => {
                 let missing = || ScmError::Credential { reason: "a GitHub App needs GitHub".to_owned() };
                 let tokens = self.app_tokens.as_ref().ok_or_else(missing)?;
                 let token = tokens.token(self).await?;
-                Authorization::bearer(token.expose_secret(), origin).map_err(unusable)
+                Authorization::from_token(token.expose_secret(), origin).map_err(unusable)
             }
         }
     }
@@ -342,13 +342,13 @@ struct AnswerHead {
 
 impl AnswerHead {
     fn read(answer: &HttpResponse, now: Timestamp) -> Self {
-        let text = |name: HeaderName| answer.header(&name).map(str::trim);
+        let text = |name: HeaderName| answer.header_text(&name).map(str::trim);
         let number = |name: &'static str| {
             text(HeaderName::from_static(name)).and_then(|text| text.parse::<i64>().ok())
         };
         let after =
             |seconds: i64| now.checked_add(jiff::SignedDuration::from_secs(seconds.clamp(1, 86_400))).ok();
-        let status = answer.status().as_u16();
+        let status = answer.status_code().as_u16();
         let remaining = number("x-ratelimit-remaining").or_else(|| number("ratelimit-remaining"));
         let retry_at = text(RETRY_AFTER).and_then(|text| match text.parse::<i64>() {
             Ok(seconds) => after(seconds),

@@ -60,12 +60,12 @@ impl AppTokens {
         let mut request = HttpRequest::new(Method::POST, url);
         let unusable = |error: slipway_http::HttpError| ScmError::Credential { reason: error.to_string() };
         request.authorization =
-            Some(Authorization::bearer(&assertion, request.url.origin()).map_err(unusable)?);
+            Some(Authorization::from_token(&assertion, request.url.origin()).map_err(unusable)?);
         request.headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
         let unreachable = |source| ScmError::Unreachable { doing: doing.to_owned(), source };
-        let answer = api.http.send(request).await.map_err(unreachable)?;
-        let status = answer.status().as_u16();
-        let body = answer.body(1 << 20).await.map_err(unreachable)?;
+        let answer = api.http.send_request(request).await.map_err(unreachable)?;
+        let status = answer.status_code().as_u16();
+        let body = answer.read_body(1 << 20).await.map_err(unreachable)?;
         match status {
             200..=299 => {}
             500.. => return Err(ScmError::Unavailable { doing: doing.to_owned(), status, retry_at: None }),

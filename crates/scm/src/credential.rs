@@ -89,16 +89,16 @@ pub(crate) fn token_header(
 ) -> Result<Authorization, HttpError> {
     match kind {
         ProviderKind::GitLab => {
-            Authorization::header(HeaderName::from_static("private-token"), token, origin)
+            Authorization::from_header(HeaderName::from_static("private-token"), token, origin)
         }
         ProviderKind::Gitea => {
-            Authorization::header(slipway_http::header::AUTHORIZATION, &format!("token {token}"), origin)
+            Authorization::from_header(slipway_http::header::AUTHORIZATION, &format!("token {token}"), origin)
         }
         ProviderKind::AzureDevOps => {
-            Authorization::basic(&Login { username: String::new(), password: token.to_owned() }, origin)
+            Authorization::from_login(&Login { username: String::new(), password: token.to_owned() }, origin)
         }
         ProviderKind::GitHub | ProviderKind::Bitbucket | ProviderKind::None => {
-            Authorization::bearer(token, origin)
+            Authorization::from_token(token, origin)
         }
     }
 }

@@ -197,7 +197,7 @@ impl LoadedSource {
     ) -> Option<Result<RenderedChart, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(self.render_templates(chart, self.values.used(), options, &host, notices))
+        Some(self.render_templates(chart, self.values.used_values(), options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.

@@ -80,7 +80,7 @@ impl LoadedSource {
             None => &NoHost,
         };
         match self.values.resolved_references() {
-            None => self.render_values(self.values.used(), context, machine),
+            None => self.render_values(self.values.used_values(), context, machine),
             Some(values) => self.render_secrets(values, context, machine),
         }
     }

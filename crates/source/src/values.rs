@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 use slipway_chart::UserValues;
-use slipway_package::{Inputs, SetKind};
+use slipway_package::{BuildInputs, SetKind};
 use slipway_secrets::NodeContext;
 
 use crate::error::{LoadError, ResolveError};
@@ -32,7 +32,7 @@ pub trait SecretResolver: Send + Sync + fmt::Debug {
     }
 
     /// Resolves the references among the parameters of a package.
-    fn resolve_inputs(&self, inputs: &mut Inputs, node: &NodeContext) -> Result<(), ResolveError> {
+    fn resolve_inputs(&self, inputs: &mut BuildInputs, node: &NodeContext) -> Result<(), ResolveError> {
         for file in inputs.values.iter_mut().filter(|file| file.text.contains(slipway_secrets::SCHEME)) {
             // A file that cannot be read is told by the package, with its place.
             let Ok(parsed) = slipway_yaml::parse_one(&file.text, &file.name) else { continue };

@@ -339,14 +339,17 @@ fn live(release: &Release) -> LiveRelease {
         RevisionStatus::Failed | RevisionStatus::Unknown => LiveRelease::Failed { revision },
         status @ (RevisionStatus::PendingInstall
         | RevisionStatus::PendingUpgrade
-        | RevisionStatus::PendingRollback) => LiveRelease::Pending { revision, status: status.as_str().to_owned() },
+        | RevisionStatus::PendingRollback) => {
+            LiveRelease::Pending { revision, status: status.as_str().to_owned() }
+        }
     }
 }
 
 /// A request the cluster refused, in the words of a stack.
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
     // A gateway that waited in vain is trouble of the server, as 502 and 503 are.
-    let class = if error.status_code() == Some(504) { FailureClass::Server5xx } else { class_of(error.class) };
+    let class =
+        if error.status_code() == Some(504) { FailureClass::Server5xx } else { class_of(error.class) };
     let retry_after = error.retry_after;
     NodeError { retry_after, ..NodeError::new(class, error.to_string()).caused_by(error) }
 }

@@ -9,7 +9,7 @@ use slipway_event::Redactor;
 use slipway_problem::{Location, Problem};
 
 use super::KubeconfigSource;
-use crate::request::deepest;
+use crate::request::error_chain;
 
 /// Reads and joins the files of a source; `None` if there is none. Every credential is hidden at once.
 pub(super) fn read(source: &KubeconfigSource, redactor: &Redactor) -> Result<Option<Kubeconfig>, Problem> {
@@ -86,7 +86,7 @@ fn unusable(error: &KubeconfigError, at: Location) -> Problem {
         KubeconfigError::ParseClusterUrl(_) => ("the server's address is no address".to_owned(), at),
         KubeconfigError::ParseProxyUrl(_) => ("the proxy's address is no address".to_owned(), at),
         KubeconfigError::ParseCertificates(_) => ("its certificates are not in PEM form".to_owned(), at),
-        error => (deepest(error), at),
+        error => (error_chain(error), at),
     };
     Problem::error(format!("cannot use the kubeconfig: {message}"))
         .at(at)

@@ -15,7 +15,7 @@ use slipway_problem::Problem;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
-use crate::request::deepest;
+use crate::request::error_chain;
 
 /// The identity requests are made under instead of the user's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
 
 fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
     kube::Client::try_from(config)
-        .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", deepest(&error))))
+        .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", error_chain(&error))))
 }
 
 /// Reads the kubeconfig and lays the overrides over it.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions, annotation_key};
-use slipway_cluster::{Cluster, Deadline, ErrorClass, NamespaceCreation, NamespaceState, ObjectPatch, RequestLimits,
+use slipway_cluster::{
+    Cluster, Deadline, ErrorClass, NamespaceCreation, NamespaceState, ObjectPatch, RequestLimits,
     WriteOptions,
 };
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};

@@ -29,7 +29,9 @@ const FIELDS: &[&str] = &[
 /// Reads one configuration file.
 pub(crate) fn read_configuration(text: &str, file: &str, problems: &mut Problems) -> TransformerConfig {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-    let Some(node) = problems.collect_from(reader.read_one(text, file)) else { return TransformerConfig::default() };
+    let Some(node) = problems.collect_from(reader.read_one(text, file)) else {
+        return TransformerConfig::default();
+    };
     let problems = &mut Findings::new(Strictness::Kustomization, problems);
     let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else {
         return TransformerConfig::default();

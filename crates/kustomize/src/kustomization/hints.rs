@@ -15,7 +15,9 @@ const MOST: usize = 10_000;
 /// Reads one file: definitions by name, as the generator of Kubernetes' OpenAPI writes them.
 pub(crate) fn read_hints(text: &str, file: &str, problems: &mut Problems) -> TransformerConfig {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-    let Some(node) = problems.collect_from(reader.read_one(text, file)) else { return TransformerConfig::default() };
+    let Some(node) = problems.collect_from(reader.read_one(text, file)) else {
+        return TransformerConfig::default();
+    };
     let Some(definitions) = node.as_map() else {
         if !node.is_null() {
             problems

@@ -209,7 +209,10 @@ pub(super) fn read_generator(node: &YamlNode, problems: &mut Findings<'_>) -> Op
 }
 
 /// Reads a generator whose name may be given elsewhere.
-pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'_>) -> Option<GeneratorEntry> {
+pub(crate) fn read_generator_settings(
+    node: &YamlNode,
+    problems: &mut Findings<'_>,
+) -> Option<GeneratorEntry> {
     let known = ["name", "namespace", "behavior", "files", "literals", "envs", "env", "type", "options"];
     let table = Table::open(node, "generator", &known, problems)?;
     let name = table.text("name", problems);

@@ -245,7 +245,12 @@ pub fn after_failure(
     }
     for &index in unready {
         let PlannedObject { resource, visits, .. } = input.objects.at(index.object);
-        builder.add_clean_up(&resource.id.to_string(), visits[index.visit].iteration, Stage::Uninstall, index);
+        builder.add_clean_up(
+            &resource.id.to_string(),
+            visits[index.visit].iteration,
+            Stage::Uninstall,
+            index,
+        );
     }
     builder.add_boundaries();
     Ok(builder.graph.try_build().map_err(|defects| cycle_problems(input, defects))?.reduced())

@@ -180,7 +180,8 @@ impl ClusterObserver<'_> {
                 ObservedResource { resource, stages, at, live: None, left_alone: Vec::new() }
             })
             .collect();
-        let is_there = |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has_namespace_of(at);
+        let is_there =
+            |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has_namespace_of(at);
         let mut askable: Vec<&mut ObservedResource> =
             observed.iter_mut().filter(|observed| is_there(&observed.at)).collect();
         let places: Vec<ObjectRef> = askable.iter().map(|observed| observed.at.clone()).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::{
-    DeleteOptions, DeleteOutcome, DeletePropagation, Error, ErrorClass, ListOptions, ObjectPatch,
-    ServedKind, WriteOptions,
+    DeleteOptions, DeleteOutcome, DeletePropagation, Error, ErrorClass, ListOptions, ObjectPatch, ServedKind,
+    WriteOptions,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use tokio::time::Instant;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_cluster::DeletePropagation;
 use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
-use slipway_cluster::{DeletePropagation};
 use slipway_manifest::{ObjectRef, object};
 use slipway_release::decide::KeptReason;
 use slipway_release::plan::KeptObject;

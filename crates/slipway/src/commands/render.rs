@@ -240,7 +240,8 @@ fn load(
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
     }
-    let context = charts::load_context_with(OfflineFetcher, args.secrets.decryption(), references.clone(), session);
+    let context =
+        charts::load_context_with(OfflineFetcher, args.secrets.decryption(), references.clone(), session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 

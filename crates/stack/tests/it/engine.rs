@@ -234,7 +234,11 @@ fn thirty() -> Place {
 async fn create_namespace(cluster: &Cluster, name: &str) {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster
-        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &ApplyOptions::new("t"))
+        .apply(
+            &ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name),
+            &manifest,
+            &ApplyOptions::new("t"),
+        )
         .await
         .expect("a namespace");
 }
