@@ -75,17 +75,12 @@ pub fn diff(old: Option<&Value>, new: Option<&Value>, options: &DiffOptions<'_>)
         (Some(only), None) | (None, Some(only)) => only,
         (None, None) => Sensitivity::None,
     };
-    let prepare = |object: Option<&Value>| {
-        object.map(|object| {
-            let cleaned = noise::clean(object, options.cleaning);
-            match options.redactor {
-                Some(redactor) => redactor.redact(cleaned, &sensitivity),
-                None => cleaned,
-            }
-        })
-    };
     let significance = significance(old, new);
-    let (old, new) = (prepare(old), prepare(new));
+    let cleaned = |object: Option<&Value>| object.map(|object| noise::clean(object, options.cleaning));
+    let (old, new) = match options.redactor {
+        Some(redactor) => redactor.redact_states(cleaned(old), cleaned(new), &sensitivity),
+        None => (cleaned(old), cleaned(new)),
+    };
     let changes = fields::compare(old.as_ref(), new.as_ref(), options.kind);
     Ok(Diff { old, new, changes, sensitivity, significance })
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
+use slipway_event::Redactor;
 use slipway_problem::{Problem, Problems, Severity};
-use slipway_source::{Document, RenderedSource, Stored};
+use slipway_source::{Document, RenderedSource, SecretState, Stored};
 
-use super::request::{Content, PruneOrder, ReleaseRequest};
+use super::request::{Content, PlanPurpose, PruneOrder, ReleaseRequest};
+use super::secrets;
 use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
 use crate::lookup::RenderRequest;
@@ -47,9 +49,11 @@ pub(super) async fn deploy(
     cluster: &Cluster,
     request: &ReleaseRequest,
     situation: &ReleaseSituation,
+    purpose: PlanPurpose,
+    redactor: &Redactor,
 ) -> Result<Intent, Failure> {
     let RenderedRelease { release, documents, warnings, problems, deploy_type } =
-        render_release(cluster, request, situation).await?;
+        render_release(cluster, request, situation, purpose, redactor).await?;
     let history = &situation.history;
     let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
     let records = RecordChanges {
@@ -145,6 +149,8 @@ async fn render_release(
     cluster: &Cluster,
     request: &ReleaseRequest,
     situation: &ReleaseSituation,
+    purpose: PlanPurpose,
+    redactor: &Redactor,
 ) -> Result<RenderedRelease, Failure> {
     let ReleaseRequest { name, namespace, options, .. } = request;
     let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
@@ -209,7 +215,11 @@ async fn render_release(
         Content::Nothing | Content::Tests => RenderedSource::default(),
     };
     let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
+    if rendered.secrets == SecretState::Named {
+        secrets::keep_known_secrets(&mut documents, &situation.history, redactor);
+    }
     let mut warnings = rendered.warnings.clone();
+    let found = found.into_iter().chain(secrets::unresolved_references(&rendered.documents, purpose));
     let (errors, soft): (Vec<Problem>, Vec<Problem>) =
         found.into_iter().partition(|problem| problem.severity == Severity::Error);
     warnings.extend(soft);

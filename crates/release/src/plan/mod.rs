@@ -12,6 +12,7 @@ mod planned;
 mod request;
 mod rights;
 mod scopes;
+mod secrets;
 mod situation;
 mod verify;
 
@@ -152,7 +153,7 @@ async fn make_plan(
     let intent = match &request.content {
         Content::Nothing => intent::delete(request, &situation)?,
         Content::Tests => intent::test(request, &situation)?,
-        _ => Box::pin(intent::deploy(cluster, request, &situation)).await?,
+        _ => Box::pin(intent::deploy(cluster, request, &situation, purpose, events.redactor())).await?,
     };
     keep_secret(&intent.documents, events);
     let plan = Box::pin(compile::compile(cluster, request, purpose, situation, intent)).await?;

@@ -14,6 +14,7 @@ mod runbook;
 mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
+mod secret_sources;
 mod secrets;
 mod shell;
 mod sources;
