@@ -171,7 +171,7 @@ fn a_runbook_keeps_references_and_gives_values_to_the_cluster() {
     let _down = Down(&place);
     let runbook = |level: &str| {
         format!(
-            "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: boot}}\nstate: {{namespace: shop}}\nsteps:\n\
+            "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: boot}}\nstate: {{namespace: default}}\nsteps:\n\
              - name: put\n  apply:\n    namespace: shop\n    createNamespace: true\n    manifests:\n    - inline: |\n        \
              apiVersion: v1\n        kind: ConfigMap\n        metadata: {{name: boot}}\n        data:\n          \
              dsn: \"user:${{secret://local/db#password}}@db\"\n          level: {level}\n\
