@@ -5,6 +5,7 @@ mod charts;
 mod config;
 mod graph;
 #[cfg(unix)]
+mod leak_scan;
 mod leaks;
 #[cfg(unix)]
 mod output;
