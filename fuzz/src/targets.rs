@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::packages;
 use serde_json::Value;
-use slipway_chart::{Chart, File, LoadOptions, Program, RenderOptions, Source, UserValues};
+use slipway_chart::{Chart, ChartFile, ChartInput, ChartProgram, LoadOptions, RenderOptions, UserValues};
 
 /// Something that reads what users bring.
 pub struct Target {
@@ -203,7 +203,7 @@ fn deployment() -> Value {
 
 fn patch(input: &[u8]) {
     let Some(patch) = json(input) else { return };
-    let kind = slipway_manifest::Schema::built_in().of(&deployment());
+    let kind = slipway_manifest::Schema::built_in().type_of(&deployment());
     let _ = slipway_manifest::patch::json::apply(deployment(), &patch);
     let _ = slipway_manifest::patch::merge::apply(deployment(), patch.clone());
     let _ = slipway_manifest::patch::strategic::apply(deployment(), patch, kind);
@@ -211,7 +211,7 @@ fn patch(input: &[u8]) {
 
 fn ownership(input: &[u8]) {
     let Some(fields) = json(input) else { return };
-    if let Ok(set) = slipway_manifest::fields::Set::from_fields_v1(&fields) {
+    if let Ok(set) = slipway_manifest::fields::FieldSet::from_fields_v1(&fields) {
         let _ = set.to_fields_v1();
     }
 }
@@ -221,8 +221,8 @@ fn definition(input: &[u8]) {
     let _ = slipway_manifest::crd::check_schema(&schema, "spec");
     if let Ok(kind) = slipway_manifest::crd::CustomResource::new("a.b/v1", "C", Some(&schema)) {
         let mut object = deployment();
-        let _ = kind.default(&mut object);
-        let _ = kind.prune(&mut object);
+        let _ = kind.set_defaults(&mut object);
+        let _ = kind.prune_unknown_fields(&mut object);
         let _ = kind.validate(&object);
     }
 }
@@ -233,11 +233,11 @@ fn query(input: &[u8]) {
         .map(|found| found.matches_object(&deployment()));
     let _ = slipway_manifest::selector::FieldSelector::parse(&text);
     let _ = slipway_manifest::quantity::Quantity::parse(&text);
-    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print(&deployment()));
+    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print_object(&deployment()));
 }
 
 fn decode(input: &[u8]) {
-    if let Some(kind) = slipway_manifest::Schema::built_in().of(&deployment()) {
+    if let Some(kind) = slipway_manifest::Schema::built_in().type_of(&deployment()) {
         let _ = slipway_manifest::decode::decode_json(input, kind);
     }
 }
@@ -270,7 +270,7 @@ fn yaml(input: &[u8]) {
 
 /// A chart of one template, in memory.
 fn chart_of(files: &[(&str, &[u8])]) -> Option<Chart> {
-    let file = |(name, data): &(&str, &[u8])| File { name: (*name).to_owned(), data: (*data).into() };
+    let file = |(name, data): &(&str, &[u8])| ChartFile { name: (*name).to_owned(), data: (*data).into() };
     let files = files.iter().map(file).collect();
     Chart::from_files(files, &LoadOptions::default(), &mut Vec::new()).ok()
 }
@@ -281,7 +281,7 @@ const VALUES: &[u8] = b"list: [1, a, null]\nmap: {key: value}\ns: text\n";
 fn template(input: &[u8]) {
     let files = [("Chart.yaml", METADATA), ("values.yaml", VALUES), ("templates/t.yaml", input)];
     if let Some(chart) = chart_of(&files) {
-        let _ = Program::new(chart).render(&serde_json::Map::new(), &options());
+        let _ = ChartProgram::new(chart).render(&serde_json::Map::new(), &options());
     }
 }
 
@@ -318,7 +318,7 @@ fn archive(input: &[u8]) {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let packed = gzip.write_all(&tar).and_then(|()| gzip.finish());
     for bytes in [packed.unwrap_or_default(), input.to_vec()] {
-        let _ = Chart::load(Source::Archive(&bytes), &LoadOptions::default());
+        let _ = Chart::load(ChartInput::Archive(&bytes), &LoadOptions::default());
     }
 }
 
@@ -342,6 +342,6 @@ fn entry(tar: &mut Vec<u8>, name: &[u8], content: &[u8]) {
 fn schema(input: &[u8]) {
     let files = [("Chart.yaml", METADATA), ("values.yaml", VALUES), ("values.schema.json", input)];
     if let Some(chart) = chart_of(&files) {
-        let _ = Program::new(chart).render(&serde_json::Map::new(), &RenderOptions::default());
+        let _ = ChartProgram::new(chart).render(&serde_json::Map::new(), &RenderOptions::default());
     }
 }

@@ -5,25 +5,29 @@
 const ORDER: &[&str] = &[
     "problem",
     "graph",
-    "event",
-    "http",
     "go",
     "yaml",
+    "manifest",
+    "event",
+    "process",
+    "http",
     "journal",
     "gotmpl",
-    "manifest",
     "cel", // kernel
     "chart",
     "package",
     "kustomize",
     "secrets",
+    "git",
     "source", // sources
     "cluster",
     "sandbox", // cluster
     "release",
     "stack",
     "runbook",
+    "rehearsal",
     "unit",
+    "scm",
     "promotion", // engines
     "rpc",
     "console",

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use slipway_chart::{Chart, File, LoadOptions, Notices, Program, RenderOptions, create};
+use slipway_chart::{Chart, ChartFile, ChartProgram, LoadOptions, Notices, RenderOptions, create};
 
 #[allow(clippy::print_stdout)]
 fn main() {
     let short = std::env::args().any(|arg| arg == "--short");
     let rounds = if short { 20 } else { 2000 };
-    let files: Vec<File> = create("web").expect("a chart of that name can be made");
+    let files: Vec<ChartFile> = create("web").expect("a chart of that name can be made");
     let chart = Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).expect("it loads");
-    let program = Program::new(chart);
+    let program = ChartProgram::new(chart);
     let options = RenderOptions::default();
     let mut times: Vec<f64> = (0..rounds)
         .map(|round| {

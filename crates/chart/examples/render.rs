@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use slipway_chart::{
-    Capabilities, Chart, Error, KubeVersion, LoadOptions, Notices, Program, RenderOptions, SeededHost,
-    UserValues,
+    Capabilities, Chart, ChartError, ChartProgram, KubeVersion, LoadOptions, Notices, RenderOptions,
+    SeededHost, UserValues,
 };
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(notices: &mut Notices) -> Result<Vec<u8>, Error> {
+fn run(notices: &mut Notices) -> Result<Vec<u8>, ChartError> {
     let mut options = RenderOptions::default();
     let mut given = Arguments { repeat: 1, ..Arguments::default() };
     let mut arguments = std::env::args().skip(1);
@@ -74,7 +74,7 @@ fn run(notices: &mut Notices) -> Result<Vec<u8>, Error> {
             options.name = name.clone();
             chart.clone()
         }
-        _ => return Err(Error::Unusable("usage: render [NAME] CHART [flags]".into())),
+        _ => return Err(ChartError::Unusable("usage: render [NAME] CHART [flags]".into())),
     };
     for file in &given.files {
         if file == "-" {
@@ -92,7 +92,7 @@ fn run(notices: &mut Notices) -> Result<Vec<u8>, Error> {
     let capabilities: Capabilities = options.capabilities.clone();
     options.capabilities = capabilities.with_api_versions(given.api_versions);
     let chart = Chart::load_with(Path::new(&path), &LoadOptions::default(), notices)?;
-    let program = Program::new(chart);
+    let program = ChartProgram::new(chart);
     let host = SeededHost::new(1, 1_700_000_000);
     let mut output = Vec::new();
     for _ in 0..given.repeat {

@@ -40,14 +40,14 @@ pub(crate) fn object<'v>(value: &'v Value, go_type: &str) -> Result<Option<&'v M
 }
 
 /// The fields of one Go struct.
-pub(crate) struct Fields<'v> {
+pub(crate) struct StructFields<'v> {
     map: &'v Map<String, Value>,
     owner: &'static str,
     /// What Go puts before a field's name when the struct has no name of its own.
     prefix: &'static str,
 }
 
-impl<'v> Fields<'v> {
+impl<'v> StructFields<'v> {
     /// `owner` is how Go names the struct in messages, `Metadata` or `SimpleHead`.
     pub(crate) fn new(map: &'v Map<String, Value>, owner: &'static str) -> Self {
         Self { map, owner, prefix: "" }

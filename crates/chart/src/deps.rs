@@ -8,42 +8,47 @@ use sha2::{Digest, Sha256};
 use slipway_event::without_credentials;
 
 use crate::codec;
-use crate::error::Error;
+use crate::error::ChartError;
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::metadata::{Dependency, Lock};
+use crate::metadata::{ChartLock, Dependency};
 use crate::package::{PackageOptions, package};
 use crate::version;
 use slipway_go::filepath::is_file_name;
 
 /// Where dependencies come from that are not beside the chart.
-pub trait Fetch {
+pub trait DependencyFetcher {
     /// The address meant by what Chart.yaml says, which may be the name of a known repository.
-    fn address(&self, repository: &str) -> Result<String, Error> {
+    fn address(&self, repository: &str) -> Result<String, ChartError> {
         Ok(repository.to_owned())
     }
     /// The newest version at `repository` that satisfies `constraint`.
-    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, Error>;
+    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, ChartError>;
     /// The archive of one version.
-    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, Error>;
+    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError>;
 }
 
 /// Nothing can be fetched.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Offline;
+pub struct OfflineFetcher;
 
-impl Fetch for Offline {
-    fn resolve(&self, repository: &str, _name: &str, _constraint: &str) -> Result<Option<String>, Error> {
-        Err(Error::Publish(format!("no repository definition for {}", without_credentials(repository))))
+impl DependencyFetcher for OfflineFetcher {
+    fn resolve(
+        &self,
+        repository: &str,
+        _name: &str,
+        _constraint: &str,
+    ) -> Result<Option<String>, ChartError> {
+        Err(ChartError::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 
-    fn fetch(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, Error> {
-        Err(Error::Publish(format!("no repository definition for {}", without_credentials(repository))))
+    fn fetch(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, ChartError> {
+        Err(ChartError::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 }
 
 /// One declared dependency and how it stands with `charts/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct DependencyStatus {
     pub name: String,
     pub version: String,
     pub repository: String,
@@ -52,10 +57,10 @@ pub struct Listed {
 }
 
 /// What each declared dependency's state is.
-pub fn list(chart: &Chart, directory: &Path) -> Vec<Listed> {
+pub fn list(chart: &Chart, directory: &Path) -> Vec<DependencyStatus> {
     let dependencies = chart.metadata.dependencies.iter();
     dependencies
-        .map(|dependency| Listed {
+        .map(|dependency| DependencyStatus {
             name: dependency.name.clone(),
             version: dependency.version.clone(),
             repository: without_credentials(&dependency.repository).into_owned(),
@@ -153,7 +158,11 @@ pub struct UpdateOptions {
 
 /// Resolves the declared dependencies anew, puts them into `charts/` and writes Chart.lock. Gives the
 /// lines Helm prints.
-pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
+pub fn update(
+    directory: &Path,
+    fetch: &dyn DependencyFetcher,
+    options: &UpdateOptions,
+) -> Result<Vec<String>, ChartError> {
     let mut chart = Chart::load(directory, &LoadOptions::default())?;
     if chart.metadata.dependencies.is_empty() {
         return Ok(Vec::new());
@@ -161,7 +170,7 @@ pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> R
     resolve_names(&mut chart, fetch)?;
     let locked = resolve(&chart, directory, fetch)?;
     let lines = bring_in(&chart, directory, &locked, fetch)?;
-    let lock = Lock {
+    let lock = ChartLock {
         generated: options.generated.clone(),
         digest: digest(&chart.metadata.dependencies, &locked),
         dependencies: locked,
@@ -174,7 +183,11 @@ pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> R
 }
 
 /// Puts what Chart.lock names into `charts/`; without a lock it is an update.
-pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
+pub fn build(
+    directory: &Path,
+    fetch: &dyn DependencyFetcher,
+    options: &UpdateOptions,
+) -> Result<Vec<String>, ChartError> {
     let mut chart = Chart::load(directory, &LoadOptions::default())?;
     if chart.lock.is_none() {
         return update(directory, fetch, options);
@@ -192,7 +205,7 @@ pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Re
         } else {
             ("Chart.lock", "Chart.yaml")
         };
-        return Err(Error::Publish(format!(
+        return Err(ChartError::Publish(format!(
             "the lock file ({lock}) is out of sync with the dependencies file ({file}). Please update the dependencies"
         )));
     }
@@ -200,14 +213,18 @@ pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Re
 }
 
 /// Puts addresses where Chart.yaml names repositories, so that Chart.lock means the same elsewhere.
-fn resolve_names(chart: &mut Chart, fetch: &dyn Fetch) -> Result<(), Error> {
+fn resolve_names(chart: &mut Chart, fetch: &dyn DependencyFetcher) -> Result<(), ChartError> {
     for dependency in &mut chart.metadata.dependencies {
         dependency.repository = fetch.address(&dependency.repository)?;
     }
     Ok(())
 }
 
-fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dependency>, Error> {
+fn resolve(
+    chart: &Chart,
+    directory: &Path,
+    fetch: &dyn DependencyFetcher,
+) -> Result<Vec<Dependency>, ChartError> {
     let mut locked = Vec::new();
     let mut missing = Vec::new();
     for wanted in &chart.metadata.dependencies {
@@ -215,7 +232,7 @@ fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dep
         let found = if wanted.repository.is_empty() {
             let beside = directory.join("charts").join(&wanted.name);
             Chart::load(beside.as_path(), &LoadOptions::default())
-                .map_err(|_| Error::Publish(format!("directory {} not found", beside.display())))?;
+                .map_err(|_| ChartError::Publish(format!("directory {} not found", beside.display())))?;
             Some(wanted.version.clone())
         } else if let Some(path) = wanted.repository.strip_prefix("file://") {
             let local = local_chart(directory, path)?;
@@ -242,27 +259,27 @@ fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dep
     if missing.is_empty() {
         return Ok(locked);
     }
-    Err(Error::Publish(format!(
+    Err(ChartError::Publish(format!(
         "can't get a valid version for {} subchart(s): {}. Make sure a matching chart version exists in the repo, or change the version constraint in Chart.yaml",
         missing.len(),
         missing.join(", ")
     )))
 }
 
-fn local_chart(directory: &Path, path: &str) -> Result<Chart, Error> {
+fn local_chart(directory: &Path, path: &str) -> Result<Chart, ChartError> {
     let path = directory.join(path);
     if !path.exists() {
-        return Err(Error::Publish(format!("directory {} not found", path.display())));
+        return Err(ChartError::Publish(format!("directory {} not found", path.display())));
     }
     Chart::load(path.as_path(), &LoadOptions::default())
 }
 
 /// Refuses a name or version that would lead out of `charts/`.
-fn check_file_name(dependency: &Dependency, what: &str, text: &str) -> Result<(), Error> {
+fn check_file_name(dependency: &Dependency, what: &str, text: &str) -> Result<(), ChartError> {
     if is_file_name(text) {
         return Ok(());
     }
-    Err(Error::Publish(format!(
+    Err(ChartError::Publish(format!(
         "dependency {:?} has an invalid {what} {text:?}: it cannot be a part of a file's name",
         dependency.name
     )))
@@ -272,10 +289,10 @@ fn bring_in(
     chart: &Chart,
     directory: &Path,
     locked: &[Dependency],
-    fetch: &dyn Fetch,
-) -> Result<Vec<String>, Error> {
+    fetch: &dyn DependencyFetcher,
+) -> Result<Vec<String>, ChartError> {
     let charts = directory.join("charts");
-    fs::create_dir_all(&charts).map_err(|error| Error::Publish(go_io("mkdir", &charts, &error)))?;
+    fs::create_dir_all(&charts).map_err(|error| ChartError::Publish(go_io("mkdir", &charts, &error)))?;
     let mut lines = vec![format!("Saving {} charts", locked.len())];
     // Everything is fetched before anything is replaced.
     let mut archives: Vec<(String, Vec<u8>)> = Vec::new();
@@ -291,7 +308,7 @@ fn bring_in(
         if let Some(path) = dependency.repository.strip_prefix("file://") {
             let local = local_chart(directory, path)?;
             if !version::satisfies(&dependency.version, &local.metadata.version) {
-                return Err(Error::Publish(format!(
+                return Err(ChartError::Publish(format!(
                     "can't get a valid version for dependency {}",
                     dependency.name
                 )));
@@ -317,7 +334,8 @@ fn bring_in(
                 .is_some_and(version::is_loose);
             if is_version && !archives.iter().any(|(kept, _)| *kept == name) {
                 let path = entry.path();
-                fs::remove_file(&path).map_err(|error| Error::Publish(go_io("remove", &path, &error)))?;
+                fs::remove_file(&path)
+                    .map_err(|error| ChartError::Publish(go_io("remove", &path, &error)))?;
             }
         }
     }
@@ -327,8 +345,8 @@ fn bring_in(
     Ok(lines)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    fs::write(path, bytes).map_err(|error| Error::Publish(go_io("open", path, &error)))
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ChartError> {
+    fs::write(path, bytes).map_err(|error| ChartError::Publish(go_io("open", path, &error)))
 }
 
 #[cfg(test)]

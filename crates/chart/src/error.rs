@@ -5,7 +5,7 @@
 /// The text of each is exactly what Helm prints after `Error: `, so scripts and people that know
 /// Helm's messages find them here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ChartError {
     /// The chart's files cannot be read or do not make a chart.
     #[error("{0}")]
     Load(String),
@@ -38,7 +38,7 @@ pub enum Error {
 /// What Helm adds to a failure in or after rendering.
 const DEBUG_HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
-impl Error {
+impl ChartError {
     /// The text `helm template` prints after `Error: `.
     pub fn helm_text(&self) -> String {
         match self {
@@ -50,13 +50,13 @@ impl Error {
 
 /// A line Helm writes to its log while it works: worth knowing, not a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice(pub String);
+pub struct LogNotice(pub String);
 
-impl std::fmt::Display for Notice {
+impl std::fmt::Display for LogNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 /// Where notices are collected.
-pub type Notices = Vec<Notice>;
+pub type Notices = Vec<LogNotice>;

@@ -1,8 +1,8 @@
 //! Helm charts: load them, give them values, render them exactly as Helm does.
 //!
 //! [`Chart::load`] reads a directory or an archive. [`UserValues`] collects `-f` and `--set`.
-//! [`render`] produces manifests, hooks, notes and definitions; [`Rendered::to_template_output`] is what
-//! `helm template` prints, byte for byte. A [`Program`] keeps parsed templates for many renderings.
+//! [`render`] produces manifests, hooks, notes and definitions; [`RenderedChart::to_template_output`] is what
+//! `helm template` prints, byte for byte. A [`ChartProgram`] keeps parsed templates for many renderings.
 //! Around that: [`lint`], [`show`], [`package`], [`create`], dependencies, repositories and
 //! encrypted values ([`secret`]).
 //!
@@ -30,13 +30,14 @@ mod values;
 mod version;
 
 pub use create::create;
-pub use error::{Error, Notice, Notices};
-pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source, unpack};
-pub use metadata::{Dependency, Lock, Maintainer, Metadata};
-pub use package::{Package, PackageOptions, package};
+pub use error::{ChartError, LogNotice, Notices};
+pub use load::{Chart, ChartFile, ChartInput, CrdFile, IgnoreRules, LoadLimits, LoadOptions, unpack};
+pub use metadata::{ChartLock, ChartMetadata, Dependency, Maintainer};
+pub use package::{PackageOptions, PackedChart, package};
 pub use render::{
-    Capabilities, HELM_VERSION, Hook, INSTALL_ORDER, KubeVersion, Manifest, Program, RenderOptions, Rendered,
-    SeededHost, check_release_name, generate_name, install_rank, name_from_template, render, split,
+    Capabilities, ChartProgram, HELM_VERSION, INSTALL_ORDER, KubeVersion, RenderOptions, RenderedChart,
+    RenderedHook, RenderedManifest, SeededHost, check_release_name, generate_name, install_rank,
+    name_from_template, render, split,
 };
-pub use show::{Part, show};
+pub use show::{ChartPart, show};
 pub use values::{SchemaSource, UserValues, is_address};

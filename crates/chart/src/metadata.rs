@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::{self, Fields};
+use crate::decode::{self, StructFields};
 use crate::version;
 use slipway_go::filepath;
 
 /// A chart's own description of itself (Chart.yaml).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Metadata {
+pub struct ChartMetadata {
     pub name: String,
     pub home: String,
     pub sources: Vec<String>,
@@ -57,17 +57,17 @@ pub struct Dependency {
 
 /// What the dependencies resolved to (Chart.lock).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lock {
+pub struct ChartLock {
     pub generated: String,
     pub digest: String,
     pub dependencies: Vec<Dependency>,
 }
 
-impl Metadata {
+impl ChartMetadata {
     /// Reads the fields of Chart.yaml over what is there already (requirements.yaml comes second).
     pub(crate) fn read(&mut self, value: &Value) -> Result<(), String> {
         let Some(map) = decode::object(value, "chart.Metadata")? else { return Ok(()) };
-        let fields = Fields::new(map, "Metadata");
+        let fields = StructFields::new(map, "Metadata");
         for (name, field) in [
             ("name", &mut self.name),
             ("home", &mut self.home),
@@ -104,7 +104,7 @@ impl Metadata {
                     self.null_maintainer = true;
                     continue;
                 };
-                let fields = Fields::new(map, "Maintainer.maintainers");
+                let fields = StructFields::new(map, "Maintainer.maintainers");
                 self.maintainers.push(Maintainer {
                     name: fields.string("name")?,
                     email: fields.string("email")?,
@@ -238,7 +238,7 @@ impl Metadata {
 
 impl Dependency {
     pub(crate) fn read(map: &Map<String, Value>) -> Result<Self, String> {
-        let fields = Fields::new(map, "Dependency.dependencies");
+        let fields = StructFields::new(map, "Dependency.dependencies");
         Ok(Self {
             name: fields.string("name")?,
             version: fields.string("version")?,
@@ -288,10 +288,10 @@ impl Dependency {
     }
 }
 
-impl Lock {
+impl ChartLock {
     pub(crate) fn read(value: &Value) -> Result<Self, String> {
         let Some(map) = decode::object(value, "chart.Lock")? else { return Ok(Self::default()) };
-        let fields = Fields::new(map, "Lock");
+        let fields = StructFields::new(map, "Lock");
         let items = fields.objects("dependencies", "[]*chart.Dependency", "chart.Dependency")?;
         Ok(Self {
             generated: fields.string("generated")?,

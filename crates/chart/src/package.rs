@@ -5,15 +5,15 @@ use std::io::Write;
 use flate2::{Compression, GzBuilder};
 
 use crate::codec;
-use crate::error::Error;
-use crate::load::{Chart, File};
+use crate::error::ChartError;
+use crate::load::{Chart, ChartFile};
 
 /// The mark Helm leaves in the gzip header of every chart it packs.
 const GZIP_EXTRA: &[u8] = b"+aHR0cHM6Ly95b3V0dS5iZS96OVV6MWljandyTQo=";
 
 /// A packed chart.
 #[derive(Clone, Debug)]
-pub struct Package {
+pub struct PackedChart {
     /// `NAME-VERSION.tgz`.
     pub file_name: String,
     pub bytes: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct PackageOptions {
 }
 
 /// Packs a chart with its subcharts.
-pub fn package(chart: &Chart, options: &PackageOptions) -> Result<Package, Error> {
+pub fn package(chart: &Chart, options: &PackageOptions) -> Result<PackedChart, ChartError> {
     let mut chart = chart.clone();
     if let Some(version) = &options.version {
         chart.metadata.version = version.clone();
@@ -40,8 +40,9 @@ pub fn package(chart: &Chart, options: &PackageOptions) -> Result<Package, Error
         chart.metadata.app_version = app_version.clone();
     }
     let mut metadata = chart.metadata.clone();
-    metadata.validate().map_err(Error::Publish)?;
-    let failed = |error: std::io::Error| Error::Publish(format!("cannot pack {}: {error}", chart.name()));
+    metadata.validate().map_err(ChartError::Publish)?;
+    let failed =
+        |error: std::io::Error| ChartError::Publish(format!("cannot pack {}: {error}", chart.name()));
 
     let gzip = GzBuilder::new()
         .extra(GZIP_EXTRA)
@@ -51,7 +52,7 @@ pub fn package(chart: &Chart, options: &PackageOptions) -> Result<Package, Error
     let mut archive = tar::Builder::new(gzip);
     write_chart(&mut archive, &chart, "", options.modified)?;
     let bytes = archive.into_inner().and_then(flate2::write::GzEncoder::finish).map_err(failed)?;
-    Ok(Package { file_name: format!("{}-{}.tgz", chart.name(), chart.metadata.version), bytes })
+    Ok(PackedChart { file_name: format!("{}-{}.tgz", chart.name(), chart.metadata.version), bytes })
 }
 
 fn write_chart<W: Write>(
@@ -59,9 +60,9 @@ fn write_chart<W: Write>(
     chart: &Chart,
     prefix: &str,
     modified: u64,
-) -> Result<(), Error> {
+) -> Result<(), ChartError> {
     let base = format!("{prefix}{}", chart.name());
-    let mut add = |name: &str, data: &[u8]| -> Result<(), Error> {
+    let mut add = |name: &str, data: &[u8]| -> Result<(), ChartError> {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(tar::EntryType::Regular);
         header.set_size(data.len() as u64);
@@ -70,7 +71,7 @@ fn write_chart<W: Write>(
         let path = format!("{base}/{name}");
         archive
             .append_data(&mut header, &path, data)
-            .map_err(|error| Error::Publish(format!("cannot pack {path}: {error}")))
+            .map_err(|error| ChartError::Publish(format!("cannot pack {path}: {error}")))
     };
     let mut metadata = chart.metadata.clone();
     if metadata.api_version == "v1" {
@@ -88,11 +89,11 @@ fn write_chart<W: Write>(
     }
     if let Some(schema) = &chart.schema {
         if serde_json::from_slice::<serde::de::IgnoredAny>(schema).is_err() {
-            return Err(Error::Publish("invalid JSON in values.schema.json".into()));
+            return Err(ChartError::Publish("invalid JSON in values.schema.json".into()));
         }
         add("values.schema.json", schema)?;
     }
-    for File { name, data } in chart.templates.iter().chain(&chart.files) {
+    for ChartFile { name, data } in chart.templates.iter().chain(&chart.files) {
         add(name, data)?;
     }
     for child in &chart.dependencies {

@@ -1,12 +1,12 @@
 //! What `show` prints of a chart: its description, defaults, readme, definitions.
 
 use crate::codec;
-use crate::error::Error;
+use crate::error::ChartError;
 use crate::load::Chart;
 
 /// Which part to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ChartPart {
     Chart,
     Values,
     Readme,
@@ -15,31 +15,31 @@ pub enum Part {
 }
 
 /// The text Helm's `show` prints for a part of a chart.
-pub fn show(chart: &Chart, part: Part) -> Result<Vec<u8>, Error> {
+pub fn show(chart: &Chart, part: ChartPart) -> Result<Vec<u8>, ChartError> {
     let mut out = Vec::new();
-    if matches!(part, Part::Chart | Part::All) {
+    if matches!(part, ChartPart::Chart | ChartPart::All) {
         out.extend_from_slice(codec::write(&chart.metadata.to_json()).as_bytes());
         out.push(b'\n');
     }
-    if matches!(part, Part::Values | Part::All)
+    if matches!(part, ChartPart::Values | ChartPart::All)
         && let Some(values) = chart.raw_file("values.yaml")
     {
-        if part == Part::All {
+        if part == ChartPart::All {
             out.extend_from_slice(b"---\n");
         }
         out.extend_from_slice(&values.data);
         out.push(b'\n');
     }
-    if matches!(part, Part::Readme | Part::All)
+    if matches!(part, ChartPart::Readme | ChartPart::All)
         && let Some(readme) = readme(chart)
     {
-        if part == Part::All {
+        if part == ChartPart::All {
             out.extend_from_slice(b"---\n");
         }
         out.extend_from_slice(readme);
         out.push(b'\n');
     }
-    if matches!(part, Part::Crds | Part::All) {
+    if matches!(part, ChartPart::Crds | ChartPart::All) {
         for crd in chart.crds() {
             if !crd.file.data.starts_with(b"---") {
                 out.extend_from_slice(b"---\n");

@@ -1,11 +1,10 @@
 //! What can go wrong between us and an API server, sorted by what a caller can do about it.
 
+use slipway_manifest::ObjectRef;
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-
-use crate::At;
 
 /// What kind of trouble it is; decides what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -172,9 +171,9 @@ fn is_unknown_path(status: &Status) -> bool {
 #[derive(Clone, Debug)]
 pub struct Error {
     pub class: ErrorClass,
-    /// What was being done, such as `apply Deployment.apps/web (namespace=shop)`.
+    /// What was being done, such as `apply Deployment shop/web`.
     pub action: String,
-    pub at: Option<Box<At>>,
+    pub at: Option<Box<ObjectRef>>,
     pub message: String,
     pub status: Option<Box<Status>>,
     /// How long the server asked to be left alone.
@@ -200,7 +199,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn at(mut self, at: &At) -> Error {
+    pub(crate) fn at(mut self, at: &ObjectRef) -> Error {
         self.at = Some(Box::new(at.clone()));
         self
     }
@@ -242,6 +241,12 @@ impl Error {
     pub fn is_missing_namespace(&self) -> bool {
         let kind = self.status.as_ref().and_then(|status| status.details["kind"].as_str());
         self.class == ErrorClass::NotFound && kind == Some("namespaces")
+    }
+
+    /// Tells that an object of the name exists and is on its way out. Servers say so in words alone.
+    pub fn is_being_deleted(&self) -> bool {
+        self.class == ErrorClass::AlreadyExists
+            && self.status.as_ref().is_some_and(|status| status.message.contains("being deleted"))
     }
 
     /// Whether an admission webhook answered and said no. Servers say so in words alone.

@@ -1,13 +1,11 @@
 //! The kinds a cluster serves, and how people name them.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipway_manifest::Gvk;
-use slipway_manifest::object;
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 /// One served kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,6 +49,12 @@ impl Kind {
         }
     }
 
+    /// Refers to the object of a manifest: in its own namespace or else the default, in none if the kind has none.
+    pub fn object_ref(&self, manifest: &Value, default_namespace: &str) -> ObjectRef {
+        let namespace = self.namespaced.then(|| object::namespace(manifest).unwrap_or(default_namespace));
+        ObjectRef::new(self.gvk.clone(), namespace, object::name(manifest).unwrap_or_default())
+    }
+
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
@@ -81,62 +85,6 @@ pub(crate) fn well_known(gvk: &Gvk) -> Option<Arc<Kind>> {
         _ => return None,
     };
     Some(Arc::new(Kind::known("", "v1", &gvk.kind, plural, namespaced)))
-}
-
-/// Where an object lives; prints as `Deployment.apps/web (namespace=shop)`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct At {
-    pub gvk: Gvk,
-    /// `None` for objects of the whole cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    pub name: String,
-}
-
-impl At {
-    pub fn new(gvk: Gvk, namespace: Option<&str>, name: impl Into<String>) -> At {
-        let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
-        At { gvk, namespace, name: name.into() }
-    }
-
-    /// Where a manifest's object belongs: its own namespace or else the default, none if its kind has none.
-    pub fn of(manifest: &Value, default_namespace: &str, kind: &Kind) -> At {
-        let namespace = kind.namespaced.then(|| object::namespace(manifest).unwrap_or(default_namespace));
-        At::new(kind.gvk.clone(), namespace, object::name(manifest).unwrap_or_default())
-    }
-
-    /// Where a live object lives.
-    pub fn live(object: &Value) -> At {
-        At::new(object::gvk(object), object::namespace(object), object::name(object).unwrap_or_default())
-    }
-
-    pub(crate) fn core(kind: &str, namespace: Option<&str>, name: &str) -> At {
-        At::new(Gvk::new("", "v1", kind), namespace, name)
-    }
-
-    /// The same place as events name it.
-    pub fn object_ref(&self) -> slipway_event::ObjectRef {
-        slipway_event::ObjectRef {
-            api_version: self.gvk.api_version(),
-            kind: self.gvk.kind.clone(),
-            namespace: self.namespace.clone().unwrap_or_default(),
-            name: self.name.clone(),
-        }
-    }
-}
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.gvk.kind)?;
-        if !self.gvk.group.is_empty() {
-            write!(f, ".{}", self.gvk.group)?;
-        }
-        write!(f, "/{}", self.name)?;
-        match &self.namespace {
-            Some(namespace) => write!(f, " (namespace={namespace})"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Everything a cluster serves, in the server's order of preference.
@@ -377,11 +325,11 @@ mod tests {
     #[test]
     fn places_print_for_people() {
         let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
-        let at = At::of(&json!({"metadata": {"name": "web"}}), "shop", &kind);
-        assert_eq!(at.to_string(), "Deployment.apps/web (namespace=shop)");
+        let at = kind.object_ref(&json!({"metadata": {"name": "web"}}), "shop");
+        assert_eq!(at.to_string(), "Deployment shop/web");
         assert_eq!(kind.collection(Some("shop")), "/apis/apps/v1/namespaces/shop/deployments");
         let node = Kind::known("", "v1", "Node", "nodes", false);
-        let at = At::of(&json!({"metadata": {"name": "a", "namespace": "wrong"}}), "shop", &node);
+        let at = node.object_ref(&json!({"metadata": {"name": "a", "namespace": "wrong"}}), "shop");
         assert_eq!(at.to_string(), "Node/a");
         assert_eq!(node.collection(Some("shop")), "/api/v1/nodes");
     }

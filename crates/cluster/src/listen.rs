@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_manifest::{Gvk, object};
+use slipway_manifest::{Gvk, ObjectRef, object};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
@@ -12,19 +12,19 @@ use crate::error::{Error, ErrorClass};
 use crate::kinds::Kind;
 use crate::logs::{self, Line, Source};
 use crate::watch::{Interest, Past};
-use crate::{At, Cluster, ListOptions};
+use crate::{Cluster, ListOptions};
 
 /// One line of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub source: Source,
     /// The pod, what made it, what made that.
-    pub makers: Arc<[At]>,
+    pub makers: Arc<[ObjectRef]>,
     pub line: Line,
 }
 
 /// Tells whether a container is to be heard, by the pod and its makers.
-pub type Wanted<'w> = dyn Fn(&[At], &str) -> bool + Send + Sync + 'w;
+pub type Wanted<'w> = dyn Fn(&[ObjectRef], &str) -> bool + Send + Sync + 'w;
 
 /// Whose words are given out, and to whom.
 pub struct Listener<'l> {
@@ -47,12 +47,12 @@ pub enum Follow {
 /// Finds out what made pods; each maker is read once.
 struct Makers<'c> {
     cluster: &'c Cluster,
-    known: BTreeMap<(String, String), Option<At>>,
+    known: BTreeMap<(String, String), Option<ObjectRef>>,
 }
 
 impl Makers<'_> {
-    async fn of(&mut self, pod: &Value) -> Result<Arc<[At]>, Error> {
-        let mut chain = vec![At::live(pod)];
+    async fn of(&mut self, pod: &Value) -> Result<Arc<[ObjectRef]>, Error> {
+        let mut chain = vec![ObjectRef::of(pod)];
         let mut next = controller(pod);
         while let Some(maker) = next {
             // Two levels is what Kubernetes has; a circle is none of its.
@@ -80,11 +80,11 @@ impl Makers<'_> {
 }
 
 /// The object that made another.
-fn controller(made: &Value) -> Option<At> {
+fn controller(made: &Value) -> Option<ObjectRef> {
     let owners = made.pointer("/metadata/ownerReferences")?.as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     let gvk = Gvk::from_api_version(owner["apiVersion"].as_str()?, owner["kind"].as_str()?);
-    Some(At::new(gvk, object::namespace(made), owner["name"].as_str()?))
+    Some(ObjectRef::new(gvk, object::namespace(made), owner["name"].as_str()?))
 }
 
 /// The containers of a pod that have run.

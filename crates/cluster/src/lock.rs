@@ -20,7 +20,7 @@ use rand::RngExt;
 use serde_json::{Map, Value, json};
 use sha3::{Digest, Sha3_224};
 use slipway_event::{Event, Events};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorClass};
 use crate::gate::{Gate, Until};
 use crate::request::seconds;
-use crate::{Apply, At, Cluster, Deadline, WriteOptions};
+use crate::{Apply, Cluster, Deadline, WriteOptions};
 
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
@@ -128,7 +128,7 @@ impl Sighting {
 #[derive(Clone)]
 pub struct Lock {
     cluster: Cluster,
-    at: At,
+    at: ObjectRef,
     name: String,
     key: String,
     options: LockOptions,
@@ -147,7 +147,7 @@ impl Lock {
         let lock = Arc::new(Lock {
             // Thousands of requests of the run may be queued; a renewal behind them would come too late.
             cluster: cluster.apart(),
-            at: At::core("ConfigMap", Some(namespace), CONFIG_MAP),
+            at: ObjectRef::core("ConfigMap", Some(namespace), CONFIG_MAP),
             name: name.to_owned(),
             key: annotation(name),
             options: match cluster.1.lease {
@@ -173,11 +173,15 @@ impl Lock {
         let mut is_told = false;
         loop {
             let pause = match asking.try_take(&mut seen).await {
-                Ok(Taken::Ours { uuid, until }) => return Ok(Held::start(lock, uuid, until)),
+                Ok(Taken::Ours { uuid, until, held }) => {
+                    if held == HeldBefore::ByAnother {
+                        events.send(Event::LockTakenOver { lock: name.to_owned(), holder: None });
+                    }
+                    return Ok(Held::start(lock, uuid, until));
+                }
                 Ok(Taken::Theirs { stale_at }) => {
                     if !is_told {
-                        let message = format!("waiting for {name}: another run holds it");
-                        events.send(Event::Progress { node: None, message, done: None, total: None });
+                        events.send(Event::LockWaiting { lock: name.to_owned(), holder: None });
                         is_told = true;
                     }
                     lock.options.poll.min(stale_at.saturating_duration_since(Instant::now()))
@@ -249,6 +253,7 @@ impl Lock {
     /// Takes the lock, unless somebody else was seen to renew it within the length of a lease.
     async fn try_take(&self, seen: &mut Option<Sighting>) -> Result<Taken, Error> {
         let (live, lease) = self.read().await?;
+        let held = if lease.is_some() { HeldBefore::ByAnother } else { HeldBefore::ByNobody };
         if let Some(lease) = lease {
             let sighting = Sighting::update(seen.take(), lease);
             let stale_at = sighting.since + self.options.lease;
@@ -259,7 +264,7 @@ impl Lock {
         }
         let uuid = uuid::Uuid::new_v4().to_string();
         let until = self.extend(live, &uuid).await?;
-        Ok(Taken::Ours { uuid, until })
+        Ok(Taken::Ours { uuid, until, held })
     }
 
     /// Writes a fresh lease of ours and says how long it holds, counted from before it was sent.
@@ -288,11 +293,20 @@ impl Lock {
     }
 }
 
+/// The state a lock was found in when it was taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HeldBefore {
+    ByNobody,
+    /// Its holder was not heard of for the length of a lease.
+    ByAnother,
+}
+
 /// The outcome of one try to take a lock.
 enum Taken {
     Ours {
         uuid: String,
         until: Until,
+        held: HeldBefore,
     },
     /// Somebody else's until then, unless it is renewed.
     Theirs {

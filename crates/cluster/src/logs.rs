@@ -1,5 +1,6 @@
 //! What containers say: read once or followed through lost connections and restarts.
 
+use slipway_manifest::ObjectRef;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -8,10 +9,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::Cluster;
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass};
 use crate::request::{Call, Query};
-use crate::{At, Cluster};
 
 /// Lines longer than this are cut.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -104,7 +105,7 @@ pub async fn follow_until(
             Err(e) if !(e.is_transient() || e.class == ErrorClass::Invalid) => return Err(e),
             Ok(()) | Err(_) => {}
         }
-        let at = At::core("Pod", Some(&source.namespace), &source.pod);
+        let at = ObjectRef::core("Pod", Some(&source.namespace), &source.pod);
         match cluster.get(&at).await {
             Ok(None) => return Ok(()),
             Ok(Some(pod)) if is_over(&pod, &source.container) && result_is_whole(&result) => return Ok(()),

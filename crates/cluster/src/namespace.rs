@@ -1,11 +1,11 @@
 //! Making sure the namespace of a release is there, with the least permissions that do.
 
 use serde_json::json;
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 
 use crate::error::{Error, ErrorClass};
 use crate::lock::CONFIG_MAP;
-use crate::{Apply, At, Cluster};
+use crate::{Apply, Cluster};
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Cluster {
         let manifest = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": name},
         });
-        let at = At::core("ConfigMap", Some(name), CONFIG_MAP);
+        let at = ObjectRef::core("ConfigMap", Some(name), CONFIG_MAP);
         let tried = Apply::new(manager).dry_run(true);
         let inside = match self.apply(&at, &manifest, &tried).await {
             Ok(_) => return Ok(Namespace::Existed),
@@ -44,7 +44,7 @@ impl Cluster {
             Err(e) => return Err(e),
         };
         let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let at = At::core("Namespace", None, name);
+        let at = ObjectRef::core("Namespace", None, name);
         let live = self.apply(&at, &manifest, &tried).await.map_err(|outside| {
             let message =
                 format!("{}; and the namespace cannot be created: {}", inside.message, outside.message);

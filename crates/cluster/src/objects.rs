@@ -6,12 +6,12 @@ use futures::future::join_all;
 use http::Method;
 use http::header::{ACCEPT, HeaderValue};
 use serde_json::{Value, json};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 
 use crate::Cluster;
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass};
-use crate::kinds::{At, Kind};
+use crate::kinds::Kind;
 use crate::request::{Call, Query, Repeat};
 
 pub(crate) const JSON: &str = "application/json";
@@ -122,7 +122,7 @@ pub enum Deleted {
 }
 
 impl Cluster {
-    fn object_path(kind: &Kind, at: &At, subresource: Option<&str>) -> String {
+    fn object_path(kind: &Kind, at: &ObjectRef, subresource: Option<&str>) -> String {
         let collection = kind.collection(at.namespace.as_deref());
         match subresource {
             Some(subresource) => format!("{collection}/{}/{subresource}", at.name),
@@ -134,7 +134,7 @@ impl Cluster {
         &self,
         verb: Verb,
         method: Method,
-        at: &At,
+        at: &ObjectRef,
         query: Query,
         sub: Option<&str>,
     ) -> Result<Call, Error> {
@@ -157,7 +157,7 @@ impl Cluster {
     }
 
     /// Reads an object; `None` when it does not exist. An unknown kind is an error of its own class.
-    pub async fn get(&self, at: &At) -> Result<Option<Value>, Error> {
+    pub async fn get(&self, at: &ObjectRef) -> Result<Option<Value>, Error> {
         let call = self.object_call(Verb::Get, Method::GET, at, Query::new(), None).await?;
         match self.json(call).await {
             Ok(value) => Ok(Some(value)),
@@ -168,13 +168,13 @@ impl Cluster {
 
     /// Reads many objects at once, in the order given: one list where several are of one kind and
     /// namespace, single reads otherwise. What does not exist, or whose kind does not, is `None`.
-    pub async fn get_many(&self, places: &[At]) -> Vec<Result<Option<Value>, Error>> {
+    pub async fn get_many(&self, places: &[ObjectRef]) -> Vec<Result<Option<Value>, Error>> {
         let mut groups: BTreeMap<(&slipway_manifest::Gvk, Option<&str>), Vec<usize>> = BTreeMap::new();
         for (index, at) in places.iter().enumerate() {
             groups.entry((&at.gvk, at.namespace.as_deref())).or_default().push(index);
         }
         let groups = groups.into_values().map(|indices| async move {
-            let wanted: Vec<&At> = indices.iter().map(|index| &places[*index]).collect();
+            let wanted: Vec<&ObjectRef> = indices.iter().map(|index| &places[*index]).collect();
             let found = self.get_group(&wanted).await;
             indices.into_iter().zip(found).collect::<Vec<_>>()
         });
@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     /// Reads objects of one kind and namespace.
-    async fn get_group(&self, wanted: &[&At]) -> Vec<Result<Option<Value>, Error>> {
+    async fn get_group(&self, wanted: &[&ObjectRef]) -> Vec<Result<Option<Value>, Error>> {
         let mut known: BTreeMap<String, Value> = BTreeMap::new();
         let mut is_complete = false;
         if let [first, ..] = wanted
@@ -295,7 +295,7 @@ impl Cluster {
     }
 
     /// Server-side apply; creates the object or makes it as the manifest says.
-    pub async fn apply(&self, at: &At, manifest: &Value, options: &Apply) -> Result<Value, Error> {
+    pub async fn apply(&self, at: &ObjectRef, manifest: &Value, options: &Apply) -> Result<Value, Error> {
         let query = Query::new()
             .with("fieldManager", &options.manager)
             .with("force", if options.force { "true" } else { "" })
@@ -309,7 +309,12 @@ impl Cluster {
 
     /// Creates an object. When an answer is lost and the object is there on the next attempt exactly as
     /// sent, it counts as created by us.
-    pub async fn create(&self, at: &At, manifest: &Value, options: &WriteOptions) -> Result<Value, Error> {
+    pub async fn create(
+        &self,
+        at: &ObjectRef,
+        manifest: &Value,
+        options: &WriteOptions,
+    ) -> Result<Value, Error> {
         let action = format!("create {at}");
         let kind = self.served(&at.gvk, &action).await.map_err(|e| e.at(at))?;
         let query = write_query(options);
@@ -328,7 +333,12 @@ impl Cluster {
 
     /// Replaces an object by a whole new state. With a `resourceVersion` in it only if nobody else
     /// wrote since.
-    pub async fn replace(&self, at: &At, value: &Value, options: &WriteOptions) -> Result<Value, Error> {
+    pub async fn replace(
+        &self,
+        at: &ObjectRef,
+        value: &Value,
+        options: &WriteOptions,
+    ) -> Result<Value, Error> {
         let mut call = self
             .object_call(Verb::Replace, Method::PUT, at, write_query(options), None)
             .await?
@@ -344,7 +354,7 @@ impl Cluster {
     }
 
     /// After a lost answer: what is there now, if it is what was sent.
-    async fn ours_after_all(&self, at: &At, sent: &Value, error: Error) -> Result<Value, Error> {
+    async fn ours_after_all(&self, at: &ObjectRef, sent: &Value, error: Error) -> Result<Value, Error> {
         let mut sent = sent.clone();
         if let Some(metadata) = object::metadata_mut(&mut sent) {
             for field in ["resourceVersion", "managedFields", "generation", "creationTimestamp"] {
@@ -360,7 +370,7 @@ impl Cluster {
     /// Patches an object or one of its subresources.
     pub async fn patch(
         &self,
-        at: &At,
+        at: &ObjectRef,
         patch: &Patch,
         options: &WriteOptions,
         subresource: Option<&str>,
@@ -382,7 +392,7 @@ impl Cluster {
     }
 
     /// Deletes an object; that it is not there is fine.
-    pub async fn delete(&self, at: &At, options: &Delete) -> Result<Deleted, Error> {
+    pub async fn delete(&self, at: &ObjectRef, options: &Delete) -> Result<Deleted, Error> {
         let mut body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",

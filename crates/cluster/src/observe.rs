@@ -1,5 +1,6 @@
 //! One object over time: read once, then followed on the shared watch.
 
+use slipway_manifest::ObjectRef;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::Cluster;
 use crate::error::Error;
 use crate::kinds::Kind;
 use crate::watch::{Interest, Past, Watched, version};
-use crate::{At, Cluster};
 
 /// How often to read where watching is not allowed.
 const POLL: Duration = Duration::from_secs(2);
@@ -28,14 +29,14 @@ pub(crate) enum Seen {
 
 /// A place watched since before something was written there: what comes and goes at once is seen all the same.
 pub struct Vigil {
-    at: At,
+    at: ObjectRef,
     watched: Watched,
     wake: Arc<Notify>,
 }
 
 impl Vigil {
     /// Begins to watch, and waits until the watch stands or turns out to be impossible.
-    pub(crate) async fn begin(cluster: &Cluster, at: &At) -> Result<Vigil, Error> {
+    pub(crate) async fn begin(cluster: &Cluster, at: &ObjectRef) -> Result<Vigil, Error> {
         let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
         let wake: Arc<Notify> = Arc::default();
         let interest = Interest::Named(at.name.clone());
@@ -54,7 +55,7 @@ impl Vigil {
 
 pub(crate) struct Observer {
     cluster: Cluster,
-    at: At,
+    at: ObjectRef,
     kind: Arc<Kind>,
     /// What the last own read found.
     read: Option<Arc<Value>>,
@@ -68,12 +69,16 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Reads the object. The watch starts only when the first answer was not enough.
-    pub(crate) async fn start(cluster: &Cluster, at: &At) -> Result<Observer, Error> {
+    pub(crate) async fn start(cluster: &Cluster, at: &ObjectRef) -> Result<Observer, Error> {
         Self::resume(cluster, at, None).await
     }
 
     /// Reads the object and goes on with a watch that was begun before.
-    pub(crate) async fn resume(cluster: &Cluster, at: &At, vigil: Option<Vigil>) -> Result<Observer, Error> {
+    pub(crate) async fn resume(
+        cluster: &Cluster,
+        at: &ObjectRef,
+        vigil: Option<Vigil>,
+    ) -> Result<Observer, Error> {
         let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
         let read = cluster.get(at).await?.map(Arc::new);
         let (watched, wake) = match vigil.filter(|vigil| vigil.at == *at) {

@@ -1,5 +1,6 @@
 //! Sending a request until it is answered: retries, back-off, credentials that expired.
 
+use slipway_manifest::ObjectRef;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::calls::Verb;
 use crate::error::{ConnectionFault, Error, ErrorClass, Status};
-use crate::{At, Cluster, trouble};
+use crate::{Cluster, trouble};
 
 const AGENT: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
 
@@ -82,7 +83,7 @@ pub(crate) struct Call {
     pub(crate) repeat: Repeat,
     pub(crate) dry_run: bool,
     pub(crate) action: String,
-    pub(crate) at: Option<At>,
+    pub(crate) at: Option<ObjectRef>,
 }
 
 impl Call {

@@ -1,16 +1,17 @@
 //! Waiting until an object is as a condition says, in kubectl's words.
 
+use slipway_manifest::ObjectRef;
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipway_manifest::jsonpath::{JsonPath, Missing};
+use slipway_manifest::jsonpath::{JsonPath, MissingFields};
 use tokio::time::Instant;
 
+use crate::Cluster;
 use crate::error::{Error, ErrorClass};
 use crate::observe::{Observer, Seen};
 use crate::track::scalar;
-use crate::{At, Cluster};
 
 /// What to wait for.
 #[derive(Clone, Debug)]
@@ -80,7 +81,7 @@ impl Condition {
             (Condition::Create, Some(_)) => true,
             (Condition::Condition { kind, status }, Some(object)) => has_condition(object, kind, status),
             (Condition::JsonPath { path, value, .. }, Some(object)) => {
-                let Ok(found) = path.find(object) else { return false };
+                let Ok(found) = path.find_values(object) else { return false };
                 found.iter().flatten().any(|result| match value {
                     None => !is_empty(result),
                     Some(value) => scalar(result).is_some_and(|text| text.trim() == value.trim()),
@@ -150,7 +151,7 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     // What is not there, or not of the right type, may be so a moment later.
     let parsed = JsonPath::parse(&escape_keys(&normal))
         .map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?
-        .missing(Missing::Lenient);
+        .with_missing_fields(MissingFields::Lenient);
     let value = value.map(value_of).transpose()?;
     Ok(Condition::JsonPath { path: Box::new(parsed), text: normal, value })
 }
@@ -217,7 +218,7 @@ impl fmt::Display for Condition {
 /// once, then watches: no polling where the server can tell.
 pub async fn until(
     cluster: &Cluster,
-    at: &At,
+    at: &ObjectRef,
     condition: &Condition,
     timeout: Option<Duration>,
 ) -> Result<Option<Value>, Error> {

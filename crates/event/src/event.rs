@@ -1,10 +1,11 @@
-//! What engines say, and its stable JSON form.
+//! Events of engines, and their stable JSON form.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use slipway_manifest::ObjectRef;
 use slipway_problem::Problem;
 
-use crate::{RunId, Scope};
+use crate::{NodeId, NodeName, RunId, Scope};
 
 /// The version of the JSON form. It grows when a reader of the old form could misread the new one;
 /// new event types and new optional fields do not count, readers skip what they do not know.
@@ -30,12 +31,38 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
+    /// A plan was made: what a run of it would do is settled.
+    #[serde(rename = "plan.made")]
+    PlanMade {
+        /// The command it is for, for example `apply web`.
+        title: String,
+        /// The number of nodes it has.
+        nodes: usize,
+    },
+    /// Somebody else holds a lock, and the run waits for it.
+    #[serde(rename = "lock.waiting")]
+    LockWaiting {
+        lock: String,
+        /// The holder, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// A lock was taken from a holder that did not give it back.
+    #[serde(rename = "lock.taken-over")]
+    LockTakenOver {
+        lock: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// A person was asked before anything was written.
+    #[serde(rename = "prompt.answered")]
+    PromptAnswered { question: String, answer: PromptAnswer },
     /// A run begins.
     #[serde(rename = "run.started")]
     RunStarted {
-        /// What the user asked for, for example `apply web`.
+        /// The command of the user, for example `apply web`.
         title: String,
-        /// How many nodes the graph has.
+        /// The number of nodes the graph has.
         nodes: usize,
     },
     /// A run is over; nothing follows but its summary.
@@ -44,19 +71,27 @@ pub enum Event {
     /// A node's worker starts.
     #[serde(rename = "node.started")]
     NodeStarted {
-        node: String,
+        #[serde(flatten)]
+        node: NodeName,
         /// Counts from 1; goes on counting when a run is resumed.
         attempt: u32,
     },
     /// An attempt failed and another will follow.
     #[serde(rename = "node.retrying", rename_all = "camelCase")]
-    NodeRetrying { node: String, attempt: u32, error: String, delay_ms: u64 },
+    NodeRetrying {
+        #[serde(flatten)]
+        node: NodeName,
+        attempt: u32,
+        error: String,
+        delay_ms: u64,
+    },
     /// A node is done, one way or another.
     #[serde(rename = "node.finished", rename_all = "camelCase")]
     NodeFinished {
-        node: String,
+        #[serde(flatten)]
+        node: NodeName,
         status: NodeStatus,
-        /// Why it was skipped, blocked or cancelled; what went wrong when it failed.
+        /// The reason why it was skipped, blocked or cancelled; the error when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         duration_ms: u64,
@@ -65,7 +100,7 @@ pub enum Event {
     #[serde(rename = "object")]
     Object {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        node: Option<String>,
+        node: Option<NodeId>,
         object: ObjectRef,
         state: ObjectState,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +110,7 @@ pub enum Event {
     #[serde(rename = "log")]
     Log {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        node: Option<String>,
+        node: Option<NodeId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         object: Option<ObjectRef>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,11 +118,11 @@ pub enum Event {
         stream: LogStream,
         line: String,
     },
-    /// How far something is.
+    /// The state of something that takes time.
     #[serde(rename = "progress")]
     Progress {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        node: Option<String>,
+        node: Option<NodeId>,
         message: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         done: Option<u64>,
@@ -97,12 +132,22 @@ pub enum Event {
     /// Something the user should know that does not stop the run.
     #[serde(rename = "warning")]
     Warning { problem: Problem },
-    /// How many nodes ended how.
+    /// The number of nodes for each end.
     #[serde(rename = "summary")]
     Summary { totals: Totals },
 }
 
-/// How a run ended.
+/// The answer to a question before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PromptAnswer {
+    Agreed,
+    Refused,
+    /// Nobody was there to answer.
+    Unanswered,
+}
+
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -111,7 +156,7 @@ pub enum RunStatus {
     Cancelled,
 }
 
-/// How a node ended.
+/// The end of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
@@ -130,7 +175,7 @@ pub enum NodeStatus {
     NotStarted,
 }
 
-/// How many nodes ended how.
+/// The number of nodes for each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
@@ -143,19 +188,7 @@ pub struct Totals {
     pub not_started: u64,
 }
 
-/// Which Kubernetes object an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectRef {
-    pub api_version: String,
-    pub kind: String,
-    /// Empty for objects of the whole cluster.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-}
-
-/// What became of an object.
+/// The change of an object, or the state it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectState {
@@ -170,7 +203,7 @@ pub enum ObjectState {
     Failed,
 }
 
-/// Which of its two mouths a workload wrote to; Kubernetes logs do not tell, so `stdout` by default.
+/// The stream a log line came from; Kubernetes does not tell them apart, so `stdout` by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogStream {
@@ -186,33 +219,46 @@ impl Event {
     /// keeps its shape whatever the texts become.
     pub(crate) fn edit_texts(&mut self, edit: &mut dyn FnMut(&mut String)) {
         fn edit_object(object: &mut ObjectRef, edit: &mut dyn FnMut(&mut String)) {
-            for text in [&mut object.api_version, &mut object.kind, &mut object.namespace, &mut object.name] {
+            object.namespace.iter_mut().for_each(&mut *edit);
+            for text in
+                [&mut object.gvk.group, &mut object.gvk.version, &mut object.gvk.kind, &mut object.name]
+            {
                 edit(text);
             }
         }
+        fn edit_id(node: &mut Option<NodeId>, edit: &mut dyn FnMut(&mut String)) {
+            node.iter_mut().for_each(|node| edit(node.text_mut()));
+        }
         match self {
-            Self::RunStarted { title, .. } => edit(title),
+            Self::PlanMade { title, .. } | Self::RunStarted { title, .. } => edit(title),
+            Self::LockWaiting { lock, holder } | Self::LockTakenOver { lock, holder } => {
+                edit(lock);
+                holder.iter_mut().for_each(edit);
+            }
+            Self::PromptAnswered { question, .. } => edit(question),
             Self::RunFinished { .. } | Self::Summary { .. } => {}
-            Self::NodeStarted { node, .. } => edit(node),
+            Self::NodeStarted { node, .. } => node.edit_texts(edit),
             Self::NodeRetrying { node, error, .. } => {
-                edit(node);
+                node.edit_texts(edit);
                 edit(error);
             }
             Self::NodeFinished { node, reason, .. } => {
-                edit(node);
+                node.edit_texts(edit);
                 reason.iter_mut().for_each(edit);
             }
             Self::Object { node, object, message, .. } => {
-                node.iter_mut().chain(message).for_each(&mut *edit);
+                edit_id(node, edit);
+                message.iter_mut().for_each(&mut *edit);
                 edit_object(object, edit);
             }
             Self::Log { node, object, container, line, .. } => {
-                node.iter_mut().chain(container).for_each(&mut *edit);
+                edit_id(node, edit);
+                container.iter_mut().for_each(&mut *edit);
                 object.iter_mut().for_each(|object| edit_object(object, edit));
                 edit(line);
             }
             Self::Progress { node, message, .. } => {
-                node.iter_mut().for_each(&mut *edit);
+                edit_id(node, edit);
                 edit(message);
             }
             Self::Warning { problem } => {

@@ -10,6 +10,7 @@
 mod clock;
 mod event;
 mod events;
+mod node;
 mod observe;
 mod redact;
 mod run_id;
@@ -18,9 +19,10 @@ mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{
-    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
+    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, PromptAnswer, Record, RunStatus, Totals,
 };
 pub use events::Events;
+pub use node::{NodeId, NodeKind, NodeName};
 pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials};
 pub use run_id::{InvalidRunId, RunId};
 pub use scope::{Scope, ScopeKind};

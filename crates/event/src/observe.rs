@@ -3,23 +3,24 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use slipway_graph::{Outcome, RunEvent, StopReason, Summary};
+use slipway_graph::{Id, Outcome, RunEvent, StopReason, Summary};
 
-use crate::{Event, Events, NodeStatus, RunStatus, Totals};
+use crate::{Event, Events, NodeName, NodeStatus, RunStatus, Totals};
 
 impl Events {
-    /// Sends what the kernel reports of a run called `title`; meant for `slipway_graph::Run::observe`.
-    pub fn observe<E: Display>(&self, title: &str, event: &RunEvent<'_, E>) {
+    /// Sends the kernel's report of a run called `title`, whose nodes are named by `name`; meant for
+    /// `slipway_graph::Run::observe`.
+    pub fn observe<E: Display>(&self, title: &str, name: impl Fn(&Id) -> NodeName, event: &RunEvent<'_, E>) {
         match event {
             RunEvent::RunStarted { nodes, .. } => {
                 self.send(Event::RunStarted { title: title.to_owned(), nodes: *nodes });
             }
             RunEvent::NodeReady { .. } | RunEvent::RunStopping { .. } => {}
             RunEvent::NodeStarted { id, attempt, .. } => {
-                self.send(Event::NodeStarted { node: id.to_string(), attempt: *attempt });
+                self.send(Event::NodeStarted { node: name(id), attempt: *attempt });
             }
             RunEvent::NodeRetrying { id, attempt, failure, delay } => self.send(Event::NodeRetrying {
-                node: id.to_string(),
+                node: name(id),
                 attempt: *attempt,
                 error: failure.to_string(),
                 delay_ms: milliseconds(*delay),
@@ -27,7 +28,7 @@ impl Events {
             RunEvent::NodeFinished { id, outcome, duration, .. } => {
                 let (status, reason) = status(outcome);
                 let duration_ms = milliseconds(*duration);
-                self.send(Event::NodeFinished { node: id.to_string(), status, reason, duration_ms });
+                self.send(Event::NodeFinished { node: name(id), status, reason, duration_ms });
             }
             RunEvent::RunFinished { summary, stopped, duration } => {
                 let status = match stopped {

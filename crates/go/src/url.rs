@@ -10,7 +10,7 @@ pub struct Url {
     /// What follows the scheme when it is not a slash.
     pub opaque: Vec<u8>,
     /// User name and perhaps password.
-    pub user: Option<User>,
+    pub user: Option<UserInfo>,
     /// Host with port.
     pub host: Vec<u8>,
     /// Path, decoded.
@@ -29,7 +29,7 @@ pub struct Url {
 
 /// User information of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub struct UserInfo {
     name: Vec<u8>,
     password: Option<Vec<u8>>,
 }
@@ -108,10 +108,10 @@ fn hex(byte: u8) -> Option<u8> {
 }
 
 /// Go's `%q` of a string, for messages.
-pub type Quote = fn(&[u8]) -> String;
+pub type QuoteFunction = fn(&[u8]) -> String;
 
 struct Parser {
-    quote: Quote,
+    quote: QuoteFunction,
 }
 
 impl Parser {
@@ -208,7 +208,7 @@ impl Parser {
         Ok(url)
     }
 
-    fn authority(&self, text: &[u8]) -> Result<(Option<User>, Vec<u8>), String> {
+    fn authority(&self, text: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
         let Some(at) = text.iter().rposition(|&byte| byte == b'@') else {
             return Ok((None, self.host(text)?));
         };
@@ -219,8 +219,8 @@ impl Parser {
             return Err("net/url: invalid userinfo".to_owned());
         }
         let user = match info.iter().position(|&byte| byte == b':') {
-            None => User { name: self.unescape(info, Mode::User)?, password: None },
-            Some(colon) => User {
+            None => UserInfo { name: self.unescape(info, Mode::User)?, password: None },
+            Some(colon) => UserInfo {
                 name: self.unescape(&info[..colon], Mode::User)?,
                 password: Some(self.unescape(&info[colon + 1..], Mode::User)?),
             },
@@ -273,7 +273,7 @@ fn scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
 
 impl Url {
     /// Parses a URL reference; `quote` is Go's `%q`, which the messages use.
-    pub fn parse(text: &[u8], quote: Quote) -> Result<Self, UrlError> {
+    pub fn parse(text: &[u8], quote: QuoteFunction) -> Result<Self, UrlError> {
         Parser { quote }.parse(text).map_err(|problem| {
             // The message shows the text up to the fragment when the fragment is not at fault.
             let shown = match text.iter().position(|&byte| byte == b'#') {
@@ -357,7 +357,7 @@ impl Url {
     }
 }
 
-impl User {
+impl UserInfo {
     /// `name` or `name:password`, encoded.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = escape(&self.name, Mode::User);

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use slipway_gotmpl::{FuncMap, Limits, NoHost, Renderer, TemplateSet, Value, sprig};
+use slipway_gotmpl::{FuncMap, GoValue, NoHost, RenderLimits, TemplateRenderer, TemplateSet, sprig};
 
 const ROUNDS: u32 = 10;
 
 fn main() {
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     for (name, template) in [
         ("genCA + genSignedCert", r#"{{ $c := genCA "ca" 365 }}{{ genSignedCert "x" nil nil 30 $c }}"#),
         ("genPrivateKey rsa", r#"{{ genPrivateKey "rsa" }}"#),
@@ -18,7 +18,7 @@ fn main() {
         set.parse("t", template).expect("the template parses");
         let begun = Instant::now();
         for _ in 0..ROUNDS {
-            Renderer::new(&set, &limits, &NoHost).execute("t", &Value::map()).expect("it renders");
+            TemplateRenderer::new(&set, &limits, &NoHost).execute("t", &GoValue::map()).expect("it renders");
         }
         #[expect(clippy::print_stdout, reason = "an example")]
         {

@@ -2,24 +2,24 @@
 
 use std::rc::Rc;
 
-use crate::func::{Ctx, FuncError};
-use crate::object::Object;
-use crate::value::{Kind, List, ListKind, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+use crate::func::{FuncContext, FuncError};
+use crate::object::GoObject;
+use crate::value::{GoKind, GoList, GoMap, GoValue, ListKind, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv::{self, format_float};
 
 /// `fmt.Sprintf(format, args...)`, no longer than `max` bytes.
-pub fn sprintf(format: &[u8], args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {
+pub fn sprintf(format: &[u8], args: &[GoValue], max: usize) -> Result<Vec<u8>, FuncError> {
     let mut p = Printer::new(max);
     p.printf(format, args);
     p.finish()
 }
 
 /// `fmt.Sprint(args...)`: spaces between operands when neither is a string.
-pub fn sprint(args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {
+pub fn sprint(args: &[GoValue], max: usize) -> Result<Vec<u8>, FuncError> {
     let mut p = Printer::new(max);
     let mut after_string = false;
     for (i, v) in args.iter().enumerate() {
-        let string = v.kind() == Kind::String;
+        let string = v.kind() == GoKind::String;
         if i > 0 && !string && !after_string {
             p.buf.push(b' ');
         }
@@ -30,7 +30,7 @@ pub fn sprint(args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {
 }
 
 /// `fmt.Sprintln(args...)`.
-pub fn sprintln(args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {
+pub fn sprintln(args: &[GoValue], max: usize) -> Result<Vec<u8>, FuncError> {
     let mut p = Printer::new(max);
     for (i, v) in args.iter().enumerate() {
         if i > 0 {
@@ -43,28 +43,28 @@ pub fn sprintln(args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {
 }
 
 /// `%v` of one value.
-pub fn sprint_value(v: &Value, max: usize) -> Result<Vec<u8>, FuncError> {
+pub fn sprint_value(v: &GoValue, max: usize) -> Result<Vec<u8>, FuncError> {
     sprint(std::slice::from_ref(v), max)
 }
 
-impl Ctx<'_> {
+impl FuncContext<'_> {
     /// `fmt.Sprintf`, within the limits.
-    pub fn sprintf(&mut self, format: &[u8], args: &[Value]) -> Result<Vec<u8>, FuncError> {
+    pub fn sprintf(&mut self, format: &[u8], args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
         let out = sprintf(format, args, self.limits().value_bytes)?;
         self.charge(out.len())?;
         Ok(out)
     }
 
     /// `fmt.Sprint`, within the limits.
-    pub fn sprint(&mut self, args: &[Value]) -> Result<Vec<u8>, FuncError> {
+    pub fn sprint(&mut self, args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
         let out = sprint(args, self.limits().value_bytes)?;
         self.charge(out.len())?;
         Ok(out)
     }
 
     /// `%v` of one value, within the limits.
-    pub fn sprint_value(&mut self, v: &Value) -> Result<Vec<u8>, FuncError> {
-        if let Value::Str(s) = v {
+    pub fn sprint_value(&mut self, v: &GoValue) -> Result<Vec<u8>, FuncError> {
+        if let GoValue::Str(s) = v {
             return Ok(s.to_vec());
         }
         self.sprint(std::slice::from_ref(v))
@@ -123,7 +123,7 @@ impl Printer {
         }
     }
 
-    fn printf(&mut self, format: &[u8], args: &[Value]) {
+    fn printf(&mut self, format: &[u8], args: &[GoValue]) {
         let end = format.len();
         let mut next = 0;
         let mut i = 0;
@@ -272,7 +272,7 @@ impl Printer {
         self.failed.is_some() || self.buf.len() > self.max
     }
 
-    fn bad_verb(&mut self, v: &Value, verb: char) {
+    fn bad_verb(&mut self, v: &GoValue, verb: char) {
         self.erroring = true;
         self.buf.extend(format!("%!{verb}(").bytes());
         if v.is_nil() {
@@ -287,15 +287,15 @@ impl Printer {
     }
 
     /// One operand.
-    fn arg(&mut self, v: &Value, verb: char) {
+    fn arg(&mut self, v: &GoValue, verb: char) {
         match (v, verb) {
-            (Value::Nil, 'T' | 'v') => self.pad(b"<nil>"),
-            (Value::Nil, _) => self.bad_verb(v, verb),
+            (GoValue::Nil, 'T' | 'v') => self.pad(b"<nil>"),
+            (GoValue::Nil, _) => self.bad_verb(v, verb),
             (_, 'T') => {
                 let name = v.type_name();
                 self.text(name.as_bytes());
             }
-            (Value::List(_) | Value::Map(_) | Value::Bytes(_) | Value::Ptr(_), 'p') => {
+            (GoValue::List(_) | GoValue::Map(_) | GoValue::Bytes(_) | GoValue::Ptr(_), 'p') => {
                 self.hex64(ADDRESS, !self.f.sharp);
             }
             (_, 'p') => self.bad_verb(v, verb),
@@ -304,7 +304,7 @@ impl Printer {
     }
 
     /// A value at some depth inside an operand.
-    fn value(&mut self, v: &Value, verb: char, depth: usize) {
+    fn value(&mut self, v: &GoValue, verb: char, depth: usize) {
         if self.stop() {
             return;
         }
@@ -313,18 +313,18 @@ impl Printer {
             return;
         }
         match v {
-            Value::Nil if self.f.sharp_v => self.buf.extend(b"interface {}(nil)"),
-            Value::Nil => self.buf.extend(b"<nil>"),
-            Value::Bool(b) => match verb {
+            GoValue::Nil if self.f.sharp_v => self.buf.extend(b"interface {}(nil)"),
+            GoValue::Nil => self.buf.extend(b"<nil>"),
+            GoValue::Bool(b) => match verb {
                 't' | 'v' => self.pad(if *b { b"true" } else { b"false" }),
                 _ => self.bad_verb(v, verb),
             },
-            Value::Float64(n) => {
+            GoValue::Float64(n) => {
                 if !self.float(*n, verb) {
                     self.bad_verb(v, verb);
                 }
             }
-            Value::Complex128(re, im) => {
+            GoValue::Complex128(re, im) => {
                 if matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
                     let plus = self.f.plus;
                     self.buf.push(b'(');
@@ -337,26 +337,26 @@ impl Printer {
                     self.bad_verb(v, verb);
                 }
             }
-            Value::Str(s) => {
+            GoValue::Str(s) => {
                 if !self.string(s, verb) {
                     self.bad_verb(v, verb);
                 }
             }
-            Value::Bytes(b) => self.bytes(v, b, verb, depth),
-            Value::List(l) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.list(v, l, verb, depth)),
-            Value::Map(m) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.map(v, m, verb, depth)),
-            Value::Object(o) => {
+            GoValue::Bytes(b) => self.bytes(v, b, verb, depth),
+            GoValue::List(l) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.list(v, l, verb, depth)),
+            GoValue::Map(m) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.map(v, m, verb, depth)),
+            GoValue::Object(o) => {
                 if !self.by_method(o, false, verb) {
                     stacker::maybe_grow(RED_ZONE, SEGMENT, || self.object(v, o, verb, depth));
                 }
             }
-            Value::Ptr(o) => {
+            GoValue::Ptr(o) => {
                 if self.by_method(o, true, verb) {
                     return;
                 }
-                if depth == 0 && matches!(o.kind(), Kind::Struct | Kind::Slice | Kind::Map) {
+                if depth == 0 && matches!(o.kind(), GoKind::Struct | GoKind::Slice | GoKind::Map) {
                     self.buf.push(b'&');
-                    let target = Value::Object(Rc::clone(o));
+                    let target = GoValue::Object(Rc::clone(o));
                     self.object(&target, o, verb, depth + 1);
                     return;
                 }
@@ -371,7 +371,7 @@ impl Printer {
     }
 
     /// String() and Error() methods, for the verbs that ask them.
-    fn by_method(&mut self, o: &Rc<dyn Object>, addressable: bool, verb: char) -> bool {
+    fn by_method(&mut self, o: &Rc<dyn GoObject>, addressable: bool, verb: char) -> bool {
         if self.erroring || self.f.sharp_v || !matches!(verb, 'v' | 's' | 'x' | 'X' | 'q') {
             return false;
         }
@@ -381,10 +381,10 @@ impl Printer {
         }
     }
 
-    fn object(&mut self, v: &Value, o: &Rc<dyn Object>, verb: char, depth: usize) {
+    fn object(&mut self, v: &GoValue, o: &Rc<dyn GoObject>, verb: char, depth: usize) {
         let name = o.type_name();
         match (o.kind(), o.inner()) {
-            (Kind::Struct, _) => {
+            (GoKind::Struct, _) => {
                 if self.f.sharp_v {
                     self.buf.extend(name.bytes());
                 }
@@ -401,8 +401,8 @@ impl Printer {
                 }
                 self.buf.push(b'}');
             }
-            (_, Some(Value::List(l))) => self.list(v, &l, verb, depth),
-            (_, Some(Value::Map(m))) => self.map(v, &m, verb, depth),
+            (_, Some(GoValue::List(l))) => self.list(v, &l, verb, depth),
+            (_, Some(GoValue::Map(m))) => self.map(v, &m, verb, depth),
             (_, Some(inner)) => self.value(&inner, verb, depth),
             _ => self.bad_verb(v, verb),
         }
@@ -416,10 +416,10 @@ impl Printer {
         }
     }
 
-    fn list(&mut self, v: &Value, l: &List, verb: char, depth: usize) {
+    fn list(&mut self, v: &GoValue, l: &GoList, verb: char, depth: usize) {
         let items = l.items();
         if l.kind() == ListKind::Of("uint8") && matches!(verb, 's' | 'q' | 'x' | 'X') {
-            let bytes: Vec<u8> = items.iter().filter_map(Value::as_uint).map(|n| n as u8).collect();
+            let bytes: Vec<u8> = items.iter().filter_map(GoValue::as_uint).map(|n| n as u8).collect();
             drop(items);
             return self.bytes(v, &bytes, verb, depth);
         }
@@ -441,7 +441,7 @@ impl Printer {
         self.buf.push(close);
     }
 
-    fn map(&mut self, v: &Value, m: &Map, verb: char, depth: usize) {
+    fn map(&mut self, v: &GoValue, m: &GoMap, verb: char, depth: usize) {
         if self.f.sharp_v {
             self.buf.extend(v.type_name().bytes());
             if m.is_nil() {
@@ -457,7 +457,7 @@ impl Printer {
                 self.separator();
             }
             if !self.string(k, verb) {
-                self.bad_verb(&Value::Str(k.clone()), verb);
+                self.bad_verb(&GoValue::Str(k.clone()), verb);
             }
             self.buf.push(b':');
             self.value(v, verb, depth + 1);
@@ -465,7 +465,7 @@ impl Printer {
         self.buf.push(if self.f.sharp_v { b'}' } else { b']' });
     }
 
-    fn pointer(&mut self, v: &Value, verb: char) {
+    fn pointer(&mut self, v: &GoValue, verb: char) {
         match verb {
             'v' if self.f.sharp_v => {
                 let text = format!("({})(0x{ADDRESS:x})", v.type_name());
@@ -570,7 +570,7 @@ impl Printer {
         self.pad(&out);
     }
 
-    fn bytes(&mut self, v: &Value, b: &[u8], verb: char, depth: usize) {
+    fn bytes(&mut self, v: &GoValue, b: &[u8], verb: char, depth: usize) {
         match verb {
             'v' | 'd' => {
                 if self.f.sharp_v {
@@ -595,14 +595,14 @@ impl Printer {
                 self.string(b, verb);
             }
             _ => {
-                let items = b.iter().map(|b| Value::Uint8(*b)).collect();
-                let l = List::of(ListKind::Of("uint8"), items);
+                let items = b.iter().map(|b| GoValue::Uint8(*b)).collect();
+                let l = GoList::of(ListKind::Of("uint8"), items);
                 self.list(v, &l, verb, depth);
             }
         }
     }
 
-    fn integer(&mut self, v: &Value, n: u64, negative: bool, signed: bool, verb: char) {
+    fn integer(&mut self, v: &GoValue, n: u64, negative: bool, signed: bool, verb: char) {
         match verb {
             'v' if self.f.sharp_v && !signed => self.hex64(n, true),
             'v' | 'd' => self.digits(n, negative, 10, verb, false),
@@ -804,7 +804,7 @@ fn number(s: &[u8], i: &mut usize, end: usize) -> Option<usize> {
     n
 }
 
-fn int_arg(args: &[Value], next: &mut usize) -> Option<i64> {
+fn int_arg(args: &[GoValue], next: &mut usize) -> Option<i64> {
     let v = args.get(*next)?;
     *next += 1;
     let n = v.as_int().or_else(|| v.as_uint().and_then(|n| i64::try_from(n).ok()))?;

@@ -6,13 +6,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::host::{Host, Limits};
-use crate::str::Str;
-use crate::value::{Kind, List, Map, MapKind, Value};
+use crate::host::{RenderLimits, TemplateHost};
+use crate::str::GoString;
+use crate::value::{GoKind, GoList, GoMap, GoValue, MapKind};
 
 /// A parameter or result type, as far as the template engine looks at it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ty {
+pub enum GoType {
     /// `interface {}`
     Any,
     Bool,
@@ -39,85 +39,91 @@ pub enum Ty {
     Named(&'static str),
 }
 
-impl Ty {
+impl GoType {
     /// The type as Go prints it in messages.
     pub fn name(self) -> &'static str {
         match self {
-            Ty::Any => "interface {}",
-            Ty::Bool => "bool",
-            Ty::String => "string",
-            Ty::Int => "int",
-            Ty::Int32 => "int32",
-            Ty::Int64 => "int64",
-            Ty::Uint32 => "uint32",
-            Ty::Uint64 => "uint64",
-            Ty::Float64 => "float64",
-            Ty::Map => "map[string]interface {}",
-            Ty::StrMap => "map[string]string",
-            Ty::List => "[]interface {}",
-            Ty::StrList => "[]string",
-            Ty::IntList => "[]int",
-            Ty::Bytes => "[]uint8",
-            Ty::Named(n) => n,
+            GoType::Any => "interface {}",
+            GoType::Bool => "bool",
+            GoType::String => "string",
+            GoType::Int => "int",
+            GoType::Int32 => "int32",
+            GoType::Int64 => "int64",
+            GoType::Uint32 => "uint32",
+            GoType::Uint64 => "uint64",
+            GoType::Float64 => "float64",
+            GoType::Map => "map[string]interface {}",
+            GoType::StrMap => "map[string]string",
+            GoType::List => "[]interface {}",
+            GoType::StrList => "[]string",
+            GoType::IntList => "[]int",
+            GoType::Bytes => "[]uint8",
+            GoType::Named(n) => n,
         }
     }
 
     /// Whether Go's nil can stand for a value of this type.
     pub fn can_be_nil(self) -> bool {
         match self {
-            Ty::Any | Ty::Map | Ty::StrMap | Ty::List | Ty::StrList | Ty::IntList | Ty::Bytes => true,
-            Ty::Named(n) => n.starts_with('*'),
+            GoType::Any
+            | GoType::Map
+            | GoType::StrMap
+            | GoType::List
+            | GoType::StrList
+            | GoType::IntList
+            | GoType::Bytes => true,
+            GoType::Named(n) => n.starts_with('*'),
             _ => false,
         }
     }
 
-    /// The zero value of a type that [can be nil](Ty::can_be_nil).
-    pub(crate) fn zero(self) -> Value {
+    /// The zero value of a type that [can be nil](GoType::can_be_nil).
+    pub(crate) fn zero(self) -> GoValue {
         use crate::value::ListKind;
         match self {
-            Ty::Map => Value::Map(Map::nil(MapKind::Any)),
-            Ty::StrMap => Value::Map(Map::nil(MapKind::Strings)),
-            Ty::List => Value::List(List::nil(ListKind::Any)),
-            Ty::StrList => Value::List(List::nil(ListKind::String)),
-            Ty::IntList => Value::List(List::nil(ListKind::Int)),
-            Ty::Bytes => Value::Bytes(Str::default()),
-            _ => Value::Nil,
+            GoType::Map => GoValue::Map(GoMap::nil(MapKind::Any)),
+            GoType::StrMap => GoValue::Map(GoMap::nil(MapKind::Strings)),
+            GoType::List => GoValue::List(GoList::nil(ListKind::Any)),
+            GoType::StrList => GoValue::List(GoList::nil(ListKind::String)),
+            GoType::IntList => GoValue::List(GoList::nil(ListKind::Int)),
+            GoType::Bytes => GoValue::Bytes(GoString::default()),
+            _ => GoValue::Nil,
         }
     }
 
     /// Go's assignability of a concrete value to this type.
-    pub(crate) fn accepts(self, v: &Value) -> bool {
+    pub(crate) fn accepts(self, v: &GoValue) -> bool {
         match self {
-            Ty::Any => true,
+            GoType::Any => true,
             // chartutil.Values has map[string]interface{} underneath, so it is assignable.
-            Ty::Map => matches!(v, Value::Map(m) if matches!(m.kind(), MapKind::Any | MapKind::Values)),
-            Ty::String => matches!(v, Value::Str(_)),
-            Ty::Int => matches!(v, Value::Int(_)),
-            Ty::Bool => matches!(v, Value::Bool(_)),
-            Ty::Float64 => matches!(v, Value::Float64(_)),
+            GoType::Map => matches!(v, GoValue::Map(m) if matches!(m.kind(), MapKind::Any | MapKind::Values)),
+            GoType::String => matches!(v, GoValue::Str(_)),
+            GoType::Int => matches!(v, GoValue::Int(_)),
+            GoType::Bool => matches!(v, GoValue::Bool(_)),
+            GoType::Float64 => matches!(v, GoValue::Float64(_)),
             _ => v.type_name() == self.name(),
         }
     }
 
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> GoKind {
         match self {
-            Ty::Any => Kind::Interface,
-            Ty::Bool => Kind::Bool,
-            Ty::String => Kind::String,
-            Ty::Int => Kind::Int,
-            Ty::Int32 => Kind::Int32,
-            Ty::Int64 => Kind::Int64,
-            Ty::Uint32 => Kind::Uint32,
-            Ty::Uint64 => Kind::Uint64,
-            Ty::Float64 => Kind::Float64,
-            Ty::Map | Ty::StrMap => Kind::Map,
-            Ty::List | Ty::StrList | Ty::IntList | Ty::Bytes => Kind::Slice,
-            Ty::Named(_) => Kind::Struct,
+            GoType::Any => GoKind::Interface,
+            GoType::Bool => GoKind::Bool,
+            GoType::String => GoKind::String,
+            GoType::Int => GoKind::Int,
+            GoType::Int32 => GoKind::Int32,
+            GoType::Int64 => GoKind::Int64,
+            GoType::Uint32 => GoKind::Uint32,
+            GoType::Uint64 => GoKind::Uint64,
+            GoType::Float64 => GoKind::Float64,
+            GoType::Map | GoType::StrMap => GoKind::Map,
+            GoType::List | GoType::StrList | GoType::IntList | GoType::Bytes => GoKind::Slice,
+            GoType::Named(_) => GoKind::Struct,
         }
     }
 }
 
-impl fmt::Display for Ty {
+impl fmt::Display for GoType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -125,25 +131,25 @@ impl fmt::Display for Ty {
 
 /// A Go function type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Signature {
-    pub params: &'static [Ty],
+pub struct FuncSignature {
+    pub params: &'static [GoType],
     /// The element type of a final `...T` parameter.
-    pub variadic: Option<Ty>,
-    pub result: Ty,
+    pub variadic: Option<GoType>,
+    pub result: GoType,
 }
 
-impl Signature {
-    pub const fn new(params: &'static [Ty], result: Ty) -> Self {
-        Signature { params, variadic: None, result }
+impl FuncSignature {
+    pub const fn new(params: &'static [GoType], result: GoType) -> Self {
+        FuncSignature { params, variadic: None, result }
     }
 
-    pub const fn variadic(params: &'static [Ty], rest: Ty, result: Ty) -> Self {
-        Signature { params, variadic: Some(rest), result }
+    pub const fn variadic(params: &'static [GoType], rest: GoType, result: GoType) -> Self {
+        FuncSignature { params, variadic: Some(rest), result }
     }
 }
 
 /// What a function gives back.
-pub type FuncResult = Result<Value, FuncError>;
+pub type FuncResult = Result<GoValue, FuncError>;
 
 /// Why a function failed; the text follows `error calling NAME: `.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -159,7 +165,7 @@ impl FuncError {
         FuncError { message: message.into(), limit: false }
     }
 
-    /// Work or memory beyond [`Limits`]: no fallback value may hide this one.
+    /// Work or memory beyond [`RenderLimits`]: no fallback value may hide this one.
     pub fn limit(message: impl Into<String>) -> Self {
         FuncError { message: message.into(), limit: true }
     }
@@ -190,11 +196,11 @@ impl From<&str> for FuncError {
     }
 }
 
-/// Evaluated arguments that fit the function's [`Signature`].
+/// Evaluated arguments that fit the function's [`FuncSignature`].
 #[derive(Clone, Copy)]
-pub struct Args<'a>(pub &'a [Value]);
+pub struct FuncArgs<'a>(pub &'a [GoValue]);
 
-impl<'a> Args<'a> {
+impl<'a> FuncArgs<'a> {
     pub fn len(self) -> usize {
         self.0.len()
     }
@@ -204,13 +210,13 @@ impl<'a> Args<'a> {
     }
 
     /// Argument `i`; nil if there is none.
-    pub fn get(self, i: usize) -> &'a Value {
-        const NIL: &Value = &Value::Nil;
+    pub fn get(self, i: usize) -> &'a GoValue {
+        const NIL: &GoValue = &GoValue::Nil;
         self.0.get(i).unwrap_or(NIL)
     }
 
     /// The arguments from `i` on: the variadic ones.
-    pub fn rest(self, i: usize) -> &'a [Value] {
+    pub fn rest(self, i: usize) -> &'a [GoValue] {
         self.0.get(i..).unwrap_or_default()
     }
 
@@ -219,16 +225,16 @@ impl<'a> Args<'a> {
     /// Argument `i` of type `string`.
     pub fn str(self, i: usize) -> &'a [u8] {
         match self.get(i) {
-            Value::Str(s) => s,
+            GoValue::Str(s) => s,
             _ => &[],
         }
     }
 
     /// Argument `i` of type `string`, shared.
-    pub fn string(self, i: usize) -> Str {
+    pub fn string(self, i: usize) -> GoString {
         match self.get(i) {
-            Value::Str(s) => s.clone(),
-            _ => Str::default(),
+            GoValue::Str(s) => s.clone(),
+            _ => GoString::default(),
         }
     }
 
@@ -246,38 +252,38 @@ impl<'a> Args<'a> {
     /// Argument `i` of type `float64`.
     pub fn float(self, i: usize) -> f64 {
         match self.get(i) {
-            Value::Float64(n) => *n,
+            GoValue::Float64(n) => *n,
             _ => 0.0,
         }
     }
 
     /// Argument `i` of type `bool`.
     pub fn bool(self, i: usize) -> bool {
-        matches!(self.get(i), Value::Bool(true))
+        matches!(self.get(i), GoValue::Bool(true))
     }
 
     /// Argument `i` of type `map[string]interface {}` (maybe nil).
-    pub fn map(self, i: usize) -> Map {
+    pub fn map(self, i: usize) -> GoMap {
         match self.get(i) {
-            Value::Map(m) => m.clone(),
-            _ => Map::nil(MapKind::Any),
+            GoValue::Map(m) => m.clone(),
+            _ => GoMap::nil(MapKind::Any),
         }
     }
 
     /// Argument `i` of a slice type (maybe nil).
-    pub fn list(self, i: usize) -> List {
+    pub fn list(self, i: usize) -> GoList {
         match self.get(i) {
-            Value::List(l) => l.clone(),
-            _ => List::nil(crate::value::ListKind::Any),
+            GoValue::List(l) => l.clone(),
+            _ => GoList::nil(crate::value::ListKind::Any),
         }
     }
 }
 
 /// What a running function may ask of the engine.
-pub struct Ctx<'a> {
-    limits: &'a Limits,
-    host: &'a dyn Host,
-    pub(crate) used: Used,
+pub struct FuncContext<'a> {
+    limits: &'a RenderLimits,
+    host: &'a dyn TemplateHost,
+    pub(crate) used: ResourceUse,
     end: Option<Instant>,
 }
 
@@ -289,7 +295,7 @@ const BYTES_BETWEEN_LOOKS: u64 = 1 << 20;
 
 /// What one execution has consumed so far.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Used {
+pub(crate) struct ResourceUse {
     pub(crate) steps: u64,
     pub(crate) bytes: u64,
     /// What was used when the clock was last looked at.
@@ -297,18 +303,18 @@ pub(crate) struct Used {
     looked_bytes: u64,
 }
 
-impl<'a> Ctx<'a> {
+impl<'a> FuncContext<'a> {
     /// A context outside any template: for calling a function directly.
-    pub fn new(limits: &'a Limits, host: &'a dyn Host) -> Self {
+    pub fn new(limits: &'a RenderLimits, host: &'a dyn TemplateHost) -> Self {
         let end = limits.time.and_then(|time| Instant::now().checked_add(time));
-        Ctx { limits, host, used: Used::default(), end }
+        FuncContext { limits, host, used: ResourceUse::default(), end }
     }
 
-    pub fn limits(&self) -> &'a Limits {
+    pub fn limits(&self) -> &'a RenderLimits {
         self.limits
     }
 
-    pub fn host(&self) -> &'a dyn Host {
+    pub fn host(&self) -> &'a dyn TemplateHost {
         self.host
     }
 
@@ -362,41 +368,41 @@ impl<'a> Ctx<'a> {
 }
 
 /// A function's body.
-pub type Body = dyn Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync;
+pub type FuncBody = dyn Fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult + Send + Sync;
 
-pub(crate) enum Code {
+pub(crate) enum FuncCode {
     /// Gets plain values of the types it declared.
-    Plain(Box<Body>),
+    Plain(Box<FuncBody>),
     /// Part of the engine: sees unevaluated or untyped operands.
     Builtin(crate::builtin::Builtin),
 }
 
 /// A named function with its signature.
-pub struct Func {
+pub struct TemplateFunc {
     pub(crate) name: String,
-    pub(crate) signature: Signature,
-    pub(crate) code: Code,
+    pub(crate) signature: FuncSignature,
+    pub(crate) code: FuncCode,
 }
 
-impl Func {
+impl TemplateFunc {
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn signature(&self) -> Signature {
+    pub fn signature(&self) -> FuncSignature {
         self.signature
     }
 
     /// Calls it with arguments that fit its signature; none for the engine's own functions.
-    pub fn call(&self, ctx: &mut Ctx<'_>, args: &[Value]) -> Option<FuncResult> {
+    pub fn call(&self, ctx: &mut FuncContext<'_>, args: &[GoValue]) -> Option<FuncResult> {
         match &self.code {
-            Code::Plain(body) => Some(body(ctx, Args(args))),
-            Code::Builtin(_) => None,
+            FuncCode::Plain(body) => Some(body(ctx, FuncArgs(args))),
+            FuncCode::Builtin(_) => None,
         }
     }
 }
 
-impl fmt::Debug for Func {
+impl fmt::Debug for TemplateFunc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "func {}{:?}", self.name, self.signature)
     }
@@ -427,7 +433,7 @@ impl Hasher for Fnv {
 /// The functions known to a set of templates.
 #[derive(Clone, Default)]
 pub struct FuncMap {
-    map: HashMap<Arc<str>, Arc<Func>, BuildHasherDefault<Fnv>>,
+    map: HashMap<Arc<str>, Arc<TemplateFunc>, BuildHasherDefault<Fnv>>,
 }
 
 impl FuncMap {
@@ -437,23 +443,29 @@ impl FuncMap {
     }
 
     /// Adds or replaces `func name(params...) result`.
-    pub fn add<F>(&mut self, name: &str, params: &'static [Ty], result: Ty, body: F)
+    pub fn add<F>(&mut self, name: &str, params: &'static [GoType], result: GoType, body: F)
     where
-        F: Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync + 'static,
+        F: Fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult + Send + Sync + 'static,
     {
-        self.define(name, Signature::new(params, result), Code::Plain(Box::new(body)));
+        self.define(name, FuncSignature::new(params, result), FuncCode::Plain(Box::new(body)));
     }
 
     /// Adds or replaces `func name(params..., rest...) result`.
-    pub fn add_variadic<F>(&mut self, name: &str, params: &'static [Ty], rest: Ty, result: Ty, body: F)
-    where
-        F: Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync + 'static,
+    pub fn add_variadic<F>(
+        &mut self,
+        name: &str,
+        params: &'static [GoType],
+        rest: GoType,
+        result: GoType,
+        body: F,
+    ) where
+        F: Fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult + Send + Sync + 'static,
     {
-        self.define(name, Signature::variadic(params, rest, result), Code::Plain(Box::new(body)));
+        self.define(name, FuncSignature::variadic(params, rest, result), FuncCode::Plain(Box::new(body)));
     }
 
-    pub(crate) fn define(&mut self, name: &str, signature: Signature, code: Code) {
-        self.map.insert(name.into(), Arc::new(Func { name: name.to_owned(), signature, code }));
+    pub(crate) fn define(&mut self, name: &str, signature: FuncSignature, code: FuncCode) {
+        self.map.insert(name.into(), Arc::new(TemplateFunc { name: name.to_owned(), signature, code }));
     }
 
     /// Makes `alias` another name of `name`.
@@ -469,12 +481,12 @@ impl FuncMap {
         self.map.remove(name);
     }
 
-    pub fn get(&self, name: &str) -> Option<&Arc<Func>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<TemplateFunc>> {
         self.map.get(name)
     }
 
     /// A function with the name it is known by, both to be shared.
-    pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &Arc<Func>)> {
+    pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &Arc<TemplateFunc>)> {
         self.map.get_key_value(name)
     }
 

@@ -3,14 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use crate::func::FuncError;
-use crate::value::{Map, Value};
+use crate::value::{GoMap, GoValue};
 
 /// The world outside the templates. The default gives what `helm template` gives: nothing.
-pub trait Host {
+pub trait TemplateHost {
     /// Helm's `lookup`: one object, a list when `name` is empty, an empty map when there is none.
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+    fn lookup(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<GoValue, FuncError> {
         let _ = (api_version, kind, namespace, name);
-        Ok(Value::Map(Map::new()))
+        Ok(GoValue::Map(GoMap::new()))
     }
 
     /// The address `getHostByName` gives.
@@ -20,7 +26,7 @@ pub trait Host {
     }
 
     /// The decrypted content of a secret file of the chart, for werf's `werf_secret_file`.
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
         Err(FuncError::new(format!("secret file {path:?} cannot be read: there is no secret key")))
     }
 
@@ -39,7 +45,7 @@ pub trait Host {
         rand::Rng::fill_bytes(&mut rand::rng(), bytes);
     }
 
-    /// Whether [`Host::fill_random`] repeats itself: then keys are made from it alone, which is slower.
+    /// Whether [`TemplateHost::fill_random`] repeats itself: then keys are made from it alone, which is slower.
     fn is_seeded(&self) -> bool {
         false
     }
@@ -60,11 +66,11 @@ pub trait Host {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHost;
 
-impl Host for NoHost {}
+impl TemplateHost for NoHost {}
 
 /// Bounds on what one rendering may consume, so that a hostile chart fails instead of hanging.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RenderLimits {
     /// Nodes evaluated, loop turns and the like.
     pub steps: u64,
     /// Time from the start of a rendering, all files of a chart together; none is for ever.
@@ -83,9 +89,9 @@ pub struct Limits {
     pub parse_depth: usize,
 }
 
-impl Default for Limits {
+impl Default for RenderLimits {
     fn default() -> Self {
-        Limits {
+        RenderLimits {
             steps: 200_000_000,
             time: Some(Duration::from_secs(5 * 60)),
             value_bytes: 128 << 20,

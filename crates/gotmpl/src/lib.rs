@@ -1,8 +1,8 @@
 //! Go `text/template` with Helm's functions, byte for byte.
 //!
-//! [`Value`] is Go's dynamic value; a [`FuncMap`] holds functions with their Go signatures; a
-//! [`TemplateSet`] parses files once; a [`Renderer`] executes them as often as needed, within
-//! [`Limits`] and with a [`Host`] for what lies outside. Output and error texts are those of Helm
+//! [`GoValue`] is Go's dynamic value; a [`FuncMap`] holds functions with their Go signatures; a
+//! [`TemplateSet`] parses files once; a [`TemplateRenderer`] executes them as often as needed, within
+//! [`RenderLimits`] and with a [`TemplateHost`] for what lies outside. Output and error texts are those of Helm
 //! 3.17 (Go 1.23). Nothing here reads files, the environment or the network.
 
 mod builtin;
@@ -21,13 +21,15 @@ mod str;
 mod trace;
 mod value;
 
-pub use exec::{ExecError, Renderer, remove_no_value};
-pub use func::{Args, Body, Ctx, Func, FuncError, FuncMap, FuncResult, Signature, Ty};
-pub use host::{Host, Limits, NoHost};
-pub use object::{Json, Object};
+pub use exec::{ExecError, TemplateRenderer, remove_no_value};
+pub use func::{
+    FuncArgs, FuncBody, FuncContext, FuncError, FuncMap, FuncResult, FuncSignature, GoType, TemplateFunc,
+};
+pub use host::{NoHost, RenderLimits, TemplateHost};
+pub use object::{GoObject, ObjectJson};
 pub use parse::ParseError;
-pub use serde::{Numbers, ValueSeed};
+pub use serde::{ValueSeed, WholeNumbers};
 pub use set::TemplateSet;
-pub use str::Str;
-pub use trace::{Nested, Segment};
-pub use value::{Kind, List, ListKind, MAX_VALUE_DEPTH, Map, MapKind, Value};
+pub use str::GoString;
+pub use trace::{NestedText, TextSegment};
+pub use value::{GoKind, GoList, GoMap, GoValue, ListKind, MAX_VALUE_DEPTH, MapKind};

@@ -8,54 +8,57 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::object::{Json, Object};
-use crate::str::Str;
-use crate::value::{List, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+use crate::object::{GoObject, ObjectJson};
+use crate::str::GoString;
+use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 
 /// What a decoded whole number becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Numbers {
+pub enum WholeNumbers {
     /// `float64`, as in everything Helm reads from YAML or JSON.
     Float64,
     /// `int64` if written without fraction or exponent, as `--set` gives.
     Int64,
 }
 
-impl Numbers {
-    fn signed(self, n: i64) -> Value {
+impl WholeNumbers {
+    fn signed(self, n: i64) -> GoValue {
         match self {
-            Numbers::Float64 => Value::Float64(n as f64),
-            Numbers::Int64 => Value::Int64(n),
+            WholeNumbers::Float64 => GoValue::Float64(n as f64),
+            WholeNumbers::Int64 => GoValue::Int64(n),
         }
     }
 
-    fn unsigned(self, n: u64) -> Value {
+    fn unsigned(self, n: u64) -> GoValue {
         match (self, i64::try_from(n)) {
-            (Numbers::Int64, Ok(n)) => Value::Int64(n),
-            _ => Value::Float64(n as f64),
+            (WholeNumbers::Int64, Ok(n)) => GoValue::Int64(n),
+            _ => GoValue::Float64(n as f64),
         }
     }
 }
 
-impl Value {
+impl GoValue {
     /// Converts the common object model.
-    pub fn from_json(json: &serde_json::Value, numbers: Numbers) -> Value {
+    pub fn from_json(json: &serde_json::Value, numbers: WholeNumbers) -> GoValue {
         // A parsed document nests a few hundred levels at most: its reader limits that.
         match json {
-            serde_json::Value::Null => Value::Nil,
-            serde_json::Value::Bool(b) => Value::Bool(*b),
+            serde_json::Value::Null => GoValue::Nil,
+            serde_json::Value::Bool(b) => GoValue::Bool(*b),
             serde_json::Value::Number(n) => match (n.as_i64(), n.as_u64()) {
                 (Some(n), _) => numbers.signed(n),
                 (_, Some(n)) => numbers.unsigned(n),
-                _ => Value::Float64(n.as_f64().unwrap_or_default()),
+                _ => GoValue::Float64(n.as_f64().unwrap_or_default()),
             },
-            serde_json::Value::String(s) => Value::Str(s.as_str().into()),
+            serde_json::Value::String(s) => GoValue::Str(s.as_str().into()),
             serde_json::Value::Array(items) => stacker::maybe_grow(RED_ZONE, SEGMENT, || {
-                Value::list(items.iter().map(|v| Value::from_json(v, numbers)).collect())
+                GoValue::list(items.iter().map(|v| GoValue::from_json(v, numbers)).collect())
             }),
             serde_json::Value::Object(members) => stacker::maybe_grow(RED_ZONE, SEGMENT, || {
-                Value::Map(
-                    members.iter().map(|(k, v)| (k.as_str(), Value::from_json(v, numbers))).collect::<Map>(),
+                GoValue::Map(
+                    members
+                        .iter()
+                        .map(|(k, v)| (k.as_str(), GoValue::from_json(v, numbers)))
+                        .collect::<GoMap>(),
                 )
             }),
         }
@@ -86,29 +89,29 @@ impl Drop for Nested {
     }
 }
 
-fn cycle<E: serde::ser::Error>(v: &Value) -> E {
+fn cycle<E: serde::ser::Error>(v: &GoValue) -> E {
     E::custom(format!("json: unsupported value: encountered a cycle via {}", v.type_name()))
 }
 
-impl Serialize for Value {
+impl Serialize for GoValue {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
-            Value::Nil => s.serialize_unit(),
-            Value::Bool(b) => s.serialize_bool(*b),
-            Value::Int(n) | Value::Int64(n) => s.serialize_i64(*n),
-            Value::Int32(n) => s.serialize_i64(i64::from(*n)),
-            Value::Uint8(n) => s.serialize_u64(u64::from(*n)),
-            Value::Uint32(n) => s.serialize_u64(u64::from(*n)),
-            Value::Uint64(n) => s.serialize_u64(*n),
-            Value::Float64(n) => s.serialize_f64(*n),
-            Value::Complex128(..) => Err(S::Error::custom("json: unsupported type: complex128")),
-            Value::Str(b) => s.serialize_str(&go_lossy(b)),
+            GoValue::Nil => s.serialize_unit(),
+            GoValue::Bool(b) => s.serialize_bool(*b),
+            GoValue::Int(n) | GoValue::Int64(n) => s.serialize_i64(*n),
+            GoValue::Int32(n) => s.serialize_i64(i64::from(*n)),
+            GoValue::Uint8(n) => s.serialize_u64(u64::from(*n)),
+            GoValue::Uint32(n) => s.serialize_u64(u64::from(*n)),
+            GoValue::Uint64(n) => s.serialize_u64(*n),
+            GoValue::Float64(n) => s.serialize_f64(*n),
+            GoValue::Complex128(..) => Err(S::Error::custom("json: unsupported type: complex128")),
+            GoValue::Str(b) => s.serialize_str(&go_lossy(b)),
             // encoding/json writes []byte as base64.
-            Value::Bytes(b) if b.is_empty() => s.serialize_str(""),
-            Value::Bytes(b) => s.serialize_str(&base64::engine::general_purpose::STANDARD.encode(b)),
-            Value::List(l) if l.is_nil() => s.serialize_unit(),
-            Value::Map(m) if m.is_nil() => s.serialize_unit(),
-            Value::List(l) => {
+            GoValue::Bytes(b) if b.is_empty() => s.serialize_str(""),
+            GoValue::Bytes(b) => s.serialize_str(&base64::engine::general_purpose::STANDARD.encode(b)),
+            GoValue::List(l) if l.is_nil() => s.serialize_unit(),
+            GoValue::Map(m) if m.is_nil() => s.serialize_unit(),
+            GoValue::List(l) => {
                 let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || {
                     let items = l.items();
@@ -119,7 +122,7 @@ impl Serialize for Value {
                     seq.end()
                 })
             }
-            Value::Map(m) => {
+            GoValue::Map(m) => {
                 let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || {
                     let entries = m.entries();
@@ -130,7 +133,7 @@ impl Serialize for Value {
                     map.end()
                 })
             }
-            Value::Object(o) | Value::Ptr(o) => {
+            GoValue::Object(o) | GoValue::Ptr(o) => {
                 let Some(_nested) = Nested::enter() else { return Err(cycle(self)) };
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || object(o.as_ref(), s))
             }
@@ -138,11 +141,11 @@ impl Serialize for Value {
     }
 }
 
-fn object<S: Serializer>(o: &dyn Object, s: S) -> Result<S::Ok, S::Error> {
+fn object<S: Serializer>(o: &dyn GoObject, s: S) -> Result<S::Ok, S::Error> {
     match o.json() {
-        Json::Value(v) => v.serialize(s),
-        Json::Error(text) => Err(S::Error::custom(text)),
-        Json::Fields(fields) => {
+        ObjectJson::Value(v) => v.serialize(s),
+        ObjectJson::Error(text) => Err(S::Error::custom(text)),
+        ObjectJson::Fields(fields) => {
             let mut map = s.serialize_map(Some(fields.len()))?;
             for (k, v) in &fields {
                 map.serialize_entry(k.lossy().as_ref(), v)?;
@@ -167,26 +170,26 @@ pub(crate) fn go_lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     }
 }
 
-impl Serialize for Str {
+impl Serialize for GoString {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&go_lossy(self))
     }
 }
 
 /// Decodes with every number a float64, as Helm's readers do.
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for GoValue {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        ValueSeed(Numbers::Float64).deserialize(d)
+        ValueSeed(WholeNumbers::Float64).deserialize(d)
     }
 }
 
 /// Decodes with the chosen numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct ValueSeed(pub Numbers);
+pub struct ValueSeed(pub WholeNumbers);
 
 impl<'de> DeserializeSeed<'de> for ValueSeed {
-    type Value = Value;
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+    type Value = GoValue;
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<GoValue, D::Error> {
         let Some(_nested) = Nested::enter() else {
             return Err(D::Error::custom("exceeded max depth"));
         };
@@ -195,73 +198,73 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
 }
 
 impl<'de> Visitor<'de> for ValueSeed {
-    type Value = Value;
+    type Value = GoValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Nil)
+    fn visit_unit<E>(self) -> Result<GoValue, E> {
+        Ok(GoValue::Nil)
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Nil)
+    fn visit_none<E>(self) -> Result<GoValue, E> {
+        Ok(GoValue::Nil)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, d: D) -> Result<GoValue, D::Error> {
         self.deserialize(d)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, d: D) -> Result<GoValue, D::Error> {
         self.deserialize(d)
     }
 
-    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
-        Ok(Value::Bool(b))
+    fn visit_bool<E>(self, b: bool) -> Result<GoValue, E> {
+        Ok(GoValue::Bool(b))
     }
 
-    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+    fn visit_i64<E>(self, n: i64) -> Result<GoValue, E> {
         Ok(self.0.signed(n))
     }
 
-    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+    fn visit_u64<E>(self, n: u64) -> Result<GoValue, E> {
         Ok(self.0.unsigned(n))
     }
 
-    fn visit_i128<E>(self, n: i128) -> Result<Value, E> {
-        Ok(Value::Float64(n as f64))
+    fn visit_i128<E>(self, n: i128) -> Result<GoValue, E> {
+        Ok(GoValue::Float64(n as f64))
     }
 
-    fn visit_u128<E>(self, n: u128) -> Result<Value, E> {
-        Ok(Value::Float64(n as f64))
+    fn visit_u128<E>(self, n: u128) -> Result<GoValue, E> {
+        Ok(GoValue::Float64(n as f64))
     }
 
-    fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
-        Ok(Value::Float64(n))
+    fn visit_f64<E>(self, n: f64) -> Result<GoValue, E> {
+        Ok(GoValue::Float64(n))
     }
 
-    fn visit_str<E>(self, s: &str) -> Result<Value, E> {
-        Ok(Value::Str(s.into()))
+    fn visit_str<E>(self, s: &str) -> Result<GoValue, E> {
+        Ok(GoValue::Str(s.into()))
     }
 
-    fn visit_bytes<E>(self, b: &[u8]) -> Result<Value, E> {
-        Ok(Value::Str(b.into()))
+    fn visit_bytes<E>(self, b: &[u8]) -> Result<GoValue, E> {
+        Ok(GoValue::Str(b.into()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<GoValue, A::Error> {
         let mut items = Vec::new();
         while let Some(v) = seq.next_element_seed(self)? {
             items.push(v);
         }
-        Ok(Value::List(List::new(items)))
+        Ok(GoValue::List(GoList::new(items)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let map = Map::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<GoValue, A::Error> {
+        let map = GoMap::new();
         while let Some(k) = access.next_key::<String>()? {
             map.insert(k, access.next_value_seed(self)?);
         }
-        Ok(Value::Map(map))
+        Ok(GoValue::Map(map))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::func::FuncMap;
-use crate::host::Limits;
-use crate::parse::ast::{Source, Tree};
+use crate::host::RenderLimits;
+use crate::parse::ast::{ParseTree, SourceText};
 use crate::parse::{ParseError, parse};
 
 /// The name of Helm's set, which shows in messages.
@@ -31,12 +31,12 @@ fn first_of_each_text(files: &[(&str, Arc<[u8]>)]) -> Vec<usize> {
 }
 
 /// The trees of a file as those of another file of the same text.
-fn renamed(trees: &[Arc<Tree>], from: &str, to: &str) -> Vec<Arc<Tree>> {
+fn renamed(trees: &[Arc<ParseTree>], from: &str, to: &str) -> Vec<Arc<ParseTree>> {
     let Some(source) = trees.first().map(|tree| Arc::clone(&tree.source.text)) else { return Vec::new() };
-    let source = Arc::new(Source { name: to.to_owned(), text: source });
-    let named = |tree: &Tree| if tree.name == from { to.to_owned() } else { tree.name.clone() };
-    let tree = |tree: &Arc<Tree>| {
-        Arc::new(Tree { name: named(tree), source: Arc::clone(&source), root: Arc::clone(&tree.root) })
+    let source = Arc::new(SourceText { name: to.to_owned(), text: source });
+    let named = |tree: &ParseTree| if tree.name == from { to.to_owned() } else { tree.name.clone() };
+    let tree = |tree: &Arc<ParseTree>| {
+        Arc::new(ParseTree { name: named(tree), source: Arc::clone(&source), root: Arc::clone(&tree.root) })
     };
     trees.iter().map(tree).collect()
 }
@@ -45,13 +45,13 @@ fn renamed(trees: &[Arc<Tree>], from: &str, to: &str) -> Vec<Arc<Tree>> {
 #[derive(Clone)]
 pub struct TemplateSet {
     funcs: Arc<FuncMap>,
-    trees: HashMap<String, Arc<Tree>>,
+    trees: HashMap<String, Arc<ParseTree>>,
     parse_depth: usize,
 }
 
 impl TemplateSet {
     /// An empty set whose templates may call `funcs`; sets of many charts can share them in an `Arc`.
-    pub fn new(funcs: impl Into<Arc<FuncMap>>, limits: &Limits) -> Self {
+    pub fn new(funcs: impl Into<Arc<FuncMap>>, limits: &RenderLimits) -> Self {
         TemplateSet { funcs: funcs.into(), trees: HashMap::new(), parse_depth: limits.parse_depth }
     }
 
@@ -63,7 +63,7 @@ impl TemplateSet {
         Ok(())
     }
 
-    fn add(&mut self, trees: Vec<Arc<Tree>>) {
+    fn add(&mut self, trees: Vec<Arc<ParseTree>>) {
         for tree in trees {
             if tree.is_empty() && self.trees.contains_key(&tree.name) {
                 continue;
@@ -80,7 +80,7 @@ impl TemplateSet {
         let different = || firsts.iter().enumerate().filter(|(at, first)| at == *first).map(|(at, _)| at);
         let size: usize = different().map(|at| files[at].1.len()).sum();
         let (funcs, depth) = (Arc::clone(&self.funcs), self.parse_depth);
-        let parsed: Vec<OnceLock<Result<Vec<Arc<Tree>>, ParseError>>> =
+        let parsed: Vec<OnceLock<Result<Vec<Arc<ParseTree>>, ParseError>>> =
             files.iter().map(|_| OnceLock::new()).collect();
         let of = |at: usize| {
             parsed[at].get_or_init(|| parse(files[at].0, Arc::clone(&files[at].1), &funcs, depth))
@@ -112,7 +112,7 @@ impl TemplateSet {
         &self.funcs
     }
 
-    pub(crate) fn tree(&self, name: &str) -> Option<&Arc<Tree>> {
+    pub(crate) fn tree(&self, name: &str) -> Option<&Arc<ParseTree>> {
         self.trees.get(name)
     }
 

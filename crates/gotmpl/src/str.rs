@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// A Go string. Cutting a string in the middle of a character is legal in Go, so these are bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Str(Arc<[u8]>);
+pub struct GoString(Arc<[u8]>);
 
-impl Str {
+impl GoString {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -31,81 +31,81 @@ impl Str {
     }
 }
 
-impl Deref for Str {
+impl Deref for GoString {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl AsRef<[u8]> for Str {
+impl AsRef<[u8]> for GoString {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 // `[u8]` and `Str` order and hash alike, so maps keyed by `Str` can be asked by bytes.
-impl Borrow<[u8]> for Str {
+impl Borrow<[u8]> for GoString {
     fn borrow(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl From<&str> for Str {
+impl From<&str> for GoString {
     fn from(s: &str) -> Self {
-        Str(s.as_bytes().into())
+        GoString(s.as_bytes().into())
     }
 }
 
-impl From<Arc<[u8]>> for Str {
+impl From<Arc<[u8]>> for GoString {
     fn from(s: Arc<[u8]>) -> Self {
-        Str(s)
+        GoString(s)
     }
 }
 
-impl From<&[u8]> for Str {
+impl From<&[u8]> for GoString {
     fn from(s: &[u8]) -> Self {
-        Str(s.into())
+        GoString(s.into())
     }
 }
 
-impl From<String> for Str {
+impl From<String> for GoString {
     fn from(s: String) -> Self {
-        Str(s.into_bytes().into())
+        GoString(s.into_bytes().into())
     }
 }
 
-impl From<Vec<u8>> for Str {
+impl From<Vec<u8>> for GoString {
     fn from(s: Vec<u8>) -> Self {
-        Str(s.into())
+        GoString(s.into())
     }
 }
 
-impl From<Cow<'_, str>> for Str {
+impl From<Cow<'_, str>> for GoString {
     fn from(s: Cow<'_, str>) -> Self {
-        Str(s.as_bytes().into())
+        GoString(s.as_bytes().into())
     }
 }
 
-impl PartialEq<str> for Str {
+impl PartialEq<str> for GoString {
     fn eq(&self, other: &str) -> bool {
         self.as_bytes() == other.as_bytes()
     }
 }
 
-impl PartialEq<&str> for Str {
+impl PartialEq<&str> for GoString {
     fn eq(&self, other: &&str) -> bool {
         self.as_bytes() == other.as_bytes()
     }
 }
 
-impl fmt::Display for Str {
+impl fmt::Display for GoString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lossy())
     }
 }
 
-impl fmt::Debug for Str {
+impl fmt::Debug for GoString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.lossy())
     }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::parse::ast::{Pos, Tree};
-use crate::value::Value;
+use crate::parse::ast::{ByteOffset, ParseTree};
+use crate::value::GoValue;
 
 /// A part of a text.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct TextSegment {
     /// Bytes of the text.
     pub range: Range<usize>,
     /// The template that wrote them and the file it is in.
@@ -25,16 +25,16 @@ pub struct Segment {
     /// Paths that decided whether, or how often, this was rendered at all.
     pub guards: Rc<[String]>,
     /// Texts of `include` and `tpl` the action used, before whatever it did with them.
-    pub nested: Vec<Nested>,
+    pub nested: Vec<NestedText>,
 }
 
 /// The result of one `include` or `tpl`.
 #[derive(Clone, Debug)]
-pub struct Nested {
+pub struct NestedText {
     /// The template included; `tpl` for a text.
     pub name: String,
     pub text: Vec<u8>,
-    pub segments: Vec<Segment>,
+    pub segments: Vec<TextSegment>,
 }
 
 /// Collects while templates execute.
@@ -42,8 +42,8 @@ pub(crate) struct Tracer {
     /// Where each map and list of the data is.
     paths: HashMap<usize, String>,
     reads: Vec<String>,
-    nested: Vec<Nested>,
-    segments: Vec<Segment>,
+    nested: Vec<NestedText>,
+    segments: Vec<TextSegment>,
     guards: Vec<String>,
     shared_guards: Rc<[String]>,
     outer: Vec<Outer>,
@@ -52,15 +52,15 @@ pub(crate) struct Tracer {
 /// What an action had collected when it called `include`.
 struct Outer {
     reads: Vec<String>,
-    nested: Vec<Nested>,
-    segments: Vec<Segment>,
+    nested: Vec<NestedText>,
+    segments: Vec<TextSegment>,
 }
 
 /// Paths of more containers than this are not worth their memory.
 const MAX_PATHS: usize = 1_000_000;
 
 impl Tracer {
-    pub(crate) fn new(data: &Value) -> Self {
+    pub(crate) fn new(data: &GoValue) -> Self {
         let mut paths = HashMap::new();
         let mut pending = vec![(String::new(), data.clone())];
         while let Some((path, v)) = pending.pop() {
@@ -68,19 +68,19 @@ impl Tracer {
                 break;
             }
             let id = match &v {
-                Value::Map(m) => m.id(),
-                Value::List(l) => l.id(),
+                GoValue::Map(m) => m.id(),
+                GoValue::List(l) => l.id(),
                 _ => continue,
             };
             if paths.insert(id, path.clone()).is_some() {
                 continue;
             }
-            if let Value::Map(m) = &v {
+            if let GoValue::Map(m) = &v {
                 for (k, v) in m.entries().iter().filter(|(_, v)| container(v)) {
                     pending.push((format!("{path}.{k}"), v.clone()));
                 }
             }
-            if let Value::List(l) = &v {
+            if let GoValue::List(l) = &v {
                 for (i, v) in l.items().iter().enumerate().filter(|(_, v)| container(v)) {
                     pending.push((format!("{path}[{i}]"), v.clone()));
                 }
@@ -97,7 +97,7 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn finish(self) -> Vec<Segment> {
+    pub(crate) fn finish(self) -> Vec<TextSegment> {
         self.segments
     }
 
@@ -138,11 +138,11 @@ impl Tracer {
         }
     }
 
-    pub(crate) fn text(&mut self, tree: &Tree, pos: Pos, start: usize, end: usize) {
+    pub(crate) fn text(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
         self.push(tree, pos, start..end, true, Vec::new(), Vec::new());
     }
 
-    pub(crate) fn action(&mut self, tree: &Tree, pos: Pos, start: usize, end: usize) {
+    pub(crate) fn action(&mut self, tree: &ParseTree, pos: ByteOffset, start: usize, end: usize) {
         let (reads, nested) = (std::mem::take(&mut self.reads), std::mem::take(&mut self.nested));
         if start != end {
             self.push(tree, pos, start..end, false, reads, nested);
@@ -151,15 +151,15 @@ impl Tracer {
 
     fn push(
         &mut self,
-        tree: &Tree,
-        pos: Pos,
+        tree: &ParseTree,
+        pos: ByteOffset,
         range: Range<usize>,
         literal: bool,
         reads: Vec<String>,
-        nested: Vec<Nested>,
+        nested: Vec<NestedText>,
     ) {
         let (line, column) = tree.source.line_column(pos);
-        self.segments.push(Segment {
+        self.segments.push(TextSegment {
             range,
             template: tree.name.clone(),
             file: tree.source.name.clone(),
@@ -185,10 +185,10 @@ impl Tracer {
         let segments = std::mem::replace(&mut self.segments, outer.segments);
         self.reads = outer.reads;
         self.nested = outer.nested;
-        self.nested.push(Nested { name: name.to_owned(), text: text.to_vec(), segments });
+        self.nested.push(NestedText { name: name.to_owned(), text: text.to_vec(), segments });
     }
 }
 
-fn container(v: &Value) -> bool {
-    matches!(v, Value::Map(_) | Value::List(_))
+fn container(v: &GoValue) -> bool {
+    matches!(v, GoValue::Map(_) | GoValue::List(_))
 }

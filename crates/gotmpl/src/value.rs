@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::object::Object;
-use crate::str::Str;
+use crate::object::GoObject;
+use crate::str::GoString;
 
 /// What Go would hold in an `interface{}`.
 ///
 /// Maps and lists are references: a clone is another name for the same storage, as in Go.
 #[derive(Clone, Default)]
-pub enum Value {
+pub enum GoValue {
     /// The nil interface; prints as `<no value>` on its own and `<nil>` inside something.
     #[default]
     Nil,
@@ -27,20 +27,20 @@ pub enum Value {
     Uint64(u64),
     Float64(f64),
     Complex128(f64, f64),
-    Str(Str),
+    Str(GoString),
     /// `[]byte`.
-    Bytes(Str),
-    List(List),
-    Map(Map),
+    Bytes(GoString),
+    List(GoList),
+    Map(GoMap),
     /// A struct, or another named type with methods.
-    Object(Rc<dyn Object>),
+    Object(Rc<dyn GoObject>),
     /// A pointer to such a thing.
-    Ptr(Rc<dyn Object>),
+    Ptr(Rc<dyn GoObject>),
 }
 
 /// Go's `reflect.Kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum GoKind {
     Invalid,
     Bool,
     Int,
@@ -59,120 +59,120 @@ pub enum Kind {
     Interface,
 }
 
-impl Kind {
+impl GoKind {
     /// The name `kindOf` gives.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Invalid => "invalid",
-            Kind::Bool => "bool",
-            Kind::Int => "int",
-            Kind::Int32 => "int32",
-            Kind::Int64 => "int64",
-            Kind::Uint8 => "uint8",
-            Kind::Uint32 => "uint32",
-            Kind::Uint64 => "uint64",
-            Kind::Float64 => "float64",
-            Kind::Complex128 => "complex128",
-            Kind::String => "string",
-            Kind::Slice => "slice",
-            Kind::Map => "map",
-            Kind::Struct => "struct",
-            Kind::Ptr => "ptr",
-            Kind::Interface => "interface",
+            GoKind::Invalid => "invalid",
+            GoKind::Bool => "bool",
+            GoKind::Int => "int",
+            GoKind::Int32 => "int32",
+            GoKind::Int64 => "int64",
+            GoKind::Uint8 => "uint8",
+            GoKind::Uint32 => "uint32",
+            GoKind::Uint64 => "uint64",
+            GoKind::Float64 => "float64",
+            GoKind::Complex128 => "complex128",
+            GoKind::String => "string",
+            GoKind::Slice => "slice",
+            GoKind::Map => "map",
+            GoKind::Struct => "struct",
+            GoKind::Ptr => "ptr",
+            GoKind::Interface => "interface",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for GoKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Value {
+impl GoValue {
     /// A string value.
-    pub fn str(s: impl Into<Str>) -> Self {
-        Value::Str(s.into())
+    pub fn str(s: impl Into<GoString>) -> Self {
+        GoValue::Str(s.into())
     }
 
     /// A `[]interface {}`.
-    pub fn list(items: Vec<Value>) -> Self {
-        Value::List(List::new(items))
+    pub fn list(items: Vec<GoValue>) -> Self {
+        GoValue::List(GoList::new(items))
     }
 
     /// A `[]string`.
-    pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
-        let items = items.into_iter().map(|s| Value::Str(s.into())).collect();
-        Value::List(List::of(ListKind::String, items))
+    pub fn strings<S: Into<GoString>>(items: impl IntoIterator<Item = S>) -> Self {
+        let items = items.into_iter().map(|s| GoValue::Str(s.into())).collect();
+        GoValue::List(GoList::of(ListKind::String, items))
     }
 
     /// An empty `map[string]interface {}`.
     pub fn map() -> Self {
-        Value::Map(Map::new())
+        GoValue::Map(GoMap::new())
     }
 
     /// A pointer to `object`.
-    pub fn ptr(object: impl Object) -> Self {
-        Value::Ptr(Rc::new(object))
+    pub fn ptr(object: impl GoObject) -> Self {
+        GoValue::Ptr(Rc::new(object))
     }
 
     /// `object` itself.
-    pub fn object(object: impl Object) -> Self {
-        Value::Object(Rc::new(object))
+    pub fn object(object: impl GoObject) -> Self {
+        GoValue::Object(Rc::new(object))
     }
 
     /// The dynamic kind; `Invalid` for nil.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> GoKind {
         match self {
-            Value::Nil => Kind::Invalid,
-            Value::Bool(_) => Kind::Bool,
-            Value::Int(_) => Kind::Int,
-            Value::Int32(_) => Kind::Int32,
-            Value::Int64(_) => Kind::Int64,
-            Value::Uint8(_) => Kind::Uint8,
-            Value::Uint32(_) => Kind::Uint32,
-            Value::Uint64(_) => Kind::Uint64,
-            Value::Float64(_) => Kind::Float64,
-            Value::Complex128(..) => Kind::Complex128,
-            Value::Str(_) => Kind::String,
-            Value::Bytes(_) | Value::List(_) => Kind::Slice,
-            Value::Map(_) => Kind::Map,
-            Value::Object(o) => o.kind(),
-            Value::Ptr(_) => Kind::Ptr,
+            GoValue::Nil => GoKind::Invalid,
+            GoValue::Bool(_) => GoKind::Bool,
+            GoValue::Int(_) => GoKind::Int,
+            GoValue::Int32(_) => GoKind::Int32,
+            GoValue::Int64(_) => GoKind::Int64,
+            GoValue::Uint8(_) => GoKind::Uint8,
+            GoValue::Uint32(_) => GoKind::Uint32,
+            GoValue::Uint64(_) => GoKind::Uint64,
+            GoValue::Float64(_) => GoKind::Float64,
+            GoValue::Complex128(..) => GoKind::Complex128,
+            GoValue::Str(_) => GoKind::String,
+            GoValue::Bytes(_) | GoValue::List(_) => GoKind::Slice,
+            GoValue::Map(_) => GoKind::Map,
+            GoValue::Object(o) => o.kind(),
+            GoValue::Ptr(_) => GoKind::Ptr,
         }
     }
 
     /// The dynamic type as `%T` prints it.
     pub fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Value::Nil => "<nil>",
-            Value::Bool(_) => "bool",
-            Value::Int(_) => "int",
-            Value::Int32(_) => "int32",
-            Value::Int64(_) => "int64",
-            Value::Uint8(_) => "uint8",
-            Value::Uint32(_) => "uint32",
-            Value::Uint64(_) => "uint64",
-            Value::Float64(_) => "float64",
-            Value::Complex128(..) => "complex128",
-            Value::Str(_) => "string",
-            Value::Bytes(_) => "[]uint8",
-            Value::List(l) => return l.kind.type_name(),
-            Value::Map(m) => m.kind.type_name(),
-            Value::Object(o) => return o.type_name(),
-            Value::Ptr(o) => return Cow::Owned(format!("*{}", o.type_name())),
+            GoValue::Nil => "<nil>",
+            GoValue::Bool(_) => "bool",
+            GoValue::Int(_) => "int",
+            GoValue::Int32(_) => "int32",
+            GoValue::Int64(_) => "int64",
+            GoValue::Uint8(_) => "uint8",
+            GoValue::Uint32(_) => "uint32",
+            GoValue::Uint64(_) => "uint64",
+            GoValue::Float64(_) => "float64",
+            GoValue::Complex128(..) => "complex128",
+            GoValue::Str(_) => "string",
+            GoValue::Bytes(_) => "[]uint8",
+            GoValue::List(l) => return l.kind.type_name(),
+            GoValue::Map(m) => m.kind.type_name(),
+            GoValue::Object(o) => return o.type_name(),
+            GoValue::Ptr(o) => return Cow::Owned(format!("*{}", o.type_name())),
         })
     }
 
     /// The nil interface?
     pub fn is_nil(&self) -> bool {
-        matches!(self, Value::Nil)
+        matches!(self, GoValue::Nil)
     }
 
     /// The string, if it is one.
-    pub fn as_str(&self) -> Option<&Str> {
+    pub fn as_str(&self) -> Option<&GoString> {
         match self {
-            Value::Str(s) => Some(s),
+            GoValue::Str(s) => Some(s),
             _ => None,
         }
     }
@@ -180,9 +180,9 @@ impl Value {
     /// The number, for every signed integer kind.
     pub fn as_int(&self) -> Option<i64> {
         match self {
-            Value::Int(n) | Value::Int64(n) => Some(*n),
-            Value::Int32(n) => Some(i64::from(*n)),
-            Value::Object(o) => o.inner().and_then(|v| v.as_int()),
+            GoValue::Int(n) | GoValue::Int64(n) => Some(*n),
+            GoValue::Int32(n) => Some(i64::from(*n)),
+            GoValue::Object(o) => o.inner().and_then(|v| v.as_int()),
             _ => None,
         }
     }
@@ -190,38 +190,38 @@ impl Value {
     /// The number, for every unsigned integer kind.
     pub fn as_uint(&self) -> Option<u64> {
         match self {
-            Value::Uint8(n) => Some(u64::from(*n)),
-            Value::Uint32(n) => Some(u64::from(*n)),
-            Value::Uint64(n) => Some(*n),
-            Value::Object(o) => o.inner().and_then(|v| v.as_uint()),
+            GoValue::Uint8(n) => Some(u64::from(*n)),
+            GoValue::Uint32(n) => Some(u64::from(*n)),
+            GoValue::Uint64(n) => Some(*n),
+            GoValue::Object(o) => o.inner().and_then(|v| v.as_uint()),
             _ => None,
         }
     }
 
     /// The map, if it is one (chartutil.Values included).
-    pub fn as_map(&self) -> Option<&Map> {
+    pub fn as_map(&self) -> Option<&GoMap> {
         match self {
-            Value::Map(m) => Some(m),
+            GoValue::Map(m) => Some(m),
             _ => None,
         }
     }
 
     /// The list, if it is one of any element type.
-    pub fn as_list(&self) -> Option<&List> {
+    pub fn as_list(&self) -> Option<&GoList> {
         match self {
-            Value::List(l) => Some(l),
+            GoValue::List(l) => Some(l),
             _ => None,
         }
     }
 
     /// The elements of anything of kind slice (`[]byte` and named slice types included).
-    pub fn elements(&self) -> Option<List> {
+    pub fn elements(&self) -> Option<GoList> {
         match self {
-            Value::List(l) => Some(l.clone()),
-            Value::Bytes(b) => {
-                Some(List::of(ListKind::Of("uint8"), b.iter().map(|b| Value::Uint8(*b)).collect()))
+            GoValue::List(l) => Some(l.clone()),
+            GoValue::Bytes(b) => {
+                Some(GoList::of(ListKind::Of("uint8"), b.iter().map(|b| GoValue::Uint8(*b)).collect()))
             }
-            Value::Object(o) => o.inner().and_then(|v| v.elements()),
+            GoValue::Object(o) => o.inner().and_then(|v| v.elements()),
             _ => None,
         }
     }
@@ -230,10 +230,10 @@ impl Value {
     #[expect(clippy::len_without_is_empty, reason = "emptiness is Sprig's business and differs")]
     pub fn len(&self) -> Option<usize> {
         match self {
-            Value::Str(s) | Value::Bytes(s) => Some(s.len()),
-            Value::List(l) => Some(l.len()),
-            Value::Map(m) => Some(m.len()),
-            Value::Object(o) => o.inner().and_then(|v| v.len()),
+            GoValue::Str(s) | GoValue::Bytes(s) => Some(s.len()),
+            GoValue::List(l) => Some(l.len()),
+            GoValue::Map(m) => Some(m.len()),
+            GoValue::Object(o) => o.inner().and_then(|v| v.len()),
             _ => None,
         }
     }
@@ -241,30 +241,30 @@ impl Value {
     /// Go templates' truth: what `if` decides by.
     pub fn truth(&self) -> bool {
         match self {
-            Value::Nil => false,
-            Value::Bool(b) => *b,
-            Value::Int(n) | Value::Int64(n) => *n != 0,
-            Value::Int32(n) => *n != 0,
-            Value::Uint8(n) => *n != 0,
-            Value::Uint32(n) => *n != 0,
-            Value::Uint64(n) => *n != 0,
-            Value::Float64(n) => *n != 0.0,
-            Value::Complex128(re, im) => *re != 0.0 || *im != 0.0,
-            Value::Str(s) | Value::Bytes(s) => !s.is_empty(),
-            Value::List(l) => !l.is_empty(),
-            Value::Map(m) => !m.is_empty(),
-            Value::Object(o) => o.inner().is_none_or(|v| v.truth()),
-            Value::Ptr(_) => true,
+            GoValue::Nil => false,
+            GoValue::Bool(b) => *b,
+            GoValue::Int(n) | GoValue::Int64(n) => *n != 0,
+            GoValue::Int32(n) => *n != 0,
+            GoValue::Uint8(n) => *n != 0,
+            GoValue::Uint32(n) => *n != 0,
+            GoValue::Uint64(n) => *n != 0,
+            GoValue::Float64(n) => *n != 0.0,
+            GoValue::Complex128(re, im) => *re != 0.0 || *im != 0.0,
+            GoValue::Str(s) | GoValue::Bytes(s) => !s.is_empty(),
+            GoValue::List(l) => !l.is_empty(),
+            GoValue::Map(m) => !m.is_empty(),
+            GoValue::Object(o) => o.inner().is_none_or(|v| v.truth()),
+            GoValue::Ptr(_) => true,
         }
     }
 
     /// Go's `reflect.DeepEqual`: same types all the way down; NaN differs from itself.
-    pub fn deep_equal(&self, other: &Value) -> bool {
+    pub fn deep_equal(&self, other: &GoValue) -> bool {
         deep_equal(self, other, 0)
     }
 
     /// A copy that shares no map or list with the original.
-    pub fn deep_copy(&self) -> Value {
+    pub fn deep_copy(&self) -> GoValue {
         deep_copy(self, 0)
     }
 }
@@ -273,22 +273,22 @@ impl Value {
 /// far beyond any document, small enough to catch `set $d "self" $d`.
 pub const MAX_VALUE_DEPTH: usize = 10_000;
 
-fn deep_equal(a: &Value, b: &Value, depth: usize) -> bool {
+fn deep_equal(a: &GoValue, b: &GoValue, depth: usize) -> bool {
     if depth > MAX_VALUE_DEPTH {
         return false;
     }
     match (a, b) {
-        (Value::Nil, Value::Nil) => true,
-        (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::Int(a), Value::Int(b)) | (Value::Int64(a), Value::Int64(b)) => a == b,
-        (Value::Int32(a), Value::Int32(b)) => a == b,
-        (Value::Uint8(a), Value::Uint8(b)) => a == b,
-        (Value::Uint32(a), Value::Uint32(b)) => a == b,
-        (Value::Uint64(a), Value::Uint64(b)) => a == b,
-        (Value::Float64(a), Value::Float64(b)) => a == b,
-        (Value::Complex128(a, b), Value::Complex128(c, d)) => a == c && b == d,
-        (Value::Str(a), Value::Str(b)) | (Value::Bytes(a), Value::Bytes(b)) => a == b,
-        (Value::List(a), Value::List(b)) => {
+        (GoValue::Nil, GoValue::Nil) => true,
+        (GoValue::Bool(a), GoValue::Bool(b)) => a == b,
+        (GoValue::Int(a), GoValue::Int(b)) | (GoValue::Int64(a), GoValue::Int64(b)) => a == b,
+        (GoValue::Int32(a), GoValue::Int32(b)) => a == b,
+        (GoValue::Uint8(a), GoValue::Uint8(b)) => a == b,
+        (GoValue::Uint32(a), GoValue::Uint32(b)) => a == b,
+        (GoValue::Uint64(a), GoValue::Uint64(b)) => a == b,
+        (GoValue::Float64(a), GoValue::Float64(b)) => a == b,
+        (GoValue::Complex128(a, b), GoValue::Complex128(c, d)) => a == c && b == d,
+        (GoValue::Str(a), GoValue::Str(b)) | (GoValue::Bytes(a), GoValue::Bytes(b)) => a == b,
+        (GoValue::List(a), GoValue::List(b)) => {
             if a.kind != b.kind || a.is_nil() != b.is_nil() {
                 return false;
             }
@@ -301,7 +301,7 @@ fn deep_equal(a: &Value, b: &Value, depth: usize) -> bool {
                     a.iter().zip(b.iter()).all(|(a, b)| deep_equal(a, b, depth + 1))
                 })
         }
-        (Value::Map(a), Value::Map(b)) => {
+        (GoValue::Map(a), GoValue::Map(b)) => {
             if a.kind != b.kind || a.is_nil() != b.is_nil() {
                 return false;
             }
@@ -316,33 +316,33 @@ fn deep_equal(a: &Value, b: &Value, depth: usize) -> bool {
                         .all(|((ka, va), (kb, vb))| ka == kb && deep_equal(va, vb, depth + 1))
                 })
         }
-        (Value::Object(a), Value::Object(b)) | (Value::Ptr(a), Value::Ptr(b)) => {
+        (GoValue::Object(a), GoValue::Object(b)) | (GoValue::Ptr(a), GoValue::Ptr(b)) => {
             Rc::ptr_eq(a, b) || (a.type_name() == b.type_name() && a.equals(b.as_ref()))
         }
         _ => false,
     }
 }
 
-fn deep_copy(v: &Value, depth: usize) -> Value {
+fn deep_copy(v: &GoValue, depth: usize) -> GoValue {
     if depth > MAX_VALUE_DEPTH {
         return v.clone();
     }
     match v {
-        Value::List(l) if !l.is_nil() => {
+        GoValue::List(l) if !l.is_nil() => {
             let mut items = l.to_vec();
             copy_containers(items.iter_mut(), depth);
-            Value::List(List::of(l.kind, items))
+            GoValue::List(GoList::of(l.kind, items))
         }
-        Value::Map(m) if !m.is_nil() => {
+        GoValue::Map(m) if !m.is_nil() => {
             let mut entries = m.entries().clone();
             copy_containers(entries.values_mut(), depth);
-            Value::Map(Map::of(m.kind, entries))
+            GoValue::Map(GoMap::of(m.kind, entries))
         }
         _ => v.clone(),
     }
 }
 
-fn copy_containers<'v>(values: impl Iterator<Item = &'v mut Value>, depth: usize) {
+fn copy_containers<'v>(values: impl Iterator<Item = &'v mut GoValue>, depth: usize) {
     stacker::maybe_grow(RED_ZONE, SEGMENT, || {
         for value in values.filter(|value| is_container(value)) {
             *value = deep_copy(value, depth + 1);
@@ -383,28 +383,28 @@ impl ListKind {
 
 /// A Go slice.
 #[derive(Clone)]
-pub struct List {
+pub struct GoList {
     kind: ListKind,
     nil: bool,
     items: Rc<Items>,
 }
 
-struct Items(RefCell<Vec<Value>>);
+struct Items(RefCell<Vec<GoValue>>);
 
-impl List {
+impl GoList {
     /// A `[]interface {}`.
-    pub fn new(items: Vec<Value>) -> Self {
+    pub fn new(items: Vec<GoValue>) -> Self {
         Self::of(ListKind::Any, items)
     }
 
     /// A slice of the given element type.
-    pub fn of(kind: ListKind, items: Vec<Value>) -> Self {
-        List { kind, nil: false, items: Rc::new(Items(RefCell::new(items))) }
+    pub fn of(kind: ListKind, items: Vec<GoValue>) -> Self {
+        GoList { kind, nil: false, items: Rc::new(Items(RefCell::new(items))) }
     }
 
     /// The nil slice: empty, prints `[]`, encodes as `null`.
     pub fn nil(kind: ListKind) -> Self {
-        List { kind, nil: true, items: Rc::new(Items(RefCell::default())) }
+        GoList { kind, nil: true, items: Rc::new(Items(RefCell::default())) }
     }
 
     pub fn kind(&self) -> ListKind {
@@ -424,21 +424,21 @@ impl List {
     }
 
     /// The elements. Do not hold across a call that may write to the list.
-    pub fn items(&self) -> Ref<'_, Vec<Value>> {
+    pub fn items(&self) -> Ref<'_, Vec<GoValue>> {
         self.items.0.borrow()
     }
 
     /// The elements to change in place (sprig's `sortAlpha` sorts a `[]string` where it is).
-    pub fn items_mut(&self) -> RefMut<'_, Vec<Value>> {
+    pub fn items_mut(&self) -> RefMut<'_, Vec<GoValue>> {
         self.items.0.borrow_mut()
     }
 
-    pub fn get(&self, i: usize) -> Option<Value> {
+    pub fn get(&self, i: usize) -> Option<GoValue> {
         self.items.0.borrow().get(i).cloned()
     }
 
     /// A copy of the elements.
-    pub fn to_vec(&self) -> Vec<Value> {
+    pub fn to_vec(&self) -> Vec<GoValue> {
         self.items.0.borrow().clone()
     }
 
@@ -475,38 +475,38 @@ impl MapKind {
 
 /// A Go map with string keys, kept sorted since everything that walks one wants it so.
 #[derive(Clone)]
-pub struct Map {
+pub struct GoMap {
     kind: MapKind,
     nil: bool,
     entries: Rc<Entries>,
 }
 
-struct Entries(RefCell<BTreeMap<Str, Value>>);
+struct Entries(RefCell<BTreeMap<GoString, GoValue>>);
 
-impl Default for Map {
+impl Default for GoMap {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Map {
+impl GoMap {
     /// An empty `map[string]interface {}`.
     pub fn new() -> Self {
         Self::of(MapKind::Any, BTreeMap::new())
     }
 
-    pub fn of(kind: MapKind, entries: BTreeMap<Str, Value>) -> Self {
-        Map { kind, nil: false, entries: Rc::new(Entries(RefCell::new(entries))) }
+    pub fn of(kind: MapKind, entries: BTreeMap<GoString, GoValue>) -> Self {
+        GoMap { kind, nil: false, entries: Rc::new(Entries(RefCell::new(entries))) }
     }
 
     /// The nil map: empty, prints `map[]`, encodes as `null`, cannot be written to.
     pub fn nil(kind: MapKind) -> Self {
-        Map { kind, nil: true, entries: Rc::new(Entries(RefCell::default())) }
+        GoMap { kind, nil: true, entries: Rc::new(Entries(RefCell::default())) }
     }
 
     /// The same storage under another type, as a Go conversion gives.
     pub fn with_kind(&self, kind: MapKind) -> Self {
-        Map { kind, nil: self.nil, entries: Rc::clone(&self.entries) }
+        GoMap { kind, nil: self.nil, entries: Rc::clone(&self.entries) }
     }
 
     pub fn kind(&self) -> MapKind {
@@ -525,7 +525,7 @@ impl Map {
         self.len() == 0
     }
 
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<GoValue> {
         self.entries.0.borrow().get(key.as_ref()).cloned()
     }
 
@@ -533,29 +533,29 @@ impl Map {
         self.entries.0.borrow().contains_key(key.as_ref())
     }
 
-    /// Writes an entry. Writing to a nil map panics in Go: callers check [`Map::is_nil`] first
+    /// Writes an entry. Writing to a nil map panics in Go: callers check [`GoMap::is_nil`] first
     /// (message: `assignment to entry in nil map`).
-    pub fn insert(&self, key: impl Into<Str>, value: Value) {
+    pub fn insert(&self, key: impl Into<GoString>, value: GoValue) {
         let old = self.entries.0.borrow_mut().insert(key.into(), value);
         drop(old);
     }
 
-    pub fn remove(&self, key: impl AsRef<[u8]>) -> Option<Value> {
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Option<GoValue> {
         self.entries.0.borrow_mut().remove(key.as_ref())
     }
 
     /// The keys in byte order.
-    pub fn keys(&self) -> Vec<Str> {
+    pub fn keys(&self) -> Vec<GoString> {
         self.entries.0.borrow().keys().cloned().collect()
     }
 
     /// The entries in byte order of their keys. Do not hold across a call that may write to the map.
-    pub fn entries(&self) -> Ref<'_, BTreeMap<Str, Value>> {
+    pub fn entries(&self) -> Ref<'_, BTreeMap<GoString, GoValue>> {
         self.entries.0.borrow()
     }
 
     /// A copy of the entries.
-    pub fn to_vec(&self) -> Vec<(Str, Value)> {
+    pub fn to_vec(&self) -> Vec<(GoString, GoValue)> {
         self.entries.0.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
@@ -565,9 +565,9 @@ impl Map {
     }
 }
 
-impl<K: Into<Str>> FromIterator<(K, Value)> for Map {
-    fn from_iter<T: IntoIterator<Item = (K, Value)>>(iter: T) -> Self {
-        Map::of(MapKind::Any, iter.into_iter().map(|(k, v)| (k.into(), v)).collect())
+impl<K: Into<GoString>> FromIterator<(K, GoValue)> for GoMap {
+    fn from_iter<T: IntoIterator<Item = (K, GoValue)>>(iter: T) -> Self {
+        GoMap::of(MapKind::Any, iter.into_iter().map(|(k, v)| (k.into(), v)).collect())
     }
 }
 
@@ -589,19 +589,19 @@ impl Drop for Entries {
     }
 }
 
-fn is_container(v: &Value) -> bool {
-    matches!(v, Value::List(_) | Value::Map(_))
+fn is_container(v: &GoValue) -> bool {
+    matches!(v, GoValue::List(_) | GoValue::Map(_))
 }
 
-fn unwind(mut pending: Vec<Value>) {
+fn unwind(mut pending: Vec<GoValue>) {
     while let Some(v) = pending.pop() {
         match v {
-            Value::List(l) => {
+            GoValue::List(l) => {
                 if let Some(mut items) = Rc::into_inner(l.items) {
                     pending.append(items.0.get_mut());
                 }
             }
-            Value::Map(m) => {
+            GoValue::Map(m) => {
                 if let Some(mut entries) = Rc::into_inner(m.entries) {
                     pending.extend(std::mem::take(entries.0.get_mut()).into_values());
                 }
@@ -612,22 +612,22 @@ fn unwind(mut pending: Vec<Value>) {
 }
 
 /// Prints like `%v`, cut at depth 50: for tests and messages of ours, not for output.
-impl fmt::Debug for Value {
+impl fmt::Debug for GoValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         debug(self, f, 0)
     }
 }
 
-fn debug(v: &Value, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+fn debug(v: &GoValue, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
     if depth > 50 {
         return f.write_str("…");
     }
     match v {
-        Value::Nil => f.write_str("nil"),
-        Value::Bool(b) => write!(f, "{b}"),
-        Value::Str(s) => write!(f, "{s:?}"),
-        Value::Float64(n) => write!(f, "{n:?}"),
-        Value::List(l) => {
+        GoValue::Nil => f.write_str("nil"),
+        GoValue::Bool(b) => write!(f, "{b}"),
+        GoValue::Str(s) => write!(f, "{s:?}"),
+        GoValue::Float64(n) => write!(f, "{n:?}"),
+        GoValue::List(l) => {
             f.write_str("[")?;
             for (i, v) in l.items().iter().enumerate() {
                 if i > 0 {
@@ -637,7 +637,7 @@ fn debug(v: &Value, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
             }
             f.write_str("]")
         }
-        Value::Map(m) => {
+        GoValue::Map(m) => {
             f.write_str("{")?;
             for (i, (k, v)) in m.entries().iter().enumerate() {
                 if i > 0 {
@@ -657,56 +657,56 @@ fn debug(v: &Value, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
 }
 
 /// Deep equality as Go's, so tests and `has` agree.
-impl PartialEq for Value {
+impl PartialEq for GoValue {
     fn eq(&self, other: &Self) -> bool {
         self.deep_equal(other)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for GoValue {
     fn from(b: bool) -> Self {
-        Value::Bool(b)
+        GoValue::Bool(b)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for GoValue {
     fn from(n: f64) -> Self {
-        Value::Float64(n)
+        GoValue::Float64(n)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for GoValue {
     fn from(s: &str) -> Self {
-        Value::Str(s.into())
+        GoValue::Str(s.into())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for GoValue {
     fn from(s: String) -> Self {
-        Value::Str(s.into())
+        GoValue::Str(s.into())
     }
 }
 
-impl From<Vec<u8>> for Value {
+impl From<Vec<u8>> for GoValue {
     fn from(s: Vec<u8>) -> Self {
-        Value::Str(s.into())
+        GoValue::Str(s.into())
     }
 }
 
-impl From<Str> for Value {
-    fn from(s: Str) -> Self {
-        Value::Str(s)
+impl From<GoString> for GoValue {
+    fn from(s: GoString) -> Self {
+        GoValue::Str(s)
     }
 }
 
-impl From<Map> for Value {
-    fn from(m: Map) -> Self {
-        Value::Map(m)
+impl From<GoMap> for GoValue {
+    fn from(m: GoMap) -> Self {
+        GoValue::Map(m)
     }
 }
 
-impl From<List> for Value {
-    fn from(l: List) -> Self {
-        Value::List(l)
+impl From<GoList> for GoValue {
+    fn from(l: GoList) -> Self {
+        GoValue::List(l)
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use url::{Origin, Url};
 
 use crate::HttpError;
-use crate::request::{Authorization, Login, Request, parse_url, shown};
+use crate::request::{Authorization, HttpRequest, Login, parse_url, shown};
 
 /// How to connect.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl Default for NetworkLimits {
 
 /// A client.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct HttpClient {
     inner: reqwest::Client,
     plain_http: bool,
     network: NetworkOptions,
@@ -68,7 +68,7 @@ pub struct Client {
 const LARGEST_BODY: usize = 256 * 1024 * 1024;
 const MOST_REDIRECTS: usize = 10;
 
-impl Client {
+impl HttpClient {
     pub fn new(options: &ClientOptions) -> Result<Self, HttpError> {
         let bad = |error: reqwest::Error| HttpError::Invalid(describe(&error));
         let agent = if options.user_agent.is_empty() { "Helm/3.17.3" } else { &options.user_agent };
@@ -109,7 +109,7 @@ impl Client {
         login: Option<&Login>,
         most: usize,
     ) -> Result<Vec<u8>, HttpError> {
-        let mut request = Request::new(Method::GET, parse_url(url)?);
+        let mut request = HttpRequest::new(Method::GET, parse_url(url)?);
         if let Some(login) = login {
             request.authorization = Some(Authorization::basic(login, request.url.origin())?);
         }
@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// Sends a request and follows redirects.
-    pub async fn send(&self, mut request: Request) -> Result<Answer, HttpError> {
+    pub async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let patience = Patience::new(&request.url, &self.network);
         for _ in 0..=MOST_REDIRECTS {
             let mut headers = request.headers.clone();
@@ -148,7 +148,7 @@ impl Client {
                 Some(location) if is_redirect(response.status()) => {
                     request.redirect(response.status(), location)?;
                 }
-                _ => return Ok(Answer { response, origin: request.url.origin(), patience }),
+                _ => return Ok(HttpResponse { response, origin: request.url.origin(), patience }),
             }
         }
         Err(HttpError::Redirect(format!("{} redirects more than {MOST_REDIRECTS} times", patience.address)))
@@ -160,14 +160,14 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 /// The answer of a server; its content is still to come.
-pub struct Answer {
+pub struct HttpResponse {
     response: Response,
     /// Who answered, after redirects.
     pub origin: Origin,
     patience: Patience,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn status(&self) -> StatusCode {
         self.response.status()
     }

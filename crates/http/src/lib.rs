@@ -8,9 +8,9 @@ mod client;
 mod error;
 mod request;
 
-pub use client::{Answer, Client, ClientOptions, NetworkLimits, NetworkOptions};
+pub use client::{ClientOptions, HttpClient, HttpResponse, NetworkLimits, NetworkOptions};
 pub use error::HttpError;
-pub use request::{Authorization, Login, Request, parse_url, shown};
+pub use request::{Authorization, HttpRequest, Login, parse_url, shown};
 /// The types requests are made of.
 pub use reqwest::{
     Method, StatusCode,

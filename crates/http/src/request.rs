@@ -53,7 +53,7 @@ impl Authorization {
 
 /// Something to send.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct HttpRequest {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
@@ -61,7 +61,7 @@ pub struct Request {
     pub content: Option<Vec<u8>>,
 }
 
-impl Request {
+impl HttpRequest {
     pub fn new(method: Method, url: Url) -> Self {
         Self { method, url, headers: HeaderMap::new(), authorization: None, content: None }
     }

@@ -4,9 +4,12 @@
 //! * [`DirectoryStore`] keeps a directory a run: a plan that never changes, an append-only [`Log`] of [`RunEvent`]s, and
 //!   whatever documents a format adds. [`files`] writes them so that a crash leaves the old one or the new one.
 //! * [`Summary`] is the state of a run folded from its events, [`records`] the same events as the kernel resumes from
-//!   them.
+//!   them. [`is_proven`] and [`failed_nodes`] say what a run that follows leaves out or does again.
+//! * [`RunSnapshot`] is a run as one document, kept in whatever implements [`RecordStore`]: a file, a Secret.
+//! * [`RunLock`] lets one process at a time work on a subject.
 //!
-//! The files are those of ktl's stack runs: `plan.json`, `events.jsonl`, `summary.json`, `meta.json`.
+//! Two layouts exist, both prescribed: the files of ktl's stack runs (`plan.json`, `events.jsonl`, `summary.json`,
+//! `meta.json`) and khook's document (`khook.io/state.v1`).
 
 mod chain;
 pub mod digest;
@@ -14,15 +17,23 @@ mod error;
 mod event;
 mod file;
 pub mod files;
+mod lock;
 pub mod log;
+mod record_store;
 mod resume;
+pub mod snapshot;
 mod store;
 mod summary;
 
 pub use error::{RecordError, describe_io};
 pub use event::{ErrorRecord, EventType, RunEvent};
 pub use file::{FileJournal, TornLine};
+pub use lock::{LockError, LockHolder, RunLock, Takeover};
 pub use log::{Disk, FileDisk, Log, Replayed};
-pub use resume::records;
+pub use record_store::{
+    FileStore, RecordDocument, RecordStore, StoreAction, StoreError, StoreFault, StoreFuture,
+};
+pub use resume::{RunProcess, failed_nodes, is_proven, records, settled_status};
+pub use snapshot::{NodeSnapshot, RunSnapshot};
 pub use store::DirectoryStore;
 pub use summary::{NodeStatus, NodeSummary, RunStatus, Summary, Totals};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use slipway_problem::{Problem, Problems, Severity};
-use slipway_yaml::Emitter;
+use slipway_problem::{Problem, ProblemSeverity, Problems};
+use slipway_yaml::YamlEmitter;
 
 use crate::accumulate::Accumulator;
 use crate::hash;
@@ -47,7 +47,7 @@ pub struct Build {
 impl Build {
     /// The objects as one stream, byte for byte as kustomize prints them.
     pub fn to_yaml(&self) -> String {
-        let emitter = Emitter::kustomize();
+        let emitter = YamlEmitter::kustomize();
         let mut out = String::new();
         for (at, object) in self.objects.iter().enumerate() {
             if at > 0 {
@@ -103,7 +103,7 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
             .into_iter()
             .map(|mut problem| {
                 if problem.code.as_deref().is_some_and(|code| STRICT.contains(&code)) {
-                    problem.severity = Severity::Error;
+                    problem.severity = ProblemSeverity::Error;
                 }
                 problem
             })
@@ -149,7 +149,7 @@ fn report_unwritable(resources: &[Resource], problems: &mut Problems) {
     }
     for resource in resources {
         let ascii = resource.value.iter().all(|(key, value)| key.is_ascii() && is_ascii(value));
-        if !ascii && Emitter::kustomize().emit(&resource.value).is_err() {
+        if !ascii && YamlEmitter::kustomize().emit(&resource.value).is_err() {
             problems.push(
                 Problem::error(format!(
                     "`{}` has control characters that YAML cannot hold",
@@ -201,7 +201,7 @@ fn configured_text(by: &ConfiguredBy) -> String {
     text.push_str(&format!("configuredBy:\n  apiVersion: builtin\n  kind: {}\n", by.kind));
     for (field, value) in [("name", &by.name), ("namespace", &by.namespace)] {
         if let Some(value) = value {
-            let written = Emitter::kustomize().emit(value).unwrap_or_default();
+            let written = YamlEmitter::kustomize().emit(value).unwrap_or_default();
             text.push_str(&format!("  {field}: {}\n", written.trim_end()));
         }
     }

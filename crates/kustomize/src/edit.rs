@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::edit::{Document, Step};
-use slipway_yaml::{Duplicates, Node, Reader, Schema};
+use slipway_yaml::edit::{EditableDocument, PathSegment};
+use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
 use crate::transform::images::split;
 
@@ -51,8 +51,8 @@ pub fn set_image(text: &str, file: &str, image: &ImageEdit) -> Result<String, Pr
     let mut document = open(text, file)?;
     let root = document.root()?;
     let entries = list(&root, "images")?;
-    let says = |entry: &Node, field: &str, wanted: &str| {
-        !wanted.is_empty() && entry.get(field).and_then(Node::as_str) == Some(wanted)
+    let says = |entry: &YamlNode, field: &str, wanted: &str| {
+        !wanted.is_empty() && entry.get(field).and_then(YamlNode::as_str) == Some(wanted)
     };
     let repository = image.new_name.as_deref().unwrap_or(&image.name);
     let found = entries
@@ -72,7 +72,7 @@ pub fn set_image(text: &str, file: &str, image: &ImageEdit) -> Result<String, Pr
     let entry = &entries[at];
     let pins = image.new_tag.is_some() || image.digest.is_some();
     for (field, value) in fields(image) {
-        let path: [Step; 3] = ["images".into(), at.into(), field.into()];
+        let path: [PathSegment; 3] = ["images".into(), at.into(), field.into()];
         match value {
             Some(value) if says(entry, field, value) => {}
             Some(value) if field == "newName" && entry.get(field).is_none() && says(entry, "name", value) => {
@@ -98,7 +98,7 @@ fn fields(image: &ImageEdit) -> [(&'static str, Option<&String>); 3] {
 /// Sets `namespace`.
 pub fn set_namespace(text: &str, file: &str, namespace: &str) -> Result<String, Problems> {
     let mut document = open(text, file)?;
-    if document.root()?.get("namespace").and_then(Node::as_str) != Some(namespace) {
+    if document.root()?.get("namespace").and_then(YamlNode::as_str) != Some(namespace) {
         document.set(&["namespace".into()], &json!(namespace))?;
     }
     Ok(document.into_text())
@@ -115,9 +115,9 @@ pub fn add_resource(text: &str, file: &str, resource: &str) -> Result<String, Pr
     Ok(document.into_text())
 }
 
-fn open(text: &str, file: &str) -> Result<Document, Problems> {
-    let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
-    let document = Document::new(text, file, reader)?;
+fn open(text: &str, file: &str) -> Result<EditableDocument, Problems> {
+    let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
+    let document = EditableDocument::new(text, file, reader)?;
     let root = document.root()?;
     if root.is_null() || root.as_map().is_some() {
         return Ok(document);
@@ -127,7 +127,7 @@ fn open(text: &str, file: &str) -> Result<Document, Problems> {
         .into())
 }
 
-fn list<'n>(root: &'n Node, field: &str) -> Result<&'n [Node], Problems> {
+fn list<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Problems> {
     match root.get(field) {
         None => Ok(&[]),
         Some(node) if node.is_null() => Ok(&[]),
@@ -137,7 +137,7 @@ fn list<'n>(root: &'n Node, field: &str) -> Result<&'n [Node], Problems> {
     }
 }
 
-fn append(document: &mut Document, field: &str, length: usize, value: Value) -> Result<(), Problems> {
+fn append(document: &mut EditableDocument, field: &str, length: usize, value: Value) -> Result<(), Problems> {
     if length == 0 {
         document.set(&[field.into()], &Value::Array(vec![value]))
     } else {

@@ -2,14 +2,14 @@
 //! doubles, and a few lines would fill all memory.
 
 use serde_json::Value;
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::resource::Resource;
 
 /// Most bytes all patches, replacements and variables of a build put into its objects.
 const MOST_BYTES: usize = 64 << 20;
 /// Deepest nesting of an object; files are read no deeper.
-const DEEPEST: usize = Reader::DEEPEST;
+const DEEPEST: usize = YamlReader::DEEPEST;
 /// The weight of a value without any text.
 const NODE_BYTES: usize = 16;
 

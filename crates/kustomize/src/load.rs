@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::Reader;
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
+use slipway_yaml::YamlReader;
 
 use crate::accumulate::Accumulator;
 use crate::build::Quirks;
@@ -190,7 +190,8 @@ impl<'a> Loader<'a> {
                 }
             }
         }
-        let lost = self.problems.iter().skip(before).any(|problem| problem.severity == Severity::Error);
+        let lost =
+            self.problems.iter().skip(before).any(|problem| problem.severity == ProblemSeverity::Error);
         // With no objects at all, `resources` may be what is misspelt.
         let empty = kustomization.resources.is_empty() && self.problems.has_errors();
         self.complete &= !lost && !empty;
@@ -265,7 +266,8 @@ impl<'a> Loader<'a> {
                     let text = self.files.text(directory, &entry);
                     if let Some(text) = self.problems.take(text) {
                         let file = shown(&directory.shown.join(&entry.value));
-                        if let Some(node) = self.problems.take(Reader::kustomize().read_one(&text, &file)) {
+                        if let Some(node) = self.problems.take(YamlReader::kustomize().read_one(&text, &file))
+                        {
                             let findings = &mut Findings::new(strictness, self.problems);
                             replacements.extend(read_replacements(&node, findings));
                         }
@@ -305,7 +307,7 @@ impl<'a> Loader<'a> {
             entries.push(Entry::Objects(objects));
         }
         entries.extend(paths.into_iter().filter_map(|entry| self.resource(directory, entry)));
-        if self.problems.iter().skip(before).any(|problem| problem.severity == Severity::Error) {
+        if self.problems.iter().skip(before).any(|problem| problem.severity == ProblemSeverity::Error) {
             return Vec::new();
         }
         let metadata = self.build_metadata.unwrap_or_default();

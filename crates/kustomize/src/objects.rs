@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Node, Reader};
+use slipway_yaml::{YamlNode, YamlReader};
 
 use crate::resource::{Origin, Resource, Step};
 use crate::schema::{self, Field, Type};
@@ -19,7 +19,7 @@ pub(crate) fn is_inline(entry: &str) -> bool {
 /// file of its own and whose problems are shown where it is written.
 pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Vec<Document>, Problems> {
     let inline = file.is_empty();
-    let read = Reader::kustomize().read(text, if inline { &at.file } else { file });
+    let read = YamlReader::kustomize().read(text, if inline { &at.file } else { file });
     match read {
         Ok(nodes) => {
             let there = nodes.into_iter().filter(|node| !node.is_null());
@@ -63,17 +63,17 @@ pub(crate) fn read_objects(
 ) {
     let mut open = vec![(&*document.0, 0)];
     while let Some((node, depth)) = open.pop() {
-        if node.is_null() || node.as_seq().is_some_and(<[Node]>::is_empty) {
+        if node.is_null() || node.as_seq().is_some_and(<[YamlNode]>::is_empty) {
             continue;
         }
         let Some(map) = node.as_map() else {
             problems.push(node.problem(format!("an object is a mapping, not {}", node.kind())));
             continue;
         };
-        let kind = map.get("kind").and_then(Node::as_str).unwrap_or_default();
+        let kind = map.get("kind").and_then(YamlNode::as_str).unwrap_or_default();
         if kind.ends_with("List")
             && depth < DEEPEST_LIST
-            && let Some(items) = map.get("items").and_then(Node::as_seq)
+            && let Some(items) = map.get("items").and_then(YamlNode::as_seq)
         {
             open.extend(items.iter().rev().map(|item| (item, depth + 1)));
             continue;
@@ -86,18 +86,18 @@ pub(crate) fn read_objects(
 }
 
 fn read_object(
-    node: &Node,
+    node: &YamlNode,
     origin: Origin,
     annotations: Annotations,
     problems: &mut Problems,
 ) -> Option<Resource> {
     let mut complete = true;
-    if node.get("kind").and_then(Node::as_str).is_none_or(str::is_empty) {
+    if node.get("kind").and_then(YamlNode::as_str).is_none_or(str::is_empty) {
         problems.push(node.problem("the object has no `kind`"));
         complete = false;
     }
     let name = node.get("metadata").and_then(|metadata| metadata.get("name"));
-    if name.and_then(Node::scalar_text).is_none_or(|name| name.is_empty()) {
+    if name.and_then(YamlNode::scalar_text).is_none_or(|name| name.is_empty()) {
         let problem = node.problem("the object has no `metadata.name`");
         problems.push(if node.at(["metadata", "generateName"]).is_some() {
             problem.hint("`generateName` is not enough: a build has to know what objects are called")
@@ -114,14 +114,14 @@ fn read_object(
         for key in ["name", "namespace"] {
             if let Some(found) = metadata.get_mut(key)
                 && (found.is_number() || found.is_boolean())
-                && let Some(text) = node.at(["metadata", key]).and_then(Node::scalar_text)
+                && let Some(text) = node.at(["metadata", key]).and_then(YamlNode::scalar_text)
             {
                 *found = Value::String(text.into_owned());
             }
         }
     }
     let mut unquoted = Vec::new();
-    if let Some(written) = node.at(["metadata", "annotations"]).and_then(Node::as_map)
+    if let Some(written) = node.at(["metadata", "annotations"]).and_then(YamlNode::as_map)
         && let Some(Value::Object(read)) =
             value.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
     {
@@ -144,7 +144,7 @@ fn read_object(
     }
     let mut resource = Resource::new(value, origin, node.location());
     resource.unquoted = unquoted;
-    let text = |field: &str| node.get(field).and_then(Node::as_str).unwrap_or_default();
+    let text = |field: &str| node.get(field).and_then(YamlNode::as_str).unwrap_or_default();
     let schema = schema::of_kind(text("apiVersion"), text("kind"));
     find_blanks(node, schema, &mut Vec::new(), &mut resource.blanks);
     Some(resource)
@@ -161,7 +161,7 @@ fn annotation_of(value: &Value) -> String {
 
 /// Notes fields without a value, in mappings and in lists that merge by key.
 fn find_blanks(
-    node: &Node,
+    node: &YamlNode,
     schema: Option<&'static Type>,
     path: &mut Vec<Step>,
     blanks: &mut Vec<Vec<Step>>,

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use slipway_problem::Problems;
-use slipway_yaml::{Emitter, Node, Reader, Style, Value as Written};
+use slipway_yaml::{NodeValue as Written, ScalarStyle, YamlEmitter, YamlNode, YamlReader};
 
 /// A document objects were read from, kept to be asked how values were written.
 #[derive(Clone, Debug)]
-pub(crate) struct Document(pub(crate) Arc<Node>);
+pub(crate) struct Document(pub(crate) Arc<YamlNode>);
 
 impl Document {
     /// Calls `visit` with the values of every field called `key`.
-    fn fields<'n>(&'n self, key: &str, visit: &mut dyn FnMut(&'n Node)) {
-        let mut open: Vec<&Node> = vec![&self.0];
+    fn fields<'n>(&'n self, key: &str, visit: &mut dyn FnMut(&'n YamlNode)) {
+        let mut open: Vec<&YamlNode> = vec![&self.0];
         while let Some(node) = open.pop() {
             match &node.value {
                 Written::Map(map) => {
@@ -70,7 +70,7 @@ pub(crate) fn unquoted(text: &str) -> Value {
     if !plain || text.is_empty() {
         return Value::String(text.to_owned());
     }
-    match Reader::kustomize().read_one(text, "") {
+    match YamlReader::kustomize().read_one(text, "") {
         Ok(node) if node.as_map().is_none() && node.as_seq().is_none() => node.to_json(),
         _ => Value::String(text.to_owned()),
     }
@@ -78,12 +78,12 @@ pub(crate) fn unquoted(text: &str) -> Value {
 
 /// Returns true if a text is in quotes, or a block, once it was written anew.
 pub(crate) fn needs_quotes(text: &str) -> bool {
-    Emitter::pretty().emit(text).is_ok_and(|written| written.starts_with(['"', '\'', '|', '>']))
+    YamlEmitter::pretty().emit(text).is_ok_and(|written| written.starts_with(['"', '\'', '|', '>']))
 }
 
 /// Returns true if a text that stands for a number has a fraction or an exponent.
 pub(crate) fn is_float(text: &str) -> bool {
-    Reader::kustomize().read_one(text, "").is_ok_and(|node| matches!(node.value, Written::Float(_)))
+    YamlReader::kustomize().read_one(text, "").is_ok_and(|node| matches!(node.value, Written::Float(_)))
 }
 
 /// The text of a float as Go's `%v` writes it.
@@ -101,7 +101,7 @@ pub(crate) fn go_float(number: f64) -> String {
 
 /// An object's value as kustomize sees it once it has written and read it: what JSON has no word for is
 /// reported.
-pub(crate) fn object(node: &Node, problems: &mut Problems) -> Map<String, Value> {
+pub(crate) fn object(node: &YamlNode, problems: &mut Problems) -> Map<String, Value> {
     let Some(map) = node.as_map() else { return Map::new() };
     let mut object = Map::new();
     for (key, value) in map.iter() {
@@ -124,7 +124,7 @@ pub(crate) fn object(node: &Node, problems: &mut Problems) -> Map<String, Value>
 }
 
 /// Recursion is bounded by the depth the reader allows.
-fn value_of(node: &Node, problems: &mut Problems) -> Value {
+fn value_of(node: &YamlNode, problems: &mut Problems) -> Value {
     match &node.value {
         Written::Seq(list) => Value::Array(list.iter().map(|value| value_of(value, problems)).collect()),
         Written::Map(map) => {
@@ -132,15 +132,16 @@ fn value_of(node: &Node, problems: &mut Problems) -> Value {
                 let hint = format!("write it in quotes: \"{}\"", key.raw());
                 problems.push(key.problem(format!("a key is a string, not {}", key.kind())).hint(hint));
             }
-            let entry =
-                |(key, value): (&Node, &Node)| (key.key_text().into_owned(), value_of(value, problems));
+            let entry = |(key, value): (&YamlNode, &YamlNode)| {
+                (key.key_text().into_owned(), value_of(value, problems))
+            };
             Value::Object(map.iter().map(entry).collect())
         }
         Written::Float(number) if !number.is_finite() => {
             problems.push(node.problem(format!("`{}` is a number JSON does not have", node.raw())));
             Value::Null
         }
-        Written::String(text) if node.style() == Some(Style::Folded) => {
+        Written::String(text) if node.style() == Some(ScalarStyle::Folded) => {
             Value::String(refolded(text).into_owned())
         }
         _ => node.to_json(),
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn quotes_are_remembered_by_field() {
-        let read = Reader::kustomize().read_one("a: \"x\"\nb: x\nc: [{a: y, d: 7.50}]\n", "f").unwrap();
+        let read = YamlReader::kustomize().read_one("a: \"x\"\nb: x\nc: [{a: y, d: 7.50}]\n", "f").unwrap();
         let document = Document(Arc::new(read));
         assert!(document.is_quoted("a", "x"));
         assert!(!document.is_quoted("a", "y"));

@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use slipway_manifest::schema::data::{Sources, pack};
+use slipway_manifest::schema::data::{SchemaSources, pack_schema};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             resource_lists.push(list);
         }
     }
-    let packed = pack(&Sources {
+    let packed = pack_schema(&SchemaSources {
         table: &std::fs::read_to_string(from.join("schema-table.json"))?,
         columns: &json(&from.join("tables.json"))?,
         discovery: &[json(&discovery.join("api-agg.json"))?, json(&discovery.join("apis-agg.json"))?],

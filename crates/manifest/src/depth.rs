@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// How deep a value may be nested. Kubernetes' own limit is of this order; no real object is near it.
+/// The deepest nesting of a value. Kubernetes' own limit is of this order; no real object is near it.
 pub const DEEPEST: usize = 256;
 
 /// A value is nested more than [`DEEPEST`] levels.
@@ -11,12 +11,12 @@ pub const DEEPEST: usize = 256;
 pub struct TooDeep;
 
 /// Fails if a value is too deep to be walked safely.
-pub fn check(value: &Value) -> Result<(), TooDeep> {
-    check_below(value, 0)
+pub fn check_depth(value: &Value) -> Result<(), TooDeep> {
+    check_depth_below(value, 0)
 }
 
 /// Fails if a value is too deep to stand `above` levels down.
-pub(crate) fn check_below(value: &Value, above: usize) -> Result<(), TooDeep> {
+pub(crate) fn check_depth_below(value: &Value, above: usize) -> Result<(), TooDeep> {
     let mut level: Vec<&Value> = vec![value];
     let mut below: Vec<&Value> = Vec::new();
     for _ in above..=DEEPEST {
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn refuses_only_what_is_too_deep() {
         let nest = |levels: usize| (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-        assert_eq!(check(&nest(DEEPEST)), Ok(()));
-        assert_eq!(check(&nest(DEEPEST + 2)), Err(TooDeep));
+        assert_eq!(check_depth(&nest(DEEPEST)), Ok(()));
+        assert_eq!(check_depth(&nest(DEEPEST + 2)), Err(TooDeep));
     }
 }

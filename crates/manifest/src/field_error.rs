@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is wrong with a field.
+/// The kind of a field error, as Kubernetes classes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
     Required,
@@ -31,7 +31,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    fn of(
+    fn with_kind(
         kind: FieldErrorKind,
         field: impl Into<String>,
         value: Option<Value>,
@@ -41,16 +41,16 @@ impl FieldError {
     }
 
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(FieldErrorKind::Required, field, None, detail)
+        Self::with_kind(FieldErrorKind::Required, field, None, detail)
     }
 
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self::of(FieldErrorKind::Invalid, field, Some(value.into()), detail)
+        Self::with_kind(FieldErrorKind::Invalid, field, Some(value.into()), detail)
     }
 
     /// Invalid, without showing the value.
     pub fn invalid_unshown(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(FieldErrorKind::Invalid, field, None, detail)
+        Self::with_kind(FieldErrorKind::Invalid, field, None, detail)
     }
 
     pub fn type_invalid(
@@ -58,7 +58,7 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self::of(FieldErrorKind::TypeInvalid, field, Some(value.into()), detail)
+        Self::with_kind(FieldErrorKind::TypeInvalid, field, Some(value.into()), detail)
     }
 
     /// Not one of the supported values, which are listed as given.
@@ -69,27 +69,27 @@ impl FieldError {
     ) -> Self {
         let supported: Vec<String> = supported.into_iter().map(|value| format!("{value:?}")).collect();
         let detail = format!("supported values: {}", supported.join(", "));
-        Self::of(FieldErrorKind::NotSupported, field, Some(value.into()), detail)
+        Self::with_kind(FieldErrorKind::NotSupported, field, Some(value.into()), detail)
     }
 
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(FieldErrorKind::Forbidden, field, None, detail)
+        Self::with_kind(FieldErrorKind::Forbidden, field, None, detail)
     }
 
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
-        Self::of(FieldErrorKind::Duplicate, field, Some(value.into()), "")
+        Self::with_kind(FieldErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
     pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
-        Self::of(FieldErrorKind::NotFound, field, Some(value.into()), "")
+        Self::with_kind(FieldErrorKind::NotFound, field, Some(value.into()), "")
     }
 
     pub fn too_long(field: impl Into<String>, limit: u64) -> Self {
-        Self::of(FieldErrorKind::TooLong, field, None, format!("may not be more than {limit} bytes"))
+        Self::with_kind(FieldErrorKind::TooLong, field, None, format!("may not be more than {limit} bytes"))
     }
 
     pub fn too_many(field: impl Into<String>, count: usize, limit: u64) -> Self {
-        Self::of(
+        Self::with_kind(
             FieldErrorKind::TooMany,
             field,
             Some(count.into()),
@@ -135,19 +135,19 @@ impl FieldError {
     }
 
     /// The field as messages name it.
-    pub fn field(&self) -> &str {
+    pub fn field_name(&self) -> &str {
         if self.field.is_empty() { "<nil>" } else { &self.field }
     }
 
     /// The cause a server reports in `details.causes`.
-    pub fn cause(&self) -> Value {
-        json!({"reason": self.reason(), "message": self.message(), "field": self.field()})
+    pub fn status_cause(&self) -> Value {
+        json!({"reason": self.reason(), "message": self.message(), "field": self.field_name()})
     }
 }
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field(), self.message())
+        write!(f, "{}: {}", self.field_name(), self.message())
     }
 }
 

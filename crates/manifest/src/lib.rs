@@ -20,10 +20,12 @@ pub mod fields;
 pub mod jsonpath;
 pub mod names;
 pub mod object;
+mod object_ref;
 pub mod patch;
 pub mod quantity;
 pub mod schema;
 pub mod selector;
 
-pub use object::{Gvk, Gvr, ObjectId};
-pub use schema::{Schema, TypeRef, Types};
+pub use object::{Gvk, Gvr};
+pub use object_ref::{ObjectId, ObjectRef};
+pub use schema::{Schema, TypeRef, TypeRegistry};

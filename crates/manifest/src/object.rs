@@ -1,10 +1,12 @@
-//! What every Kubernetes object says about itself: type, namespace, name, labels, annotations.
+//! The common fields of Kubernetes objects: type, namespace, name, labels, annotations.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
+
+use crate::ObjectId;
 
 /// A kind of a group and version; prints as `apps/v1, Kind=Deployment`, as Kubernetes does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,47 +64,7 @@ impl fmt::Display for Gvr {
     }
 }
 
-/// Which object it is, whatever version its manifest is written in.
-///
-/// Prints as `Deployment.apps/web (namespace=shop)`; the group is left out for the core group and the
-/// namespace for cluster-scoped objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ObjectId {
-    pub group: String,
-    pub kind: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-}
-
-impl ObjectId {
-    /// Reads the identity of an object; absent parts are empty.
-    pub fn of(object: &Value) -> Self {
-        let gvk = gvk(object);
-        Self {
-            group: gvk.group,
-            kind: gvk.kind,
-            namespace: namespace(object).unwrap_or_default().to_owned(),
-            name: name(object).unwrap_or_default().to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        write!(f, "/{}", self.name)?;
-        if !self.namespace.is_empty() {
-            write!(f, " (namespace={})", self.namespace)?;
-        }
-        Ok(())
-    }
-}
-
-/// What Go's errors call a JSON value.
+/// Returns the name Go's errors have for the type of a JSON value.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -124,16 +86,16 @@ pub fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+fn text_field<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object.get(field)?.as_str()
 }
 
 pub fn api_version(object: &Value) -> Option<&str> {
-    text(object, "apiVersion")
+    text_field(object, "apiVersion")
 }
 
 pub fn kind(object: &Value) -> Option<&str> {
-    text(object, "kind")
+    text_field(object, "kind")
 }
 
 /// Reads the type of an object; absent parts are empty.
@@ -211,7 +173,7 @@ fn set_pair(object: &mut Value, field: &str, key: &str, value: &str) {
     }
 }
 
-/// Whether the object is a list of objects (`kind: List`, `ConfigMapList`), not an object itself.
+/// Returns true if the object is a list of objects (`kind: List`, `ConfigMapList`), not an object itself.
 pub fn is_list(object: &Value) -> bool {
     kind(object).is_some_and(|kind| kind.ends_with("List"))
         && object.get("items").is_some_and(Value::is_array)

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How a quantity was written, which decides how it is printed.
+/// The notation of a quantity as written, which decides how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum QuantityFormat {
     /// `12e6`
     DecimalExponent,
     /// `12Mi`
@@ -18,10 +18,10 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
-/// Why a text is no quantity; the texts are Kubernetes'.
+/// The reason a text is no quantity; the texts are Kubernetes'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -63,7 +63,7 @@ impl Quantity {
             return Err(QuantityError::Numeric);
         }
         let (base, power, format) = read_suffix(suffix).ok_or(QuantityError::Suffix)?;
-        let mut nanos = magnitude(whole, fraction, base, power);
+        let mut nanos = amount_in_nanos(whole, fraction, base, power);
         if text.starts_with('-') {
             nanos = -nanos;
         }
@@ -72,7 +72,7 @@ impl Quantity {
 
     /// Makes a quantity of a whole number.
     pub fn from_int(value: i64) -> Self {
-        Self { nanos: i128::from(value) * NANOS, format: Format::DecimalSi }
+        Self { nanos: i128::from(value) * NANOS, format: QuantityFormat::DecimalSi }
     }
 
     /// The amount in billionths.
@@ -80,18 +80,18 @@ impl Quantity {
         self.nanos
     }
 
-    pub fn format(self) -> Format {
+    pub fn format(self) -> QuantityFormat {
         self.format
     }
 
     /// The amount in thousandths, rounded up.
     pub fn milli_value(self) -> i64 {
-        clamp(round_up(self.nanos, NANOS / 1000))
+        clamp_to_i64(round_up(self.nanos, NANOS / 1000))
     }
 
     /// The amount in whole units, rounded up.
     pub fn value(self) -> i64 {
-        clamp(round_up(self.nanos, NANOS))
+        clamp_to_i64(round_up(self.nanos, NANOS))
     }
 
     pub fn is_zero(self) -> bool {
@@ -112,7 +112,7 @@ impl Quantity {
     }
 }
 
-fn clamp(value: i128) -> i64 {
+fn clamp_to_i64(value: i128) -> i64 {
     value.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
@@ -123,9 +123,9 @@ fn round_up(value: i128, by: i128) -> i128 {
 }
 
 /// Reads a suffix: base, power and the format it belongs to.
-pub fn read_suffix(suffix: &str) -> Option<(i128, i32, Format)> {
-    let decimal = |power| Some((10, power, Format::DecimalSi));
-    let binary = |power| Some((1024, power, Format::BinarySi));
+pub fn read_suffix(suffix: &str) -> Option<(i128, i32, QuantityFormat)> {
+    let decimal = |power| Some((10, power, QuantityFormat::DecimalSi));
+    let binary = |power| Some((1024, power, QuantityFormat::BinarySi));
     match suffix {
         "n" => decimal(-9),
         "u" => decimal(-6),
@@ -149,13 +149,13 @@ pub fn read_suffix(suffix: &str) -> Option<(i128, i32, Format)> {
             if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
-            Some((10, power.trim_start_matches('+').parse().ok()?, Format::DecimalExponent))
+            Some((10, power.trim_start_matches('+').parse().ok()?, QuantityFormat::DecimalExponent))
         }
     }
 }
 
 /// The amount in billionths of `whole.fraction × base^power`, rounded up, at most the largest.
-fn magnitude(whole: &str, fraction: &str, base: i128, power: i32) -> i128 {
+fn amount_in_nanos(whole: &str, fraction: &str, base: i128, power: i32) -> i128 {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');
     if whole.is_empty() && fraction.bytes().all(|b| b == b'0') {
@@ -200,8 +200,11 @@ impl fmt::Display for Quantity {
         if self.nanos == 0 {
             return f.write_str("0");
         }
-        // A fraction of a byte is not worth losing.
-        if self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANOS && self.nanos % NANOS == 0 {
+        // A quantity with a fraction of a byte is printed in decimal form, so that nothing is lost.
+        if self.format == QuantityFormat::BinarySi
+            && self.nanos.abs() >= 1024 * NANOS
+            && self.nanos % NANOS == 0
+        {
             let mut value = self.nanos / NANOS;
             let mut power = 0;
             while value % 1024 == 0 && power < 6 {
@@ -216,7 +219,7 @@ impl fmt::Display for Quantity {
             value /= 1000;
             power += 3;
         }
-        if self.format == Format::DecimalExponent {
+        if self.format == QuantityFormat::DecimalExponent {
             return if power == 0 { write!(f, "{value}") } else { write!(f, "{value}e{power}") };
         }
         let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];

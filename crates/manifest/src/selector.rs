@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::names;
 
-/// Why a selector cannot be read; the texts are Kubernetes'.
+/// The reason a selector cannot be read; the texts are Kubernetes'.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub String);
 
-/// What a requirement asks of a label.
+/// The condition a requirement sets on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requires {
+pub enum LabelCondition {
     Exists,
     DoesNotExist,
     In(Vec<String>),
@@ -25,28 +25,28 @@ pub enum Requires {
 
 /// One condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct LabelRequirement {
     pub key: String,
-    pub requires: Requires,
+    pub requires: LabelCondition,
 }
 
 /// A label selector: all requirements must hold. An empty one selects everything.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct LabelSelector(pub Vec<Requirement>);
+pub struct LabelSelector(pub Vec<LabelRequirement>);
 
-impl Requirement {
-    /// Whether a label value (or its absence) meets it.
+impl LabelRequirement {
+    /// Returns true if a label value (or its absence) meets it.
     pub fn matches(&self, value: Option<&str>) -> bool {
         match (&self.requires, value) {
-            (Requires::Exists, value) => value.is_some(),
-            (Requires::DoesNotExist, value) => value.is_none(),
-            (Requires::In(values), Some(value)) => values.iter().any(|known| known == value),
-            (Requires::NotIn(values), Some(value)) => !values.iter().any(|known| known == value),
-            (Requires::NotIn(_), None) => true,
-            (Requires::GreaterThan(bound), Some(value)) => {
+            (LabelCondition::Exists, value) => value.is_some(),
+            (LabelCondition::DoesNotExist, value) => value.is_none(),
+            (LabelCondition::In(values), Some(value)) => values.iter().any(|known| known == value),
+            (LabelCondition::NotIn(values), Some(value)) => !values.iter().any(|known| known == value),
+            (LabelCondition::NotIn(_), None) => true,
+            (LabelCondition::GreaterThan(bound), Some(value)) => {
                 value.parse::<i64>().is_ok_and(|value| value > *bound)
             }
-            (Requires::LessThan(bound), Some(value)) => {
+            (LabelCondition::LessThan(bound), Some(value)) => {
                 value.parse::<i64>().is_ok_and(|value| value < *bound)
             }
             (_, None) => false,
@@ -57,9 +57,9 @@ impl Requirement {
 impl LabelSelector {
     /// Reads `a=b,c in (d,e),!f`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let tokens = lex(text);
+        let tokens = tokenize(text);
         let mut parser = Parser { tokens: &tokens, at: 0 };
-        let mut requirements = parser.selector().map_err(SelectorError)?;
+        let mut requirements = parser.parse_requirements().map_err(SelectorError)?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self(requirements))
     }
@@ -73,7 +73,8 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
             let value = value.as_str().unwrap_or_default().to_owned();
-            requirements.push(Requirement { key: key.clone(), requires: Requires::In(vec![value]) });
+            requirements
+                .push(LabelRequirement { key: key.clone(), requires: LabelCondition::In(vec![value]) });
         }
         for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
             let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -82,21 +83,22 @@ impl LabelSelector {
                 values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
             };
             let requires = match text("operator") {
-                "In" => Requires::In(values()),
-                "NotIn" => Requires::NotIn(values()),
-                "Exists" => Requires::Exists,
-                "DoesNotExist" => Requires::DoesNotExist,
+                "In" => LabelCondition::In(values()),
+                "NotIn" => LabelCondition::NotIn(values()),
+                "Exists" => LabelCondition::Exists,
+                "DoesNotExist" => LabelCondition::DoesNotExist,
                 other => {
                     return Err(SelectorError(format!("{other:?} is not a valid label selector operator")));
                 }
             };
-            if matches!(&requires, Requires::In(values) | Requires::NotIn(values) if values.is_empty()) {
+            if matches!(&requires, LabelCondition::In(values) | LabelCondition::NotIn(values) if values.is_empty())
+            {
                 return Err(SelectorError(
                     "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
                         .to_owned(),
                 ));
             }
-            requirements.push(Requirement { key: text("key").to_owned(), requires });
+            requirements.push(LabelRequirement { key: text("key").to_owned(), requires });
         }
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Some(Self(requirements)))
@@ -106,12 +108,12 @@ impl LabelSelector {
         self.0.is_empty()
     }
 
-    /// Whether labels, given by a lookup, meet every requirement.
+    /// Returns true if labels, given by a lookup, meet every requirement.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
 
-    /// Whether an object's labels meet every requirement.
+    /// Returns true if an object's labels meet every requirement.
     pub fn matches_object(&self, object: &Value) -> bool {
         self.matches(|key| crate::object::label(object, key))
     }
@@ -119,26 +121,26 @@ impl LabelSelector {
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Requirement { key, requires }) in self.0.iter().enumerate() {
+        for (index, LabelRequirement { key, requires }) in self.0.iter().enumerate() {
             if index > 0 {
                 f.write_str(",")?;
             }
             match requires {
-                Requires::Exists => write!(f, "{key}")?,
-                Requires::DoesNotExist => write!(f, "!{key}")?,
-                Requires::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0])?,
-                Requires::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", values[0])?,
-                Requires::In(values) => write!(f, "{key} in ({})", sorted(values))?,
-                Requires::NotIn(values) => write!(f, "{key} notin ({})", sorted(values))?,
-                Requires::GreaterThan(bound) => write!(f, "{key}>{bound}")?,
-                Requires::LessThan(bound) => write!(f, "{key}<{bound}")?,
+                LabelCondition::Exists => write!(f, "{key}")?,
+                LabelCondition::DoesNotExist => write!(f, "!{key}")?,
+                LabelCondition::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0])?,
+                LabelCondition::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", values[0])?,
+                LabelCondition::In(values) => write!(f, "{key} in ({})", sorted_list(values))?,
+                LabelCondition::NotIn(values) => write!(f, "{key} notin ({})", sorted_list(values))?,
+                LabelCondition::GreaterThan(bound) => write!(f, "{key}>{bound}")?,
+                LabelCondition::LessThan(bound) => write!(f, "{key}<{bound}")?,
             }
         }
         Ok(())
     }
 }
 
-fn sorted(values: &[String]) -> String {
+fn sorted_list(values: &[String]) -> String {
     let mut values = values.to_vec();
     values.sort();
     values.join(",")
@@ -162,7 +164,7 @@ impl Token {
     }
 }
 
-fn lex(text: &str) -> Vec<Token> {
+fn tokenize(text: &str) -> Vec<Token> {
     let is_symbol = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let mut tokens = Vec::new();
@@ -209,13 +211,13 @@ impl Parser<'_> {
         token
     }
 
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
+    fn parse_requirements(&mut self) -> Result<Vec<LabelRequirement>, String> {
         let mut requirements = Vec::new();
         loop {
             match self.peek() {
                 Token::Word(_) | Token::Symbol("!") => {
                     let requirement = self
-                        .requirement()
+                        .parse_requirement()
                         .map_err(|error| format!("unable to parse requirement: {error}"))?;
                     requirements.push(requirement);
                     match self.next() {
@@ -247,7 +249,7 @@ impl Parser<'_> {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn parse_requirement(&mut self) -> Result<LabelRequirement, String> {
         let mut token = self.next();
         let absent = token == Token::Symbol("!");
         if absent {
@@ -256,27 +258,27 @@ impl Parser<'_> {
         let Token::Word(key) = token else {
             return Err(format!("found '{}', expected: identifier", token.text()));
         };
-        if let Err(problems) = names::label_key(&key) {
+        if let Err(problems) = names::check_label_key(&key) {
             return Err(format!("<nil>: Invalid value: {key:?}: {}", problems.join("; ")));
         }
         let ends = matches!(self.peek(), Token::End | Token::Symbol(","));
         if absent {
-            return Ok(Requirement { key, requires: Requires::DoesNotExist });
+            return Ok(LabelRequirement { key, requires: LabelCondition::DoesNotExist });
         }
         if ends {
-            return Ok(Requirement { key, requires: Requires::Exists });
+            return Ok(LabelRequirement { key, requires: LabelCondition::Exists });
         }
         let operator = self.next();
         let values = match operator.text() {
             // `in ()` is read as the set of the empty value.
             "in" | "notin" => {
-                Some(self.values()?).filter(|v| !v.is_empty()).unwrap_or_else(|| vec![String::new()])
+                Some(self.parse_values()?).filter(|v| !v.is_empty()).unwrap_or_else(|| vec![String::new()])
             }
-            "=" | "==" | "!=" | ">" | "<" => vec![self.exact_value()?],
+            "=" | "==" | "!=" | ">" | "<" => vec![self.parse_exact_value()?],
             other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
         };
         for (index, value) in values.iter().enumerate() {
-            if let Err(problems) = names::label_value(value) {
+            if let Err(problems) = names::check_label_value(value) {
                 return Err(format!(
                     "values[{index}][{key}]: Invalid value: {value:?}: {}",
                     problems.join("; ")
@@ -289,15 +291,15 @@ impl Parser<'_> {
             })
         };
         let requires = match operator.text() {
-            "notin" | "!=" => Requires::NotIn(values),
-            ">" => Requires::GreaterThan(bound(&values[0])?),
-            "<" => Requires::LessThan(bound(&values[0])?),
-            _ => Requires::In(values),
+            "notin" | "!=" => LabelCondition::NotIn(values),
+            ">" => LabelCondition::GreaterThan(bound(&values[0])?),
+            "<" => LabelCondition::LessThan(bound(&values[0])?),
+            _ => LabelCondition::In(values),
         };
-        Ok(Requirement { key, requires })
+        Ok(LabelRequirement { key, requires })
     }
 
-    fn exact_value(&mut self) -> Result<String, String> {
+    fn parse_exact_value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
             Token::Word(_) => Ok(self.next().text().to_owned()),
@@ -305,7 +307,7 @@ impl Parser<'_> {
         }
     }
 
-    fn values(&mut self) -> Result<Vec<String>, String> {
+    fn parse_values(&mut self) -> Result<Vec<String>, String> {
         let open = self.next();
         if open != Token::Symbol("(") {
             return Err(format!("found '{}' expected: '('", open.text()));
@@ -386,7 +388,7 @@ impl FieldSelector {
             };
             requirements.push(FieldRequirement {
                 field: field.to_owned(),
-                value: unescape(value)?,
+                value: unescape_value(value)?,
                 negated: operator == "!=",
             });
         }
@@ -397,13 +399,13 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// Whether field values, given by a lookup, meet every condition. A field that is absent is empty.
+    /// Returns true if field values, given by a lookup, meet every condition. A field that is absent is empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|r| (field(&r.field).unwrap_or_default() == r.value) != r.negated)
     }
 
     /// The value a field must have, if the selector fixes it.
-    pub fn exact(&self, field: &str) -> Option<&str> {
+    pub fn exact_value(&self, field: &str) -> Option<&str> {
         self.0.iter().find(|r| r.field == field && !r.negated).map(|r| r.value.as_str())
     }
 }
@@ -427,7 +429,7 @@ fn split_term(term: &str) -> Option<(&str, &'static str, &str)> {
     })
 }
 
-fn unescape(value: &str) -> Result<String, SelectorError> {
+fn unescape_value(value: &str) -> Result<String, SelectorError> {
     let mut text = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use slipway_manifest::ObjectId;
 use slipway_manifest::object::{annotation, split_api_version};
-use slipway_problem::{Location, Problem, Problems, Severity};
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
 
 use crate::apply::{self, Realize, Write, WriteKind, show_segs};
 use crate::check;
@@ -271,7 +271,7 @@ impl Package {
             // With a wrong parameter in them, errors of objects would only repeat it.
             let mut found = Problems::new();
             check::check(&build, inputs, &mut found);
-            problems.extend(found.into_iter().filter(|problem| problem.severity != Severity::Error));
+            problems.extend(found.into_iter().filter(|problem| problem.severity != ProblemSeverity::Error));
         }
         Ok(build)
     }
@@ -767,10 +767,10 @@ fn contention_problems(
 
 /// Counts errors and warnings.
 pub fn summary(problems: &Problems) -> (usize, usize) {
-    let count = |severity: Severity| {
+    let count = |severity: ProblemSeverity| {
         problems.iter().filter(|problem: &&Problem| problem.severity == severity).count()
     };
-    (count(Severity::Error), count(Severity::Warning))
+    (count(ProblemSeverity::Error), count(ProblemSeverity::Warning))
 }
 
 /// The state of a patch in words, for tables.

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use slipway_manifest::ObjectId;
 use slipway_problem::{Problem, Problems};
-use slipway_yaml::{Node, Reader};
+use slipway_yaml::{YamlNode, YamlReader};
 
 use crate::build::{Build, BuiltObject, Inputs, ValuesFile};
 use crate::kpatch::{self, StepKind};
@@ -53,7 +53,7 @@ impl Package {
                 continue;
             }
             let Some(text) = self.files.text(path, &mut problems) else { continue };
-            match Reader::new().max_nodes(100_000).max_depth(100).read(text, path) {
+            match YamlReader::new().max_nodes(100_000).max_depth(100).read(text, path) {
                 Ok(documents) => cases.extend(
                     documents
                         .iter()
@@ -89,7 +89,7 @@ impl Package {
                 let errors = validation
                     .problems
                     .iter()
-                    .filter(|problem| problem.severity == slipway_problem::Severity::Error);
+                    .filter(|problem| problem.severity == slipway_problem::ProblemSeverity::Error);
                 failures.extend(errors.map(|problem| format!("unexpected error: {problem}")));
             }
             None => {}
@@ -126,26 +126,26 @@ impl Package {
 }
 
 /// Golden files may stand beside the tests that name them.
-fn is_golden(node: &Node) -> bool {
+fn is_golden(node: &YamlNode) -> bool {
     node.get("apiVersion").is_some() && node.get("kind").is_some()
 }
 
 fn has_code(problems: &Problems, code: &str, error: bool) -> bool {
     problems.iter().any(|problem: &Problem| {
         problem.code.as_deref() == Some(code)
-            && (problem.severity == slipway_problem::Severity::Error) == error
+            && (problem.severity == slipway_problem::ProblemSeverity::Error) == error
     })
 }
 
 /// Differences between a golden file and a build, field by field where it can be read.
 fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
-    let Ok(documents) = Reader::new().max_depth(100).read(golden, path) else {
+    let Ok(documents) = YamlReader::new().max_depth(100).read(golden, path) else {
         return vec![format!("{path} is not YAML")];
     };
     let mut old: Vec<(ObjectId, Json)> = documents
         .iter()
         .filter(|node| !node.is_null())
-        .map(Node::to_json)
+        .map(YamlNode::to_json)
         .map(|object| (ObjectId::of(&object), object))
         .collect();
     let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
     found
 }
 
-fn read(path: &str, node: &Node, problems: &mut Problems) -> Option<Case> {
+fn read(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<Case> {
     node.as_map().or_else(|| {
         problems.push(node.problem("a test is a map").code("KT001"));
         None

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use slipway_manifest::ObjectId;
 use slipway_manifest::object::expand_lists;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Emitter, Node, Reader};
+use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 
 use crate::output::{OutFile, ordered};
 use crate::report::{coded, error};
@@ -22,7 +22,7 @@ pub struct Scaffold {
 
 /// Checks that a name can be a package's.
 fn checked(name: &str) -> Result<(), Problem> {
-    slipway_manifest::names::label_1123(name)
+    slipway_manifest::names::check_label_1123(name)
         .map_err(|why| error("KV008", format!("`{name}` is no package name: {}", why.join("; "))))
 }
 
@@ -75,10 +75,10 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
     let mut problems = Problems::new();
     let mut objects: Vec<Json> = Vec::new();
     for (file, text) in manifests {
-        match Reader::new().max_depth(100).max_nodes(1_000_000).read(text, file) {
+        match YamlReader::new().max_depth(100).max_nodes(1_000_000).read(text, file) {
             Ok(documents) => {
                 let read: Vec<Json> =
-                    documents.iter().filter(|node| !node.is_null()).map(Node::to_json).collect();
+                    documents.iter().filter(|node| !node.is_null()).map(YamlNode::to_json).collect();
                 for object in expand_lists(read) {
                     let id = ObjectId::of(&object);
                     if id.kind.is_empty() || id.name.is_empty() {
@@ -120,7 +120,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
         if !text.is_empty() {
             text.push_str("---\n");
         }
-        let _ = Emitter::manifest().emit_into(&ordered(object), text);
+        let _ = YamlEmitter::manifest().emit_into(&ordered(object), text);
         propose(object, &id, &mut parameters, &mut patch);
     }
     let mut all: Vec<OutFile> = files
@@ -131,7 +131,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
     root.insert("kurel".to_owned(), json!({"name": name, "version": "0.1.0", "appVersion": "1.0.0"}));
     root.extend(parameters);
     let mut text = String::new();
-    let _ = Emitter::manifest().emit_into(&Json::Object(root), &mut text);
+    let _ = YamlEmitter::manifest().emit_into(&Json::Object(root), &mut text);
     all.push(OutFile { path: "parameters.yaml".to_owned(), text });
     if !patch.is_empty() {
         all.push(OutFile { path: "patches/00-base.kpatch".to_owned(), text: patch });

@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use slipway_problem::{Location, Problems};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::files::Files;
 use crate::params::{Layers, Metadata, Params, read_tree, resolve};
@@ -149,7 +149,7 @@ impl Package {
                 continue;
             }
             let Some(text) = self.files.text(&path, problems) else { continue };
-            match Reader::new().max_nodes(1_000_000).max_depth(200).read(text, &path) {
+            match YamlReader::new().max_nodes(1_000_000).max_depth(200).read(text, &path) {
                 Ok(documents) => {
                     for document in documents {
                         self.kinds.learn(&document.to_json());
@@ -163,7 +163,7 @@ impl Package {
                 continue;
             }
             let Some(text) = self.files.text(path, problems) else { continue };
-            match Reader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
+            match YamlReader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
                 Ok(node) => self.overrides.push((node.to_json(), Location::file(path))),
                 Err(found) => problems.extend(coded(found, "KS016", "KS016", "KS016")),
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Fields, Node, Reader};
+use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
 use crate::files::Files;
 use crate::kpatch::{self, PatchFile};
@@ -119,7 +119,7 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
 }
 
 fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
-    let node = match Reader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
+    let node = match YamlReader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
             problems.extend(coded(found, "KD002", "KD002", "KD002"));
@@ -141,7 +141,7 @@ fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
     });
 }
 
-fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
+fn enabled(value: &YamlNode, problems: &mut Problems) -> Enabled {
     if let Some(value) = value.as_bool() {
         return Enabled::Literal(value);
     }
@@ -177,7 +177,7 @@ fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
     }
 }
 
-fn ids(own: &str, key: &'static str, fields: &mut Fields<'_, '_>) -> Vec<(String, Location)> {
+fn ids(own: &str, key: &'static str, fields: &mut FieldReader<'_, '_>) -> Vec<(String, Location)> {
     let mut found: Vec<(String, Location)> = Vec::new();
     fields.seq(key, |item, problems| {
         let Some(text) = item.scalar_text() else {

@@ -1,7 +1,7 @@
 //! Starting a coded problem, in one line.
 
-use slipway_problem::{Problem, Problems, Severity};
-use slipway_yaml::{Fields, Node};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
+use slipway_yaml::{FieldReader, YamlNode};
 
 /// Starts an error with a code of the catalogue.
 pub(crate) fn error(code: &str, message: impl Into<String>) -> Problem {
@@ -38,13 +38,13 @@ pub(crate) fn coded(problems: Problems, duplicate: &str, bomb: &str, other: &str
 
 /// Reads a mapping strictly: unknown keys get one code, everything else that is wrong the other.
 pub(crate) fn strictly<'n, T>(
-    node: &'n Node,
+    node: &'n YamlNode,
     (unknown, wrong): (&str, &str),
     problems: &mut Problems,
-    read: impl FnOnce(&mut Fields<'n, '_>) -> T,
+    read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
 ) -> T {
     let mut found = Problems::new();
-    let mut fields = Fields::of(node, &mut found);
+    let mut fields = FieldReader::of(node, &mut found);
     let value = read(&mut fields);
     fields.finish();
     problems.extend(found.into_iter().map(|problem| match problem.code {
@@ -60,8 +60,8 @@ pub(crate) fn strict(problems: &mut Problems) {
     *problems = std::mem::take(problems)
         .into_iter()
         .map(|mut problem| {
-            if problem.severity == Severity::Warning {
-                problem.severity = Severity::Error;
+            if problem.severity == ProblemSeverity::Warning {
+                problem.severity = ProblemSeverity::Error;
             }
             problem
         })

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use slipway_manifest::ObjectId;
 use slipway_manifest::object::split_api_version;
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Node, Reader, Value as Yaml, is_yaml11_bool};
+use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader, is_yaml11_bool};
 
 use crate::apply::Seg;
 use crate::files::Files;
@@ -30,7 +30,7 @@ pub struct Resource {
     pub at: Location,
     /// The last word of a patch on whether it is part of the result, and where that was said.
     pub enabled: Option<(bool, Location)>,
-    node: Option<Arc<Node>>,
+    node: Option<Arc<YamlNode>>,
     /// True if any text in it holds `${`.
     mentions: bool,
     /// Made by us, not by a file.
@@ -70,7 +70,7 @@ impl Resource {
     /// The place of a field in the file, or of the nearest thing above it.
     pub(crate) fn locate(&self, path: &[Seg]) -> Location {
         let Some(node) = &self.node else { return self.at.clone() };
-        let mut at: &Node = node;
+        let mut at: &YamlNode = node;
         let mut place = self.at.clone();
         for seg in path {
             let (next, here) = match (&at.value, seg) {
@@ -80,7 +80,7 @@ impl Resource {
                 },
                 (Yaml::Seq(items), Seg::Item { index, name }) => {
                     let named = name.as_ref().and_then(|name| {
-                        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+                        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
                     });
                     match named.or_else(|| items.get(*index)) {
                         Some(item) => (item, item.location()),
@@ -97,13 +97,13 @@ impl Resource {
 
     /// The value a field had before any patch.
     pub(crate) fn base(&self, path: &[Seg]) -> Option<Json> {
-        let mut at: &Node = self.node.as_deref()?;
+        let mut at: &YamlNode = self.node.as_deref()?;
         for seg in path {
             at = match (&at.value, seg) {
                 (Yaml::Map(mapping), Seg::Key(key)) => mapping.get(key)?,
                 (Yaml::Seq(items), Seg::Item { index, name }) => match name {
                     Some(name) => {
-                        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))?
+                        items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))?
                     }
                     None => items.get(*index)?,
                 },
@@ -114,7 +114,7 @@ impl Resource {
     }
 
     /// The tree it was read from, for substitution.
-    pub(crate) fn node(&self) -> Option<&Node> {
+    pub(crate) fn node(&self) -> Option<&YamlNode> {
         self.node.as_deref()
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Probl
             continue;
         }
         let Some(text) = files.text(path, problems) else { continue };
-        let reader = Reader::new().max_nodes(1_000_000).max_depth(100);
+        let reader = YamlReader::new().max_nodes(1_000_000).max_depth(100);
         let documents = match reader.read(text, path) {
             Ok(documents) => documents,
             Err(found) => {
@@ -150,15 +150,16 @@ pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Probl
             }
         };
         let mut kinds: Vec<String> = Vec::new();
-        let mut nodes: Vec<Node> = documents;
+        let mut nodes: Vec<YamlNode> = documents;
         nodes.reverse();
         while let Some(node) = nodes.pop() {
             if node.is_null() {
                 continue;
             }
             // A list is its items; lists in lists are unpacked the same way.
-            let is_list = node.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
-            if is_list && let Some(items) = node.get("items").and_then(Node::as_seq) {
+            let is_list =
+                node.get("kind").and_then(YamlNode::as_str).is_some_and(|kind| kind.ends_with("List"));
+            if is_list && let Some(items) = node.get("items").and_then(YamlNode::as_seq) {
                 nodes.extend(items.iter().rev().cloned());
                 continue;
             }
@@ -219,14 +220,14 @@ const SERVER_METADATA: [&str; 6] =
     ["managedFields", "uid", "resourceVersion", "creationTimestamp", "selfLink", "generation"];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
+fn one(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
     let Some(mapping) = node.as_map() else {
         problems.push(node.problem(format!("expected an object, not {}", node.kind())).code("KR003"));
         return None;
     };
     let mut fine = true;
-    let mut text = |key: &str, value: Option<&Node>| -> String {
-        match value.and_then(Node::as_str).filter(|text| !text.is_empty()) {
+    let mut text = |key: &str, value: Option<&YamlNode>| -> String {
+        match value.and_then(YamlNode::as_str).filter(|text| !text.is_empty()) {
             Some(text) => text.to_owned(),
             None => {
                 let place = value.unwrap_or(&node);
@@ -252,8 +253,8 @@ fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<
         );
         fine = false;
     }
-    let mut text = |key: &str, value: Option<&Node>| match value
-        .and_then(Node::as_str)
+    let mut text = |key: &str, value: Option<&YamlNode>| match value
+        .and_then(YamlNode::as_str)
         .filter(|text| !text.is_empty())
     {
         Some(text) => text.to_owned(),
@@ -270,8 +271,10 @@ fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<
     if !fine {
         return None;
     }
-    let namespace =
-        metadata.and_then(|metadata| metadata.get("namespace")).and_then(Node::as_str).unwrap_or_default();
+    let namespace = metadata
+        .and_then(|metadata| metadata.get("namespace"))
+        .and_then(YamlNode::as_str)
+        .unwrap_or_default();
     let (group, _) = split_api_version(&api_version);
     let id = ObjectId { group: group.to_owned(), kind, namespace: namespace.to_owned(), name };
     let mut value = node.to_json();
@@ -291,7 +294,7 @@ fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<
     })
 }
 
-fn server_fields(value: &mut Json, node: &Node, problems: &mut Problems) {
+fn server_fields(value: &mut Json, node: &YamlNode, problems: &mut Problems) {
     let mut removed = Vec::new();
     let Some(object) = value.as_object_mut() else { return };
     // The status of a CRD in a file is noise too.
@@ -321,7 +324,7 @@ fn server_fields(value: &mut Json, node: &Node, problems: &mut Problems) {
 
 /// Finds unquoted words kubectl takes for booleans, and numbers JSON lacks. Says whether some text holds
 /// what looks like a reference.
-fn check_scalars(node: &Node, problems: &mut Problems) -> bool {
+fn check_scalars(node: &YamlNode, problems: &mut Problems) -> bool {
     match &node.value {
         Yaml::String(text) if text.len() <= 3 && !node.is_quoted() && is_yaml11_bool(text) => {
             problems.push(

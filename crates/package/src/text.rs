@@ -1,6 +1,6 @@
 //! Reports as lines of text, without colour; the binary decides how they look.
 
-use slipway_problem::{Problem, Severity};
+use slipway_problem::{Problem, ProblemSeverity};
 
 use crate::build::{Build, Validation, summary};
 use crate::enable::State;
@@ -38,7 +38,11 @@ pub(crate) fn report(build: &Build) -> Vec<String> {
         lines.push(format!("  ○ {} left out ({})", crate::resources::show_id(&dropped.id), dropped.why));
     }
     lines.extend(
-        build.problems.iter().filter(|problem| problem.severity != Severity::Note).flat_map(problem_lines),
+        build
+            .problems
+            .iter()
+            .filter(|problem| problem.severity != ProblemSeverity::Note)
+            .flat_map(problem_lines),
     );
     lines.push(String::new());
     let (errors, warnings) = summary(&build.problems);
@@ -74,7 +78,7 @@ pub(crate) fn required_patches(build: &Build) -> Vec<String> {
 
 fn problem_lines(problem: &Problem) -> Vec<String> {
     let (mark, word) = match problem.severity {
-        Severity::Error => ("✗", "error"),
+        ProblemSeverity::Error => ("✗", "error"),
         _ => ("⚠", "warning"),
     };
     let code = problem.code.as_deref().map(|code| format!("[{code}]")).unwrap_or_default();
@@ -151,7 +155,7 @@ impl Validation {
             .iter()
             .map(|(stage, passed, failed)| {
                 let wrong = |problem: &&Problem| {
-                    problem.severity == Severity::Error && stage_of(problem) == Some(*stage)
+                    problem.severity == ProblemSeverity::Error && stage_of(problem) == Some(*stage)
                 };
                 match self.problems.iter().filter(wrong).count() {
                     0 => format!("✓ {passed}"),
@@ -173,15 +177,17 @@ impl Validation {
         for (kind, count) in &self.counts {
             lines.push(format!("  ✓ {count} {}", plural(kind, *count)));
         }
-        lines.extend(self.problems.iter().filter(|problem| problem.severity != Severity::Note).flat_map(
-            |problem| {
-                let mut lines = problem_lines(problem);
-                if let Some(at) = &problem.at {
-                    lines.insert(1, format!("     --> {at}"));
-                }
-                lines
-            },
-        ));
+        lines.extend(
+            self.problems.iter().filter(|problem| problem.severity != ProblemSeverity::Note).flat_map(
+                |problem| {
+                    let mut lines = problem_lines(problem);
+                    if let Some(at) = &problem.at {
+                        lines.insert(1, format!("     --> {at}"));
+                    }
+                    lines
+                },
+            ),
+        );
         lines.push(String::new());
         let (errors, warnings) = summary(&self.problems);
         lines.push(summary_line(errors, warnings));

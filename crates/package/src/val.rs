@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Form, Node, Value as Yaml};
+use slipway_yaml::{NodeForm, NodeValue as Yaml, YamlNode};
 
 use crate::report::error;
 use crate::template::Template;
@@ -113,7 +113,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn pos(&self, node: &Node) -> Pos {
+    fn pos(&self, node: &YamlNode) -> Pos {
         let column = if node.span.line == 1 { node.span.column + self.columns } else { node.span.column };
         Pos { line: node.span.line + self.lines, column, layer: self.layer }
     }
@@ -123,7 +123,7 @@ impl Reading<'_> {
     }
 
     /// Turns a tree into a value. Depth is limited by the reader that made the tree.
-    pub(crate) fn value(&self, node: &Node, problems: &mut Problems) -> Val {
+    pub(crate) fn value(&self, node: &YamlNode, problems: &mut Problems) -> Val {
         let pos = self.pos(node);
         let data = match &node.value {
             Yaml::Null => Data::Null,
@@ -145,7 +145,7 @@ impl Reading<'_> {
                 for (key, value) in mapping.iter() {
                     let mut read = self.value(value, problems);
                     // A block below its key is found by the line of the key.
-                    if value.form == Form::Block {
+                    if value.form == NodeForm::Block {
                         read.pos = self.pos(key);
                     }
                     map.insert(key_text(key), read);
@@ -179,7 +179,7 @@ impl Reading<'_> {
 }
 
 /// A key as text; numbers keep theirs.
-fn key_text(key: &Node) -> String {
+fn key_text(key: &YamlNode) -> String {
     let text = if key.is_null() { None } else { key.scalar_text() };
     text.unwrap_or_else(|| key.key_text()).into_owned()
 }

@@ -16,4 +16,4 @@ pub use bounded::{
 };
 pub use location::Location;
 pub use nearest::nearest;
-pub use problem::{Problem, Problems, Severity};
+pub use problem::{Problem, ProblemSeverity, Problems};

@@ -10,7 +10,7 @@ use crate::{Location, nearest};
 /// How much a problem matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum ProblemSeverity {
     /// The work cannot go on.
     Error,
     /// The work goes on; the user should know.
@@ -19,7 +19,7 @@ pub enum Severity {
     Note,
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for ProblemSeverity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "error",
@@ -35,7 +35,7 @@ impl fmt::Display for Severity {
 /// They never contain a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    pub severity: Severity,
+    pub severity: ProblemSeverity,
     /// A stable identifier (`K101`, `RB-V07`) where a specification assigns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -50,23 +50,23 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn of(severity: Severity, message: impl Into<String>) -> Self {
+    fn of(severity: ProblemSeverity, message: impl Into<String>) -> Self {
         Self { severity, code: None, message: message.into(), at: None, excerpt: None, hint: None }
     }
 
     /// Starts an error.
     pub fn error(message: impl Into<String>) -> Self {
-        Self::of(Severity::Error, message)
+        Self::of(ProblemSeverity::Error, message)
     }
 
     /// Starts a warning.
     pub fn warning(message: impl Into<String>) -> Self {
-        Self::of(Severity::Warning, message)
+        Self::of(ProblemSeverity::Warning, message)
     }
 
     /// Starts a note.
     pub fn note(message: impl Into<String>) -> Self {
-        Self::of(Severity::Note, message)
+        Self::of(ProblemSeverity::Note, message)
     }
 
     /// Says where.
@@ -142,7 +142,7 @@ impl fmt::Display for Problem {
         if let Some(at) = &self.at {
             write!(f, "{at}: ")?;
         }
-        if self.severity != Severity::Error {
+        if self.severity != ProblemSeverity::Error {
             write!(f, "{}: ", self.severity)?;
         }
         f.write_str(&self.message)?;
@@ -193,7 +193,7 @@ impl Problems {
 
     /// Whether any of them is an error.
     pub fn has_errors(&self) -> bool {
-        self.0.iter().any(|problem| problem.severity == Severity::Error)
+        self.0.iter().any(|problem| problem.severity == ProblemSeverity::Error)
     }
 
     /// Puts them in the order of the files: by location, unlocated ones first.

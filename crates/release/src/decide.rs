@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipway_manifest::diff::noise::{Cleaning, clean};
+use slipway_manifest::diff::noise::{NoiseFilter, remove_noise};
 use slipway_manifest::object;
 
 use crate::resource::{DeletePolicy, ResourceSettings};
@@ -121,8 +121,8 @@ pub fn decide(
         DryRun::Skipped => Ok(ObjectChange::Apply { reason: "it could not be tried before".to_owned() }),
         DryRun::Immutable(why) => Err(ObjectRefusal::Immutable(why.clone())),
         DryRun::Accepted(after) => {
-            let differs =
-                observed.repairs_owners || clean(live, Cleaning::Compare) != clean(after, Cleaning::Compare);
+            let differs = observed.repairs_owners
+                || remove_noise(live, NoiseFilter::Compare) != remove_noise(after, NoiseFilter::Compare);
             match (differs, settings.skip_update) {
                 (true, true) => skipped("skip-update"),
                 (true, false) => Ok(ObjectChange::Update),

@@ -7,13 +7,13 @@ use serde_json::Value;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Release, Scope, Storage};
 use slipway_event::Events;
-use slipway_manifest::diff::redact::{self, Redactor};
+use slipway_manifest::diff::redact::{self, ValueRedactor};
 use slipway_manifest::diff::secret_fields::SECRET_FIELDS;
 
 use crate::failure::Failure;
 use crate::plan::{self, Content, PlanOptions, ReleaseRequest};
 use crate::record;
-use crate::resource::{KindScope, human, normalise};
+use crate::resource::{KindScope, normalise};
 use crate::show::{ChangeView, ViewOptions, differences};
 
 /// One release in a list, under the names Helm gives the columns.
@@ -126,7 +126,7 @@ pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDi
         documents
             .map(|mut document| {
                 let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
-                (human(&id), document.object)
+                (id.to_string(), document.object)
             })
             .collect()
     };
@@ -164,7 +164,7 @@ pub async fn drift(
     let mut changes = plan.view(options).changes;
     changes.retain(|change| !change.insignificant && change.action != "recreate");
     for change in changes.iter_mut().filter(|change| change.action == "update" && change.reason.is_none()) {
-        let found = plan.objects.iter().find(|object| object.resource.human() == change.object);
+        let found = plan.objects.iter().find(|object| object.resource.id.to_string() == change.object);
         change.reason = found.and_then(|object| others(object.live.as_ref()?));
     }
     Ok(changes)
@@ -203,8 +203,8 @@ pub fn without_secrets(manifests: &str) -> String {
         let head = text.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
         let head: String = head.collect();
         let Ok(object) = slipway_yaml::from_str_helm(&text) else { return head };
-        let sensitivity = redact::sensitivity(&object);
-        let object = Redactor::per_run().redact(object, &sensitivity);
+        let sensitivity = redact::sensitivity_of(&object);
+        let object = ValueRedactor::per_run().redact_object(object, &sensitivity);
         head + &slipway_yaml::to_string(&object).unwrap_or_default()
     };
     let parts = slipway_chart::split(manifests.as_bytes());

@@ -9,8 +9,8 @@ use serde::Serialize;
 use slipway_cluster::helm::Driver;
 use slipway_cluster::listen::{Follow, Heard, Listener};
 use slipway_cluster::track::LogRules;
-use slipway_cluster::{At, Cluster, logs};
-use slipway_manifest::object;
+use slipway_cluster::{Cluster, logs};
+use slipway_manifest::{ObjectRef, object};
 use slipway_problem::Problem;
 use tokio_util::sync::CancellationToken;
 
@@ -93,7 +93,7 @@ pub async fn logs(
     let listening = speakers.iter().map(|(namespace, speakers)| {
         let (take, asked, grep) = (&take, &asked, grep.as_ref());
         async move {
-            let wanted = |makers: &[At], container: &str| {
+            let wanted = |makers: &[ObjectRef], container: &str| {
                 let is_named =
                     options.containers.is_empty() || options.containers.iter().any(|c| c == container);
                 is_named && maker(speakers, makers).is_some_and(|(_, rules)| rules.wants_container(container))
@@ -125,7 +125,7 @@ pub async fn logs(
 }
 
 /// The object of the release a pod comes from: the highest of its makers that is one.
-fn maker<'s, 'm>(speakers: &'s Speakers, makers: &'m [At]) -> Option<(&'m At, &'s LogRules)> {
+fn maker<'s, 'm>(speakers: &'s Speakers, makers: &'m [ObjectRef]) -> Option<(&'m ObjectRef, &'s LogRules)> {
     makers.iter().rev().find_map(|at| {
         let key = (at.gvk.group.clone(), at.gvk.kind.clone(), at.name.clone());
         Some((at, speakers.get(&key)?))

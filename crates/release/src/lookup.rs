@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_chart::Capabilities;
-use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_gotmpl::{FuncError, Host};
-use slipway_manifest::Gvk;
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_gotmpl::{FuncError, TemplateHost};
 use slipway_manifest::object::split_api_version;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
 use slipway_source::{LoadedSource, RenderContext, RenderedSource};
 
@@ -35,22 +35,22 @@ pub async fn find(
             "apiVersion": gvk.api_version(), "kind": format!("{}List", gvk.kind), "items": listed.items,
         }));
     }
-    Ok(cluster.get(&At::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
+    Ok(cluster.get(&ObjectRef::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
 }
 
-impl Host for Live {
+impl TemplateHost for Live {
     fn lookup(
         &self,
         api_version: &str,
         kind: &str,
         namespace: &str,
         name: &str,
-    ) -> Result<slipway_gotmpl::Value, FuncError> {
+    ) -> Result<slipway_gotmpl::GoValue, FuncError> {
         let (group, version) = split_api_version(api_version);
         let found =
             self.runtime.block_on(find(&self.cluster, Gvk::new(group, version, kind), namespace, name));
         match found {
-            Ok(value) => Ok(slipway_gotmpl::Value::from_json(&value, slipway_gotmpl::Numbers::Int64)),
+            Ok(value) => Ok(slipway_gotmpl::GoValue::from_json(&value, slipway_gotmpl::WholeNumbers::Int64)),
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }

@@ -2,8 +2,8 @@
 //! leaves the cluster. Pure: a plan predicts what applying will write.
 
 use serde_json::Value;
-use slipway_manifest::apply::{Manager, Managers, Operation};
-use slipway_manifest::fields::{Path, PathElement, Set};
+use slipway_manifest::apply::{FieldManager, FieldManagers, ManagerOperation};
+use slipway_manifest::fields::{FieldPath, FieldSet, PathElement};
 use slipway_manifest::object;
 
 /// The field manager of releases, Helm's own.
@@ -13,20 +13,24 @@ pub const MANAGER: &str = "helm";
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerRepair {
     /// All entries as they should be.
-    pub managers: Managers,
+    pub managers: FieldManagers,
     /// The fields `helm` owns then.
-    pub owned: Set,
+    pub owned: FieldSet,
 }
 
 /// Tells that a client-side Helm wrote an object, so that the previous manifest says what is its.
 pub fn written_by_old_helm(live: &Value) -> bool {
-    Managers::of(live).is_ok_and(|managers| managers.find(MANAGER, Operation::Update, "").is_some())
+    FieldManagers::read_from(live)
+        .is_ok_and(|managers| managers.find_entry(MANAGER, ManagerOperation::Update, "").is_some())
 }
 
 /// The fields `helm` owns according to an object's entries.
-pub fn owned_by_helm(object: &Value) -> Set {
-    let managers = Managers::of(object).unwrap_or_default();
-    managers.find(MANAGER, Operation::Apply, "").map(|manager| manager.fields.clone()).unwrap_or_default()
+pub fn owned_by_helm(object: &Value) -> FieldSet {
+    let managers = FieldManagers::read_from(object).unwrap_or_default();
+    managers
+        .find_entry(MANAGER, ManagerOperation::Apply, "")
+        .map(|manager| manager.fields.clone())
+        .unwrap_or_default()
 }
 
 /// Gives the owners as they should be, or nothing if they are.
@@ -36,21 +40,21 @@ pub fn owned_by_helm(object: &Value) -> Set {
 pub fn repair(
     live: &Value,
     manifest: &Value,
-    previous: Option<&Set>,
+    previous: Option<&FieldSet>,
     keep_manual_changes: bool,
 ) -> Option<OwnerRepair> {
-    let managers = Managers::of(live).ok()?;
+    let managers = FieldManagers::read_from(live).ok()?;
     if managers.0.is_empty() {
         return None;
     }
-    let ours = managers.find(MANAGER, Operation::Apply, "").cloned();
+    let ours = managers.find_entry(MANAGER, ManagerOperation::Apply, "").cloned();
     let mut owned = ours.as_ref().map(|entry| entry.fields.clone()).unwrap_or_default();
     if let Some(previous) = previous {
         owned = owned.union(previous);
     }
-    let is_absorbed = |entry: &Manager| {
+    let is_absorbed = |entry: &FieldManager| {
         entry.subresource.is_empty()
-            && (entry.name == MANAGER && entry.operation == Operation::Update
+            && (entry.name == MANAGER && entry.operation == ManagerOperation::Update
                 || entry.name.starts_with("werf")
                 || entry.name == "kubectl-edit" && !keep_manual_changes)
     };
@@ -64,13 +68,14 @@ pub fn repair(
     twin_accounts(live, manifest, &mut owned);
     let mut kept = Vec::with_capacity(managers.0.len());
     for entry in &managers.0 {
-        let is_ours =
-            entry.name == MANAGER && entry.operation == Operation::Apply && entry.subresource.is_empty();
+        let is_ours = entry.name == MANAGER
+            && entry.operation == ManagerOperation::Apply
+            && entry.subresource.is_empty();
         if is_absorbed(entry) || is_ours {
             continue;
         }
         let mut entry = entry.clone();
-        if entry.subresource.is_empty() && entry.operation == Operation::Update {
+        if entry.subresource.is_empty() && entry.operation == ManagerOperation::Update {
             entry.fields = entry.fields.difference(&owned);
         }
         if !entry.fields.is_empty() {
@@ -79,16 +84,16 @@ pub fn repair(
     }
     if !owned.is_empty() {
         let api_version = object::api_version(live).unwrap_or("v1").to_owned();
-        kept.push(Manager {
+        kept.push(FieldManager {
             name: MANAGER.to_owned(),
-            operation: Operation::Apply,
+            operation: ManagerOperation::Apply,
             api_version: ours.as_ref().map_or(api_version, |entry| entry.api_version.clone()),
             subresource: String::new(),
             time: ours.as_ref().and_then(|entry| entry.time.clone()),
             fields: owned.clone(),
         });
     }
-    let repaired = Managers(kept);
+    let repaired = FieldManagers(kept);
     // An empty list would make the server forget every owner.
     if repaired.0.is_empty() || same(&managers, &repaired) {
         return None;
@@ -96,7 +101,7 @@ pub fn repair(
     Some(OwnerRepair { managers: repaired, owned })
 }
 
-fn same(a: &Managers, b: &Managers) -> bool {
+fn same(a: &FieldManagers, b: &FieldManagers) -> bool {
     a.0.len() == b.0.len()
         && a.0
             .iter()
@@ -104,7 +109,7 @@ fn same(a: &Managers, b: &Managers) -> bool {
 }
 
 /// A server keeps `serviceAccount` and `serviceAccountName` alike: owning one is owning both.
-fn twin_accounts(live: &Value, manifest: &Value, owned: &mut Set) {
+fn twin_accounts(live: &Value, manifest: &Value, owned: &mut FieldSet) {
     let gvk = object::gvk(live);
     let prefix: &[&str] = match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => &["spec"],
@@ -119,8 +124,8 @@ fn twin_accounts(live: &Value, manifest: &Value, owned: &mut Set) {
     if spec.is_some_and(|spec| fields.iter().any(|field| spec.get(field).is_some())) {
         return;
     }
-    let path = |field: &str| Path::of_fields(prefix.iter().copied().chain([field]));
-    if fields.iter().any(|field| owned.has(&path(field).0)) {
+    let path = |field: &str| FieldPath::from_names(prefix.iter().copied().chain([field]));
+    if fields.iter().any(|field| owned.contains(&path(field).0)) {
         for field in fields {
             owned.insert(&path(field).0);
         }
@@ -136,7 +141,9 @@ pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
         .0
         .iter()
         .filter(|entry| {
-            !(entry.name == MANAGER && entry.operation == Operation::Apply && entry.subresource.is_empty())
+            !(entry.name == MANAGER
+                && entry.operation == ManagerOperation::Apply
+                && entry.subresource.is_empty())
         })
         .fold(now, |all, entry| all.union(&entry.fields));
     let mut predicted = after.clone();
@@ -149,13 +156,13 @@ pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
 }
 
 /// Tells that a set has the path or anything below it.
-fn touches(set: &Set, path: &[PathElement]) -> bool {
-    if set.has(path) {
+fn touches(set: &FieldSet, path: &[PathElement]) -> bool {
+    if set.contains(path) {
         return true;
     }
     let mut below = set;
     for element in path {
-        match below.below(element) {
+        match below.children_of(element) {
             Some(next) => below = next,
             None => return false,
         }

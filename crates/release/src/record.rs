@@ -197,7 +197,7 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
         }
         let same = seen.entry(&resource.id).or_default();
         if let Some(first) = same.first() {
-            let mut problem = Problem::error(format!("{} is there twice", resource.human()));
+            let mut problem = Problem::error(format!("{} is there twice", resource.id));
             let earlier = same.iter().filter(|other| other.origin.path == resource.origin.path).count();
             if !first.origin.path.is_empty() {
                 let other = first.origin.occurrence(&first.object, 0);

@@ -15,13 +15,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use slipway_chart::secret::Key;
+use slipway_chart::secret::EncryptionKey;
+use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
-use slipway_cluster::{At, Cluster};
 use slipway_event::Redactor;
-use slipway_manifest::Gvk;
 use slipway_manifest::diff::Sensitivity;
-use slipway_manifest::diff::redact::sensitivity;
+use slipway_manifest::diff::redact::sensitivity_of;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
@@ -93,7 +93,7 @@ pub struct SavedPlan {
 
 /// The identity of a cluster; empty for who may not see it.
 pub async fn identity(cluster: &Cluster) -> String {
-    let at = At::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
+    let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
     let found = cluster.get(&at).await.ok().flatten();
     let uid = found.as_ref().and_then(|found| found.pointer("/metadata/uid")).and_then(Value::as_str);
     uid.unwrap_or_default().to_owned()
@@ -105,13 +105,13 @@ fn states(plan: &ReleasePlan) -> Vec<State> {
         found.unwrap_or_default().to_owned()
     };
     let objects = plan.objects.iter().map(|object| State {
-        object: object.resource.human(),
+        object: object.resource.id.to_string(),
         uid: text(object.live.as_ref(), "uid"),
         resource_version: text(object.live.as_ref(), "resourceVersion"),
         action: object.first_change().map_or("none", |change| change.verb()).to_owned(),
     });
     let deletions = plan.deletions.iter().map(|deletion| State {
-        object: deletion.resource.human(),
+        object: deletion.resource.id.to_string(),
         uid: text(Some(&deletion.live), "uid"),
         resource_version: text(Some(&deletion.live), "resourceVersion"),
         action: "delete".to_owned(),
@@ -150,7 +150,7 @@ fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
     })
 }
 
-fn bad_key(error: &slipway_chart::Error) -> Problem {
+fn bad_key(error: &slipway_chart::ChartError) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
@@ -159,12 +159,11 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
 fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
         let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
-        is_secret || !matches!(sensitivity(&resource.object), Sensitivity::None)
+        is_secret || !matches!(sensitivity_of(&resource.object), Sensitivity::None)
     });
     let mut problems: Problems = sensitive
         .map(|resource| {
-            let problem =
-                Problem::error(format!("{} is secret and would be written in clear", resource.human()));
+            let problem = Problem::error(format!("{} is secret and would be written in clear", resource.id));
             resource.origin.blame(&resource.object, "", problem)
         })
         .collect();
@@ -200,7 +199,7 @@ pub fn save(
     let text = serde_json::to_string(&inside).map_err(|error| Problem::error(error.to_string()))?;
     let content = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
         }
         None => {
@@ -261,7 +260,7 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
     }
     let text = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.decrypt(&file.content).map_err(|error| bad_key(&error))?
         }
         None => file.content.clone().into_bytes(),

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use slipway_manifest::diff::{self, Cleaning, DiffOptions, LineKind, Redactor, Significance};
+use slipway_manifest::diff::{self, DiffOptions, LineKind, NoiseFilter, Significance, ValueRedactor};
 use slipway_manifest::object;
 
 use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::ops::OperationKind;
 use crate::plan::{Indexed, KeptObject, ReleasePlan};
-use crate::resource::{DeployType, Resource, Stored, human, is_crd};
+use crate::resource::{DeployType, Resource, Stored, is_crd};
 use crate::stage::Stage;
 
 /// Settings of a view.
@@ -189,7 +189,7 @@ fn change(
 ) -> ChangeView {
     let mut change = ChangeView {
         action: action.to_owned(),
-        object: human(&resource.id),
+        object: resource.id.to_string(),
         api_version: resource.gvk.api_version(),
         kind: resource.gvk.kind.clone(),
         namespace: resource.id.namespace.clone(),
@@ -230,18 +230,18 @@ pub fn differences(
     after: Option<&Value>,
     options: &ViewOptions,
 ) -> (Vec<String>, Vec<String>, Significance) {
-    let redactor = Redactor::per_run();
+    let redactor = ValueRedactor::per_run();
     let settings = DiffOptions {
-        cleaning: if options.show_insignificant { Cleaning::ShowInsignificant } else { Cleaning::Show },
+        cleaning: if options.show_insignificant { NoiseFilter::ShowInsignificant } else { NoiseFilter::Show },
         kind: None,
         redactor: (!options.show_sensitive).then_some(&redactor),
     };
-    let Ok(found) = diff::diff(before, after, &settings) else {
+    let Ok(found) = diff::diff_objects(before, after, &settings) else {
         return (Vec::new(), vec!["<nested too deeply to be shown>".to_owned()], Significance::Significant);
     };
     let print = |value: &Value| slipway_yaml::to_string(value).unwrap_or_else(|_| value.to_string());
     let mut lines = Vec::new();
-    for (number, hunk) in found.hunks(print, options.context).into_iter().enumerate() {
+    for (number, hunk) in found.line_hunks(print, options.context).into_iter().enumerate() {
         if number > 0 {
             lines.push("...".to_owned());
         }
@@ -264,9 +264,9 @@ pub fn subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> 
         OperationKind::Deploy(index)
         | OperationKind::TrackReadiness(index)
         | OperationKind::CleanUp(index)
-        | OperationKind::TrackCleanUp(index) => Some(plan.objects.at(index.object).resource.human()),
+        | OperationKind::TrackCleanUp(index) => Some(plan.objects.at(index.object).resource.id.to_string()),
         OperationKind::Delete(index) | OperationKind::TrackAbsence(index) => {
-            Some(plan.deletions.at(*index).resource.human())
+            Some(plan.deletions.at(*index).resource.id.to_string())
         }
         _ => None,
     }

@@ -1,10 +1,11 @@
 //! Waiting for objects: what annotations ask for, said to the cluster's tracker.
 
+use slipway_manifest::ObjectRef;
 use std::time::Duration;
 
+use slipway_cluster::Cluster;
 use slipway_cluster::track::{self, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil};
-use slipway_cluster::{At, Cluster};
-use slipway_event::Events;
+use slipway_event::{Events, NodeId};
 
 use crate::failure::FailureCause;
 use crate::resource::{FailMode, TrackingSettings};
@@ -62,7 +63,7 @@ impl ObjectWaiter {
     }
 
     /// Watches a place before something is written there that may go again by itself.
-    pub async fn attend(&self, at: &At) -> Result<Vigil, slipway_cluster::Error> {
+    pub async fn attend(&self, at: &ObjectRef) -> Result<Vigil, slipway_cluster::Error> {
         self.0.attend(at).await
     }
 
@@ -70,7 +71,7 @@ impl ObjectWaiter {
     /// operation `node`.
     pub async fn ready(
         &self,
-        at: &At,
+        at: &ObjectRef,
         tracking: &TrackingSettings,
         is_hook: bool,
         timeout: Option<Duration>,
@@ -82,7 +83,7 @@ impl ObjectWaiter {
     /// As [`ready`](Self::ready), for what was just written.
     pub async fn ready_since(
         &self,
-        at: &At,
+        at: &ObjectRef,
         tracking: &TrackingSettings,
         is_hook: bool,
         timeout: Option<Duration>,
@@ -90,7 +91,7 @@ impl ObjectWaiter {
         written: Option<WrittenObject>,
     ) -> Result<(), NotReady> {
         let mut rules = ReadyRules {
-            node: node.map(str::to_owned),
+            node: node.map(NodeId::from),
             just_written: written.is_some(),
             ..rules(tracking, is_hook, timeout)
         };
@@ -102,14 +103,14 @@ impl ObjectWaiter {
     }
 
     /// Waits until an object is there.
-    pub async fn present(&self, at: &At, timeout: Duration) -> Result<(), NotReady> {
+    pub async fn present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), NotReady> {
         Ok(self.0.present(at, timeout).await?)
     }
 
     /// Waits until an object, or the one of that uid, is gone.
     pub async fn absent(
         &self,
-        at: &At,
+        at: &ObjectRef,
         uid: Option<&str>,
         timeout: Option<Duration>,
     ) -> Result<(), NotReady> {

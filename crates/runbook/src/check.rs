@@ -6,13 +6,13 @@ use futures::FutureExt as _;
 use slipway_event::Redactor;
 use slipway_problem::Problem;
 use slipway_source::{LoadContext, LoadError, LoadedSource, Offline, SourcePath, SourceRequest};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::files;
 use crate::manifests;
-use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
-use crate::run::skipped_by_when;
+use crate::model::{ChartSource, Document, ManifestSource, Step, ValuesSource};
+use crate::plan::decision::skipped_by_when;
 
 /// Everything wrong with the manifests, charts and values files on this machine that steps would read.
 /// `base` is the directory their paths start from.
@@ -43,27 +43,28 @@ fn load(chart: PathBuf) -> Result<LoadedSource, LoadError> {
 
 /// Fields with a code and what is wrong with them.
 fn of_step(step: &Step, base: &Path) -> Vec<(String, &'static str, String)> {
-    let mut found = Vec::new();
-    match &step.action {
-        Action::Apply(apply) => found.extend(of_manifests(&apply.manifests, base)),
-        Action::Delete(Delete::Manifests { manifests, .. }) => found.extend(of_manifests(manifests, base)),
-        Action::Helm(helm) => {
-            if let ChartSource::Path(path) = &helm.chart {
-                let place = base.join(path);
-                if let Err(error) = files::check_chart(&place) {
-                    found.push(("chart".to_owned(), "E001", error));
-                } else if let Err(error) = load(place) {
-                    found.push(("chart".to_owned(), "E003", format!("chart {path}: {error}")));
-                }
-            }
-            for (index, source) in helm.values_from.iter().enumerate() {
-                let ValuesSource::File(path) = source else { continue };
-                if let Err((code, message)) = values(&base.join(path), path) {
-                    found.push((format!("valuesFrom[{index}]"), code, message));
-                }
-            }
+    let inputs = step.action.as_step().inputs();
+    let mut found: Vec<_> = of_manifests(inputs.manifests, base).into_iter().collect();
+    if let Some(ChartSource::Path(path)) = inputs.chart {
+        let place = base.join(path);
+        if let Err(error) = files::check_chart(&place) {
+            found.push(("chart".to_owned(), "E001", error));
+        } else if let Err(error) = load(place) {
+            found.push(("chart".to_owned(), "E003", format!("chart {path}: {error}")));
         }
-        _ => {}
+    }
+    for (index, source) in inputs.values.iter().enumerate() {
+        let ValuesSource::File(path) = source else { continue };
+        if let Err((code, message)) = values(&base.join(path), path) {
+            found.push((format!("valuesFrom[{index}]"), code, message));
+        }
+    }
+    for (field, path) in inputs.files {
+        let place = base.join(path);
+        if let Err(error) = files::read(&place) {
+            let message = format!("cannot read {}: {}", place.display(), files::explain(&error));
+            found.push((field.to_owned(), "E001", message));
+        }
     }
     found
 }
@@ -85,7 +86,7 @@ fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'st
 fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
     let text = files::read_text(place)
         .map_err(|error| ("E001", format!("cannot read {}: {}", place.display(), files::explain(&error))))?;
-    let node = Reader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
+    let node = YamlReader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
     if node.is_null() || node.as_map().is_some() {
         return Ok(());
     }

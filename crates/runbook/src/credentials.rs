@@ -20,7 +20,7 @@ pub(crate) fn in_addresses(text: &str) -> Vec<&str> {
     known(found)
 }
 
-/// What stands after the word `password`. Not surely a secret, so it is masked in excerpts only.
+/// Finds what stands after the word `password`. Not surely a secret, so it is masked in excerpts only.
 pub(crate) fn passwords(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for (at, key) in text.match_indices("password:") {

@@ -1,10 +1,10 @@
-//! What is wrong with a document: stable codes, places in the source, the step and field concerned.
+//! Findings about a document: stable codes, places in the source, the step and field concerned.
 
 use std::cell::RefCell;
 
 use serde::Serialize;
-use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::Node;
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
+use slipway_yaml::YamlNode;
 
 use crate::text::Substituted;
 
@@ -18,7 +18,7 @@ pub struct Diagnostic {
     /// The step's name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Where the text concerned ends, just behind its last character.
+    /// The end of the text concerned, just behind its last character.
     #[serde(flatten)]
     pub end: Option<End>,
 }
@@ -46,11 +46,11 @@ impl Diagnostics {
     }
 
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.0.iter().filter(|found| found.problem.severity == Severity::Error)
+        self.0.iter().filter(|found| found.problem.severity == ProblemSeverity::Error)
     }
 
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.0.iter().filter(|found| found.problem.severity == Severity::Warning)
+        self.0.iter().filter(|found| found.problem.severity == ProblemSeverity::Warning)
     }
 
     pub fn has_errors(&self) -> bool {
@@ -118,7 +118,7 @@ impl<'t> Findings<'t> {
     }
 
     /// Adds a finding about a node, unless the node's text is not known.
-    pub(crate) fn add(&self, node: &Node, at: &At<'_>, code: &str, problem: Problem) {
+    pub(crate) fn add(&self, node: &YamlNode, at: &At<'_>, code: &str, problem: Problem) {
         let span = node.span;
         let scalar = node.as_map().is_none() && node.as_seq().is_none();
         // Of a collection only its first character is the finding's place.
@@ -151,7 +151,7 @@ impl<'t> Findings<'t> {
     }
 }
 
-/// Which field of which step is being looked at.
+/// The field and step being looked at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct At<'s> {
     pub(crate) path: String,

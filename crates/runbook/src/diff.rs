@@ -1,19 +1,19 @@
-//! What a step would change, line by line: dry runs compared with what is there, secrets hidden.
+//! The changes a step would make, line by line: dry runs compared with what is there, secrets hidden.
 
 use serde::Serialize;
 use serde_json::Value;
 use slipway_cluster::helm::History;
-use slipway_cluster::{At, ErrorClass, WriteOptions};
+use slipway_cluster::{ErrorClass, WriteOptions};
 use slipway_event::Redactor;
-use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
-use slipway_manifest::object;
+use slipway_manifest::diff::{DiffOptions, LineKind, NoiseFilter, ValueRedactor as Hider, diff_objects};
+use slipway_manifest::{ObjectRef, object};
 use slipway_release::show::ViewOptions;
 
 use crate::context::{MANAGER, StepContext, shown};
 use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
 
-/// Whether something would change.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiffStatus {
@@ -22,7 +22,7 @@ pub enum DiffStatus {
     Unavailable,
 }
 
-/// What would change.
+/// The changes a step would make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub status: DiffStatus,
@@ -62,8 +62,8 @@ impl Difference {
 /// One object's difference as text; empty if there is none.
 fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String {
     let hider = Hider::per_run();
-    let options = DiffOptions { cleaning: Cleaning::Show, kind: None, redactor: Some(&hider) };
-    let Ok(found) = diff(before, after, &options) else {
+    let options = DiffOptions { cleaning: NoiseFilter::Show, kind: None, redactor: Some(&hider) };
+    let Ok(found) = diff_objects(before, after, &options) else {
         return format!("--- live/{name}\n+++ planned/{name}\n(nested too deeply to compare)\n");
     };
     if found.is_empty() {
@@ -71,7 +71,7 @@ fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String 
     }
     let print = |value: &Value| slipway_yaml::to_string(&sorted(value)).unwrap_or_default();
     let mut text = format!("--- live/{name}\n+++ planned/{name}\n");
-    for hunk in found.hunks(print, 3) {
+    for hunk in found.line_hunks(print, 3) {
         text.push_str("@@\n");
         for line in &hunk.lines {
             let sign = match line.kind {
@@ -99,11 +99,11 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// What applying objects would change; each with its place and how it is now, as far as known.
+/// Finds what applying objects would change; each with its place and how it is now, as far as known.
 pub(crate) async fn of_objects(
     attempt: &StepContext<'_>,
     apply: &Apply,
-    objects: &[(&Value, Option<At>, Option<Value>)],
+    objects: &[(&Value, Option<ObjectRef>, Option<Value>)],
 ) -> Difference {
     let (mut text, mut reasons) = (String::new(), Vec::new());
     let options = WriteOptions { manager: MANAGER.to_owned(), dry_run: true };
@@ -137,8 +137,13 @@ pub(crate) async fn of_objects(
     Difference::of(text, (!reasons.is_empty()).then(|| reasons.join("; ")))
 }
 
-/// What a patch would change.
-pub(crate) async fn of_patch(attempt: &StepContext<'_>, own: &Patch, at: &At, live: &Value) -> Difference {
+/// Finds what a patch would change.
+pub(crate) async fn of_patch(
+    attempt: &StepContext<'_>,
+    own: &Patch,
+    at: &ObjectRef,
+    live: &Value,
+) -> Difference {
     let options = WriteOptions { manager: MANAGER.to_owned(), dry_run: true };
     match attempt.cluster().patch(at, &patch::change(own), &options, None).await {
         Ok(after) => Difference::of(unified(&shown(at), Some(live), Some(&after)), None),
@@ -146,13 +151,13 @@ pub(crate) async fn of_patch(attempt: &StepContext<'_>, own: &Patch, at: &At, li
     }
 }
 
-/// What the release engine would change.
+/// Finds what the release engine would change.
 pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &History) -> Difference {
-    let content = match helm::content(&attempt.world.place, own).await {
+    let content = match helm::load_content(&attempt.world.place, own).await {
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),
     };
-    let request = helm::request(own, content, history);
+    let request = helm::release_request(own, content, history);
     let events = attempt.world.place.events.muted();
     let planned = slipway_release::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {

@@ -1,4 +1,4 @@
-//! Why a step failed, sorted by what a person or a program can do about it.
+//! Failures of steps, sorted by what a person or a program can do about them.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use slipway_graph::{Classify, ErrorClass as Class};
 use slipway_problem::Problems;
 use slipway_release::{FailedPart, Failure, FailureCause};
 
-/// What kind of failure it is, as results name it.
+/// The kind of a failure, as results name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
@@ -50,7 +50,7 @@ impl ErrorKind {
     }
 }
 
-/// Why one attempt at a step failed.
+/// The failure of one attempt at a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {
     pub kind: ErrorKind,
@@ -129,7 +129,7 @@ impl From<slipway_cluster::Error> for StepError {
     }
 }
 
-/// What a person can do about an answer of the server.
+/// Returns what a person can do about an answer of the server.
 pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
     use slipway_cluster::ErrorClass as Api;
     match (error.class, error.code()) {

@@ -1,4 +1,4 @@
-//! What a step's input is, as one digest: the same input, however it is written, gives the same.
+//! The input of a step as one digest: the same input, however it is written, gives the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use slipway_chart::Ignore;
-use slipway_manifest::diff::Redactor;
+use slipway_chart::IgnoreRules;
+use slipway_manifest::diff::ValueRedactor;
 use slipway_source::shown_address;
 
 use crate::files;
-use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
+use crate::inputs::LocalInput;
+use crate::model::{Action, Document, Step};
 
 /// Fields whose content is the user's and stays as it is.
 const VERBATIM: &[&str] = &["values", "patch", "inline"];
@@ -24,7 +25,7 @@ const ADDRESSES: &[&str] = &["chart", "repo", "url"];
 /// The most a directory may hold for its digest to be taken; a step with a larger one always runs.
 const LARGEST_DIRECTORY: usize = 256 << 20;
 
-/// Whether the credentials a source is fetched with are part of a step's input.
+/// The part credentials of a source play in a step's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     Counted,
@@ -60,7 +61,7 @@ pub fn document(document: &Document) -> String {
 /// A digest as it may be shown: keyed, because one of a short secret tells it to who tries them all. The
 /// same in one run only.
 pub(crate) fn shown(digest: &str) -> String {
-    format!("hmac-sha256:{}", Redactor::per_run().hash(digest.as_bytes()))
+    format!("hmac-sha256:{}", ValueRedactor::per_run().keyed_hash(digest.as_bytes()))
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -106,15 +107,11 @@ fn without_credentials(block: &mut Value) {
     }
 }
 
-/// Whether a field says what leaving it out says.
+/// Tells that a field says what leaving it out says.
 fn is_default(step: &Step, key: &str, value: &Value) -> bool {
-    match (step.action.kind(), key) {
-        ("helm", "release") => *value == step.name,
-        ("helm" | "patch" | "job", "namespace") => value == "default",
-        ("patch", "type") => value == "strategic",
-        ("delete", "ignoreNotFound") => value == true,
-        (_, "createNamespace" | "atomic" | "wait" | "serverSide" | "allNamespaces") => value == false,
-        _ => false,
+    match key {
+        "createNamespace" | "atomic" | "wait" | "serverSide" | "allNamespaces" if value == false => true,
+        _ => step.action.as_step().is_default(step, key, value),
     }
 }
 
@@ -176,39 +173,17 @@ fn write(value: &Value, out: &mut String) {
 
 /// The digests of the local files an action reads, by path as written.
 fn content(action: &Action, base: &Path) -> Option<BTreeMap<String, String>> {
-    let manifests: &[ManifestSource] = match action {
-        Action::Apply(apply) => &apply.manifests,
-        Action::Delete(Delete::Manifests { manifests, .. }) => manifests,
-        _ => &[],
-    };
-    let mut paths: Vec<(&String, Reading)> = Vec::new();
-    for source in manifests {
-        match source {
-            ManifestSource::File(path) => paths.push((path, Reading::File)),
-            ManifestSource::Kustomize(path) => paths.push((path, Reading::Kustomization)),
-            ManifestSource::Inline { .. } | ManifestSource::Url(_) => {}
-        }
-    }
-    if let Action::Helm(helm) = action {
-        if let ChartSource::Path(path) = &helm.chart {
-            paths.push((path, Reading::Chart));
-        }
-        for source in &helm.values_from {
-            if let ValuesSource::File(path) = source {
-                paths.push((path, Reading::File));
-            }
-        }
-    }
     let mut digests = BTreeMap::new();
-    for (path, reading) in paths {
-        let place = base.join(path);
-        let found = match reading {
-            Reading::File => digest(&files::read(&place).ok()?),
-            Reading::Chart if place.is_file() => digest_of_file(&place)?,
-            Reading::Chart => chart(&place)?,
-            Reading::Kustomization => kustomization(&place)?,
+    for input in action.as_step().inputs().local() {
+        let (path, found) = match input {
+            LocalInput::File(path) => (path, digest(&files::read(&base.join(path)).ok()?)),
+            LocalInput::Chart(path) => {
+                let place = base.join(path);
+                (path, if place.is_file() { digest_of_file(&place)? } else { chart(&place)? })
+            }
+            LocalInput::Kustomization(path) => (path, kustomization(&base.join(path))?),
         };
-        digests.insert(path.clone(), found);
+        digests.insert(path.to_owned(), found);
     }
     Some(digests)
 }
@@ -223,12 +198,6 @@ fn digest_of_file(path: &Path) -> Option<String> {
             length => hash.update(&buffer[..length]),
         }
     }
-}
-
-enum Reading {
-    File,
-    Chart,
-    Kustomization,
 }
 
 /// Paths and contents of files, framed by their lengths.
@@ -246,8 +215,8 @@ fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
 
 fn chart(directory: &Path) -> Option<String> {
     let ignore = match files::read_text(&directory.join(".helmignore")) {
-        Ok(rules) => Ignore::parse(&rules).ok()?,
-        Err(_) => Ignore::parse("").ok()?,
+        Ok(rules) => IgnoreRules::parse(&rules).ok()?,
+        Err(_) => IgnoreRules::parse("").ok()?,
     };
     let files = walk(directory, &|path, is_directory| path == ".git" || ignore.ignores(path, is_directory))?;
     Some(framed(files))

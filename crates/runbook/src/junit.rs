@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::run::RunReport;
-use crate::state::StepStatus;
+use crate::execute::RunReport;
+use crate::state::NodeStatus;
 
 /// The report as XML: one suite, one case for each step.
 pub fn junit(report: &RunReport) -> String {
     let seconds = |milliseconds: u64| format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
-    let (failed, skipped) = (report.count(StepStatus::Failed), report.count(StepStatus::Skipped));
+    let (failed, skipped) = (report.count(NodeStatus::Failed), report.count(NodeStatus::Skipped));
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         xml,
@@ -28,12 +28,18 @@ pub fn junit(report: &RunReport) -> String {
             seconds(step.duration_ms.unwrap_or(0)),
         );
         match step.status {
-            StepStatus::Ok => xml.push_str("/>\n"),
-            StepStatus::Skipped => {
+            NodeStatus::Succeeded => xml.push_str("/>\n"),
+            NodeStatus::Skipped | NodeStatus::Blocked => {
                 let reason = step.skip_reason.as_deref().unwrap_or_default();
                 let _ = writeln!(xml, ">\n      <skipped message=\"{}\"/>\n    </testcase>", escaped(reason));
             }
-            StepStatus::Failed => {
+            // A report is written when everything ended; whatever did not is no success.
+            NodeStatus::Failed
+            | NodeStatus::Canceled
+            | NodeStatus::Planned
+            | NodeStatus::Queued
+            | NodeStatus::Running
+            | NodeStatus::Retrying => {
                 let error = step.error.as_deref().unwrap_or_default();
                 let kind = step.error_kind.map_or("internal", crate::ErrorKind::as_str);
                 let first = error.lines().next().unwrap_or_default();

@@ -5,7 +5,8 @@
 //! whatever is found wrong later is reported where the user wrote it. [`load`] does all of that and
 //! gives a [`Document`], or [`Diagnostics`]: everything that is wrong, at once.
 //!
-//! A document is run as a graph of its steps by the kernel: [`apply`] carries it out, [`destroy`] undoes it.
+//! [`plan_run`] decides what a run of it does, [`plan::plan`] shows what each step would do, and [`execute()`] carries the
+//! [`RunbookPlan`] out as a graph of steps; [`apply`] and [`destroy`] are both in one.
 //! Steps speak to one cluster (and to the release engine for charts); charts and files come through
 //! `slipway_source`. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
@@ -16,8 +17,10 @@ mod decode;
 mod diagnostic;
 mod diff;
 mod error;
+mod execute;
 mod files;
 pub mod hash;
+mod inputs;
 mod junit;
 mod lint;
 mod load;
@@ -25,26 +28,28 @@ mod manifests;
 mod model;
 pub mod plan;
 mod references;
-mod run;
 mod schema;
 pub mod state;
 mod steps;
 mod text;
 mod variables;
 
-pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext};
+pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext, RunTarget};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
+pub use execute::{
+    Command, RESUMED, ResumePolicy, RunError, RunOptions, RunReport, StateReport, StepReport, StepSchedule,
+    apply, destroy, execute, graph,
+};
 pub use junit::junit;
 pub use load::{LoadOptions, Loaded, load};
 pub use model::{
     Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
     Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
 };
-pub use run::{
-    Command, RESUMED, RunError, RunOptions, RunReport, StateReport, StepReport, apply, destroy, graph,
-};
+pub use plan::{RunbookPlan, plan_run};
 pub use schema::schema;
+pub use steps::http::HttpCheck;
 pub use text::{Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};

@@ -1,21 +1,21 @@
 //! From the text of a file to a document, or to everything that is wrong with it.
 
 use slipway_event::Redactor;
-use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::{Codes, Node, Reader, Value};
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
+use slipway_yaml::{NodeValue, ProblemCodes, YamlNode, YamlReader};
 
 use crate::credentials;
 use crate::decode;
 use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
 use crate::lint;
-use crate::model::{Action, ChartSource, Document};
+use crate::model::Document;
 use crate::text::{Substituted, substitute};
 use crate::variables::Variables;
 
 /// The longest text that is read.
 const LONGEST: usize = 8 << 20;
 
-/// How a document is read.
+/// Settings of reading a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
     /// `$${` stands for a literal `${`.
@@ -95,11 +95,8 @@ pub fn load(
         }
     };
     for step in document.iter().flat_map(|document| &document.steps) {
-        if let Action::Helm(helm) = &step.action
-            && let ChartSource::Repo { auth: Some(auth), .. } | ChartSource::Oci { auth: Some(auth), .. } =
-                &helm.chart
-        {
-            redactor.register(&auth.password);
+        if let Some(password) = step.action.as_step().inputs().password() {
+            redactor.register(password);
         }
     }
     let mut found = findings.finish();
@@ -121,9 +118,9 @@ pub fn load(
     Ok(Loaded { document, warnings: found, text })
 }
 
-fn reader() -> Reader {
-    let codes = Codes { syntax: "E003", duplicate: "E006", limit: "E010", value: "E011" };
-    Reader::new().max_depth(100).max_nodes(1_000_000).codes(codes)
+fn reader() -> YamlReader {
+    let codes = ProblemCodes { syntax: "E003", duplicate: "E006", limit: "E010", value: "E011" };
+    YamlReader::new().max_depth(100).max_nodes(1_000_000).codes(codes)
 }
 
 fn warn_about_references(findings: &Findings<'_>) {
@@ -138,7 +135,7 @@ fn warn_about_references(findings: &Findings<'_>) {
 }
 
 /// Tags other than YAML's own mean nothing here.
-fn custom_tags(findings: &Findings<'_>, root: &Node) {
+fn custom_tags(findings: &Findings<'_>, root: &YamlNode) {
     let mut open = vec![root];
     while let Some(node) = open.pop() {
         if let Some(tag) = node.tag()
@@ -153,8 +150,8 @@ fn custom_tags(findings: &Findings<'_>, root: &Node) {
             );
         }
         match &node.value {
-            Value::Seq(items) => open.extend(items),
-            Value::Map(entries) => open.extend(entries.iter().flat_map(|(key, value)| [key, value])),
+            NodeValue::Seq(items) => open.extend(items),
+            NodeValue::Map(entries) => open.extend(entries.iter().flat_map(|(key, value)| [key, value])),
             _ => {}
         }
     }
@@ -162,7 +159,7 @@ fn custom_tags(findings: &Findings<'_>, root: &Node) {
 
 /// Reads the document once more with something inert in the place of every value: whatever then differs
 /// in kind was made by a value.
-fn same_structure(findings: &Findings<'_>, root: &Node) {
+fn same_structure(findings: &Findings<'_>, root: &YamlNode) {
     let text = findings.text();
     let inert = text.inert();
     let mut problems = Problems::new();
@@ -170,15 +167,15 @@ fn same_structure(findings: &Findings<'_>, root: &Node) {
     let mut open = vec![(root, &other)];
     while let Some((given, inert)) = open.pop() {
         let differs = match (&given.value, &inert.value) {
-            (Value::Seq(a), Value::Seq(b)) => {
+            (NodeValue::Seq(a), NodeValue::Seq(b)) => {
                 open.extend(a.iter().zip(b));
                 a.len() != b.len()
             }
-            (Value::Map(a), Value::Map(b)) => {
+            (NodeValue::Map(a), NodeValue::Map(b)) => {
                 open.extend(a.iter().zip(b.iter()).map(|((_, a), (_, b))| (a, b)));
                 a.len() != b.len()
             }
-            (Value::Seq(_) | Value::Map(_), _) | (_, Value::Seq(_) | Value::Map(_)) => true,
+            (NodeValue::Seq(_) | NodeValue::Map(_), _) | (_, NodeValue::Seq(_) | NodeValue::Map(_)) => true,
             _ => false,
         };
         if differs {
@@ -213,8 +210,8 @@ impl Diagnostics {
 
     fn raise_warnings(&mut self) {
         for found in self.iter_mut() {
-            if found.problem.severity == Severity::Warning {
-                found.problem.severity = Severity::Error;
+            if found.problem.severity == ProblemSeverity::Warning {
+                found.problem.severity = ProblemSeverity::Error;
             }
         }
     }

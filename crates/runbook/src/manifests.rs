@@ -6,7 +6,7 @@ use serde_json::Value;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_source::{Fetcher, LARGEST_FILE, shown_address};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::error::{ErrorKind, StepError};
 use crate::files;
@@ -115,11 +115,11 @@ fn take(bytes: &[u8], file: &str, origin: &str, objects: &mut Vec<Value>, proble
 
 /// Reads a stream as Kubernetes' tools do.
 pub(crate) fn read(text: &str, file: &str, objects: &mut Vec<Value>, problems: &mut Problems) {
-    let reader = Reader::helm()
-        .duplicates(slipway_yaml::Duplicates::Refuse)
+    let reader = YamlReader::helm()
+        .duplicates(slipway_yaml::DuplicateKeys::Refuse)
         .max_depth(100)
         .max_nodes(1_000_000)
         .max_bytes(LARGEST_FILE);
     let documents = reader.gather(text, file, problems);
-    objects.extend(documents.iter().filter(|node| !node.is_null()).map(slipway_yaml::Node::to_json));
+    objects.extend(documents.iter().filter(|node| !node.is_null()).map(slipway_yaml::YamlNode::to_json));
 }

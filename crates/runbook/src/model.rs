@@ -1,10 +1,13 @@
 //! A runbook after every rule was checked.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
 use slipway_source::{ChartReference, RepositoryLogin, SourceReference};
+
+pub use crate::steps::Action;
 
 /// A whole document.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,12 +19,26 @@ pub struct Document {
     pub json: Value,
 }
 
-/// Where the record of what was done is kept.
+impl Document {
+    /// Names every namespace a step works in, or the record is kept in.
+    pub fn namespaces(&self) -> BTreeSet<&str> {
+        let record = self.state.iter().map(|state| state.namespace.as_str());
+        let steps = self.steps.iter().filter_map(|step| step.action.as_step().namespace());
+        record.chain(steps).collect()
+    }
+
+    /// Tells that a step works on a release of Helm.
+    pub fn uses_releases(&self) -> bool {
+        self.steps.iter().any(|step| step.action.as_step().uses_releases())
+    }
+}
+
+/// The place the record of what was done is kept in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub namespace: String,
     pub name: String,
-    /// Whether other credentials for the same source leave a step's input the same.
+    /// True if other credentials for the same source leave a step's input the same.
     pub ignore_auth: bool,
 }
 
@@ -56,33 +73,6 @@ pub enum OnError {
     Continue,
 }
 
-/// What a step does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    Helm(Helm),
-    Apply(Apply),
-    Delete(Delete),
-    Patch(Patch),
-    Wait(Wait),
-    Rollout(Rollout),
-    Job(Job),
-}
-
-impl Action {
-    /// The key of the block.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Helm(_) => "helm",
-            Self::Apply(_) => "apply",
-            Self::Delete(_) => "delete",
-            Self::Patch(_) => "patch",
-            Self::Wait(_) => "wait",
-            Self::Rollout(_) => "rollout",
-            Self::Job(_) => "job",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Helm {
     pub chart: ChartSource,
@@ -96,7 +86,7 @@ pub struct Helm {
     pub values_from: Vec<ValuesSource>,
 }
 
-/// Where a chart comes from.
+/// The origin of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChartSource {
     Repo { url: String, name: String, version: Option<String>, auth: Option<Auth> },
@@ -117,6 +107,25 @@ impl ChartSource {
             .map(|auth| RepositoryLogin { username: auth.username.clone(), password: auth.password.clone() });
         let version = version.clone();
         SourceReference::Chart(ChartReference { name: name.clone(), repository, version, login })
+    }
+}
+
+impl ChartSource {
+    /// The credentials it is fetched with.
+    pub(crate) fn auth(&self) -> Option<&Auth> {
+        match self {
+            Self::Repo { auth, .. } | Self::Oci { auth, .. } => auth.as_ref(),
+            Self::Path(_) => None,
+        }
+    }
+
+    /// The same with other credentials.
+    pub(crate) fn with_auth(mut self, credentials: Auth) -> Self {
+        match &mut self {
+            Self::Repo { auth, .. } | Self::Oci { auth, .. } => *auth = Some(credentials),
+            Self::Path(_) => {}
+        }
+        self
     }
 }
 

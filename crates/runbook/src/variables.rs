@@ -1,11 +1,11 @@
-//! Where variables get their values from, and which of the sources wins.
+//! The sources of variables, and which of them wins.
 
 use std::collections::BTreeMap;
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Node, Reader, Value};
+use slipway_yaml::{NodeValue, YamlNode, YamlReader};
 
-/// What the command line and the environment say about variables.
+/// Variables as the command line and the environment give them.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// `NAME=value`, as given to `--set`.
@@ -30,7 +30,7 @@ impl Default for Inputs {
     }
 }
 
-/// Which source gave a value; later ones win.
+/// The source of a value; later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Given {
     Environment,
@@ -44,7 +44,7 @@ pub enum Given {
 pub struct Variable {
     pub value: String,
     pub given: Given,
-    /// Whether the secret prefix named it, whichever source won.
+    /// True if the secret prefix named it, whichever source won.
     pub secret: bool,
 }
 
@@ -115,14 +115,14 @@ impl Variables {
     /// Takes scalars as they are written: `1.10` must not become `1.1`.
     fn read_file(&mut self, file: &str, text: &str, problems: &mut Problems) {
         let mut found = Problems::new();
-        let root = Reader::new().gather_one(text, file, &mut found);
+        let root = YamlReader::new().gather_one(text, file, &mut found);
         for problem in found {
             problems.push(problem.code("E104"));
         }
         let Some(root) = root else { return };
         match &root.value {
-            Value::Null => {}
-            Value::Map(entries) => {
+            NodeValue::Null => {}
+            NodeValue::Map(entries) => {
                 for (name, value) in entries.iter() {
                     match plain(value) {
                         Some(text) => self.put(&name.key_text(), &text, Given::File),
@@ -169,10 +169,10 @@ impl Variables {
     }
 }
 
-fn plain(node: &Node) -> Option<String> {
+fn plain(node: &YamlNode) -> Option<String> {
     match &node.value {
-        Value::Null | Value::Seq(_) | Value::Map(_) => None,
-        Value::String(text) => Some(text.clone()),
+        NodeValue::Null | NodeValue::Seq(_) | NodeValue::Map(_) => None,
+        NodeValue::String(text) => Some(text.clone()),
         _ => Some(node.raw().to_owned()),
     }
 }

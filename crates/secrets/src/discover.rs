@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Node, Value};
+use slipway_yaml::{NodeValue, YamlNode};
 
 use crate::reference::{SecretReference, is_reference};
 
@@ -46,10 +46,10 @@ fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-fn visit(node: &Node, found: &mut Vec<DiscoveredReference>, problems: &mut Problems) {
+fn visit(node: &YamlNode, found: &mut Vec<DiscoveredReference>, problems: &mut Problems) {
     match &node.value {
-        Value::Seq(items) => items.iter().for_each(|item| visit(item, found, problems)),
-        Value::Map(mapping) => mapping.iter().for_each(|(_, value)| visit(value, found, problems)),
+        NodeValue::Seq(items) => items.iter().for_each(|item| visit(item, found, problems)),
+        NodeValue::Map(mapping) => mapping.iter().for_each(|(_, value)| visit(value, found, problems)),
         _ => {
             let Some(text) = node.as_str().filter(|text| is_reference(text)) else { return };
             match text.trim_end_matches('\n').parse::<SecretReference>() {

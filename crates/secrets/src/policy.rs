@@ -2,7 +2,7 @@
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Fields, Node};
+use slipway_yaml::{FieldReader, YamlNode};
 
 use crate::config::ProviderType;
 use crate::reference::{ProviderName, SecretReference};
@@ -109,8 +109,8 @@ impl Policy {
     }
 
     /// Reads the `policy` section.
-    pub(crate) fn read(fields: &mut Fields<'_, '_>) -> Self {
-        let has = |fields: &Fields<'_, '_>, key: &str| fields.has(key);
+    pub(crate) fn read(fields: &mut FieldReader<'_, '_>) -> Self {
+        let has = |fields: &FieldReader<'_, '_>, key: &str| fields.has(key);
         let approved_providers =
             has(fields, "approvedProviders").then(|| fields.seq("approvedProviders", provider_name));
         let approved_types = has(fields, "approvedTypes").then(|| fields.seq("approvedTypes", provider_type));
@@ -126,7 +126,7 @@ impl Policy {
     }
 }
 
-fn read_rule(fields: &mut Fields<'_, '_>, seen: &mut Vec<String>) -> Option<PolicyRule> {
+fn read_rule(fields: &mut FieldReader<'_, '_>, seen: &mut Vec<String>) -> Option<PolicyRule> {
     let id = fields.required_str("id").to_owned();
     if seen.contains(&id) {
         let problem = Problem::error(format!("there are two rules `{id}`")).at(fields.place("id").location());
@@ -171,7 +171,7 @@ impl RuleCondition {
 }
 
 impl RuleMatch {
-    fn read(fields: &mut Fields<'_, '_>) -> Self {
+    fn read(fields: &mut FieldReader<'_, '_>) -> Self {
         let providers = globs(fields, "providers");
         let paths = globs(fields, "paths");
         let types = fields.seq("types", provider_type);
@@ -191,7 +191,7 @@ impl RuleMatch {
     }
 }
 
-fn provider_name(node: &Node, problems: &mut Problems) -> Option<ProviderName> {
+fn provider_name(node: &YamlNode, problems: &mut Problems) -> Option<ProviderName> {
     let name = node.as_str().and_then(ProviderName::parse);
     if name.is_none() {
         problems.push(
@@ -201,7 +201,7 @@ fn provider_name(node: &Node, problems: &mut Problems) -> Option<ProviderName> {
     name
 }
 
-fn provider_type(node: &Node, problems: &mut Problems) -> Option<ProviderType> {
+fn provider_type(node: &YamlNode, problems: &mut Problems) -> Option<ProviderType> {
     let text = node.as_str().unwrap_or_default();
     let found = ProviderType::parse(text);
     if found.is_none() {
@@ -211,7 +211,7 @@ fn provider_type(node: &Node, problems: &mut Problems) -> Option<ProviderType> {
     found
 }
 
-fn globs(fields: &mut Fields<'_, '_>, key: &'static str) -> Vec<GlobMatcher> {
+fn globs(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Vec<GlobMatcher> {
     fields.seq(key, |node, problems| {
         let pattern: Option<Glob> =
             node.as_str().and_then(|text| GlobBuilder::new(text).literal_separator(false).build().ok());

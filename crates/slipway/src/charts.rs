@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use slipway_chart::net::{Access, Home, Login, Provenance, wait};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, ProvenanceMode, wait};
 use slipway_source::{
     ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, LoadError, SourcePath,
     SourceReference,
@@ -28,9 +28,9 @@ pub struct ChartRequest {
     /// As the user wrote it; `-` is an archive on standard input.
     pub reference: String,
     /// Where to look and how to get in: repository, version or constraint, login, certificates.
-    pub access: Access,
+    pub access: AccessOptions,
     /// Helm's files, when they are elsewhere.
-    pub home: Option<Home>,
+    pub home: Option<HelmHome>,
     /// Keys to check the chart's signature with; it is not checked without.
     pub keyring: Option<PathBuf>,
     /// Bring in missing dependencies of a chart directory first.
@@ -189,7 +189,7 @@ pub fn locate(request: &ChartRequest) -> anyhow::Result<(PathBuf, Vec<String>)> 
     if keyring.is_none() && Path::new(reference).exists() && access.repo.is_empty() {
         return Ok((PathBuf::from(reference), Vec::new()));
     }
-    let provenance = if keyring.is_some() { Provenance::Must } else { Provenance::No };
+    let provenance = if keyring.is_some() { ProvenanceMode::Must } else { ProvenanceMode::No };
     let remote = helm::remote_with(home.clone().unwrap_or_else(helm::home), access.clone());
     let found = wait(remote.locate(reference, provenance))?;
     if let Some(keyring) = keyring {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::Fields;
+use slipway_yaml::FieldReader;
 
 use crate::cli::{Color, Globals, LogFormat, Output};
 use crate::files;
@@ -333,10 +333,10 @@ pub fn schema() -> serde_json::Value {
 fn read(path: &Path) -> Result<FileSettings, Problems> {
     let text = files::read_text(path)?;
     let mut problems = Problems::new();
-    let Some(root) = slipway_yaml::Reader::new().gather_one(&text.text, &text.name, &mut problems) else {
+    let Some(root) = slipway_yaml::YamlReader::new().gather_one(&text.text, &text.name, &mut problems) else {
         return Err(problems);
     };
-    let mut fields = Fields::of(&root, &mut problems);
+    let mut fields = FieldReader::of(&root, &mut problems);
     let mut settings = FileSettings::new();
     for key in KEYS {
         if let Some(value) = fields.string(key) {

@@ -103,11 +103,14 @@ impl Exit {
         if let Some(failure) = cause.downcast_ref::<slipway_release::Failure>() {
             return Self::of_release(failure);
         }
+        if let Some(slipway_runbook::RunError::Stale(_)) = cause.downcast_ref() {
+            return Some(Self::Stale);
+        }
         if let Some(error) = cause.downcast_ref::<slipway_stack::Error>() {
             return Some(Self::of_stack(error));
         }
-        if let Some(error) = cause.downcast_ref::<slipway_chart::Error>() {
-            return matches!(error, slipway_chart::Error::Secret(_)).then_some(Self::SecretMissing);
+        if let Some(error) = cause.downcast_ref::<slipway_chart::ChartError>() {
+            return matches!(error, slipway_chart::ChartError::Secret(_)).then_some(Self::SecretMissing);
         }
         None
     }
@@ -215,8 +218,8 @@ mod tests {
             (slipway_release::Failure::Locked("held".into()).into(), Exit::Locked),
             (slipway_release::Failure::NotFound("web".into()).into(), Exit::Failed),
             (slipway_stack::Error::from(problem()).into(), Exit::Invalid),
-            (slipway_chart::Error::Secret("no key fits".into()).into(), Exit::SecretMissing),
-            (slipway_chart::Error::Publish("gone".into()).into(), Exit::Failed),
+            (slipway_chart::ChartError::Secret("no key fits".into()).into(), Exit::SecretMissing),
+            (slipway_chart::ChartError::Publish("gone".into()).into(), Exit::Failed),
             (slipway_secrets::SecretsError::Invalid(problem().into()).into(), Exit::Invalid),
             (slipway_secrets::SecretsError::Refused(problem().into()).into(), Exit::Refused),
             (slipway_secrets::SecretsError::Unresolved(Vec::new()).into(), Exit::SecretMissing),

@@ -1,12 +1,11 @@
 //! Where Helm keeps its files on this machine, by Helm's own rules, and the login helpers Docker uses.
 
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_chart::net::{Access, Home, Login, NetworkOptions, Remote};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, NetworkOptions, RemoteCharts};
+use slipway_process::{ProcessGroup, Program, ProgramError, ProgramLimits};
 
 use crate::config::{self, Variable};
 use crate::interrupt;
@@ -23,12 +22,12 @@ fn place(helm: Variable, xdg: Variable, usual: &str) -> PathBuf {
 }
 
 /// The files Helm uses, shared with it.
-pub fn home() -> Home {
+pub fn home() -> HelmHome {
     let config = place(Variable::HelmConfigHome, Variable::XdgConfigHome, ".config");
     let cache = place(Variable::HelmCacheHome, Variable::XdgCacheHome, ".cache");
     let docker = Variable::DockerConfig.path().unwrap_or_else(|| user_home().join(".docker"));
     let chosen = |variable: Variable, usual: PathBuf| variable.path().unwrap_or(usual);
-    Home {
+    HelmHome {
         repositories: chosen(Variable::HelmRepositoryConfig, config.join("repositories.yaml")),
         cache: chosen(Variable::HelmRepositoryCache, cache.join("repository")),
         registry: chosen(Variable::HelmRegistryConfig, config.join("registry/config.json")),
@@ -37,13 +36,13 @@ pub fn home() -> Home {
 }
 
 /// The way to charts that are not on this machine yet.
-pub fn remote(access: Access) -> Remote {
+pub fn remote(access: AccessOptions) -> RemoteCharts {
     remote_with(home(), access)
 }
 
 /// The same, with Helm's files elsewhere.
-pub fn remote_with(home: Home, access: Access) -> Remote {
-    Remote::new(home, access, Arc::new(ask_helper)).with_network(network())
+pub fn remote_with(home: HelmHome, access: AccessOptions) -> RemoteCharts {
+    RemoteCharts::new(home, access, Arc::new(ask_helper)).with_network(network())
 }
 
 /// The network as every command uses it: Ctrl-C ends what is being fetched.
@@ -55,52 +54,31 @@ pub fn network() -> NetworkOptions {
 /// hangs does not hold up a command for ever.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest answer that is read; logins are short.
-const LONGEST_ANSWER: u64 = 1 << 20;
+const LONGEST_ANSWER: usize = 1 << 20;
 
 /// Asks `docker-credential-NAME` for a login, as Docker does.
 fn ask_helper(name: &str, host: &str) -> Option<Login> {
     let program = format!("docker-credential-{name}");
-    let answer =
-        ask_program(Command::new(&program).arg("get"), host, HELPER_TIMEOUT).unwrap_or_else(|late| {
-            say!("warning: {program} {late}");
-            None
-        })?;
+    let asked = ask_program(Program::new(&program).arg("get"), host, HELPER_TIMEOUT);
+    let answer = asked.unwrap_or_else(|late| {
+        say!("warning: {late}");
+        None
+    })?;
     let answer: serde_json::Value = serde_json::from_slice(&answer).ok()?;
     let text = |key: &str| answer.get(key)?.as_str().map(str::to_owned);
     Some(Login { username: text("Username")?, password: text("Secret")? })
 }
 
-/// A program that was ended because it did not answer in time.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("did not answer within {} s", .0.as_secs())]
-struct LateAnswer(Duration);
-
-/// Sends a question to a program and reads its answer; none if it cannot be run or fails.
-fn ask_program(
-    program: &mut Command,
-    question: &str,
-    limit: Duration,
-) -> Result<Option<Vec<u8>>, LateAnswer> {
-    let spawned = program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let Ok(mut child) = spawned else { return Ok(None) };
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else { return Ok(None) };
-    let (sender, receiver) = mpsc::channel();
-    let question = question.to_owned();
-    // On a thread of its own, since neither writing to a program nor reading from one has a limit of time.
-    std::thread::spawn(move || {
-        let asked = input.write_all(question.as_bytes());
-        drop(input);
-        // Nobody listens any more once the time is over.
-        let _ = sender.send(asked.and_then(|()| slipway_problem::read_stream(output, LONGEST_ANSWER)));
-    });
-    let answer = receiver.recv_timeout(limit);
-    if answer.is_err() {
-        let _ = child.kill();
-    }
-    let is_success = child.wait().is_ok_and(|status| status.success());
-    match answer {
-        Ok(answer) => Ok(answer.ok().filter(|_| is_success)),
-        Err(_) => Err(LateAnswer(limit)),
+/// Sends a question to a program and reads its answer; none if it cannot be run or fails. One that is late is an
+/// error.
+fn ask_program(program: Program, question: &str, limit: Duration) -> Result<Option<Vec<u8>>, ProgramError> {
+    let limits = ProgramLimits { time: Some(limit), output: LONGEST_ANSWER, ..ProgramLimits::default() };
+    // In our group: it may ask the user at the terminal.
+    let program = program.pass_environment().group(ProcessGroup::Inherited).limits(limits).input(question);
+    match program.run_blocking() {
+        Ok(output) => Ok(output.is_success().then_some(output.stdout)),
+        Err(late @ ProgramError::TimedOut { .. }) => Err(late),
+        Err(_) => Ok(None),
     }
 }
 
@@ -111,10 +89,11 @@ mod tests {
     #[test]
     fn a_credential_helper_that_hangs_is_given_up_on() {
         let moment = Duration::from_millis(20);
-        let ask = |script: &str, limit| ask_program(Command::new("sh").args(["-c", script]), "host", limit);
-        assert_eq!(ask("exec sleep 600", moment), Err(LateAnswer(moment)));
-        assert_eq!(ask("cat", HELPER_TIMEOUT), Ok(Some(b"host".to_vec())));
-        assert_eq!(ask("cat; exit 1", HELPER_TIMEOUT), Ok(None));
-        assert_eq!(ask_program(&mut Command::new("/no/such/program"), "host", moment), Ok(None));
+        let ask = |script: &str, limit| ask_program(Program::new("sh").args(["-c", script]), "host", limit);
+        let late = ask("exec sleep 600", moment).unwrap_err();
+        assert_eq!(late.to_string(), "sh was not done within 20ms");
+        assert_eq!(ask("cat", HELPER_TIMEOUT).unwrap(), Some(b"host".to_vec()));
+        assert_eq!(ask("cat; exit 1", HELPER_TIMEOUT).unwrap(), None);
+        assert_eq!(ask_program(Program::new("/no/such/program"), "host", moment).unwrap(), None);
     }
 }

@@ -15,7 +15,6 @@ mod helm;
 mod interrupt;
 mod logs;
 mod reference;
-mod rehearse;
 mod session;
 
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_chart::secret::{self, Key, SecretFiles};
-use slipway_chart::{Chart, Error, File, Notice, Notices, UserValues};
+use slipway_chart::secret::{self, EncryptionKey, SecretFiles};
+use slipway_chart::{Chart, ChartError, ChartFile, LogNotice, Notices, UserValues};
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, read_file, read_hint};
 
@@ -23,11 +23,11 @@ const OWN_FILES: &str = "secret/";
 /// Finds the key of encrypted values; asked only when a source has some.
 pub trait KeySource: Send + Sync {
     /// The key; none if there is none on this machine.
-    fn find_key(&self) -> Result<Option<Key>, Error>;
+    fn find_key(&self) -> Result<Option<EncryptionKey>, ChartError>;
 }
 
-impl KeySource for Key {
-    fn find_key(&self) -> Result<Option<Key>, Error> {
+impl KeySource for EncryptionKey {
+    fn find_key(&self) -> Result<Option<EncryptionKey>, ChartError> {
         Ok(Some(self.clone()))
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn has_own_values(chart: &Chart) -> bool {
     own_values(chart).is_some()
 }
 
-fn own_values(chart: &Chart) -> Option<&File> {
+fn own_values(chart: &Chart) -> Option<&ChartFile> {
     chart.files.iter().find(|file| file.name == OWN_VALUES)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn decrypt(
             return Err(LoadError::NoKey(problem));
         }
         if own.is_some() {
-            notices.push(Notice(format!("{OWN_VALUES} is left out: there is no secret key")));
+            notices.push(LogNotice(format!("{OWN_VALUES} is left out: there is no secret key")));
         }
         return Ok(Decrypted::default());
     };
@@ -132,11 +132,11 @@ pub(crate) fn decrypt(
 fn decrypt_values(
     name: &str,
     bytes: &[u8],
-    key: &Key,
+    key: &EncryptionKey,
     redactor: &Redactor,
 ) -> Result<(String, Vec<u8>), LoadError> {
-    let failed = |source: Error| LoadError::Decrypt { file: name.to_owned(), source };
-    let text = std::str::from_utf8(bytes).map_err(|error| failed(Error::Secret(error.to_string())))?;
+    let failed = |source: ChartError| LoadError::Decrypt { file: name.to_owned(), source };
+    let text = std::str::from_utf8(bytes).map_err(|error| failed(ChartError::Secret(error.to_string())))?;
     let values = Value::Object(secret::decrypt_to_map(text, key).map_err(failed)?);
     register_leaves(&values, redactor);
     Ok((name.to_owned(), values.to_string().into_bytes()))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
-use slipway_chart::Ignore;
+use slipway_chart::IgnoreRules;
 use slipway_problem::{read_file, read_text_file};
 
 use slipway_journal::digest::{bytes, hex};
@@ -53,7 +53,7 @@ fn make(path: &Path) -> io::Result<String> {
 /// chart's `.helmignore` leaves out is left out.
 fn directory(root: &Path) -> io::Result<String> {
     let ignore = match read_text_file(&root.join(".helmignore")) {
-        Ok(text) => Ignore::parse(&text).ok(),
+        Ok(text) => IgnoreRules::parse(&text).ok(),
         Err(_) => None,
     };
     let mut files = Vec::new();

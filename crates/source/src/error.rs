@@ -9,7 +9,7 @@ use crate::fetch::FetchError;
 pub enum LoadError {
     /// The chart or its values cannot be read, in Helm's words.
     #[error(transparent)]
-    Chart(#[from] slipway_chart::Error),
+    Chart(#[from] slipway_chart::ChartError),
     /// A package, kustomization or file is wrong.
     #[error("{0}")]
     Problems(Problems),
@@ -17,7 +17,7 @@ pub enum LoadError {
     Decrypt {
         file: String,
         #[source]
-        source: slipway_chart::Error,
+        source: slipway_chart::ChartError,
     },
     /// Something is encrypted, and there is no key.
     #[error("{0}")]
@@ -50,7 +50,7 @@ impl LoadError {
     pub fn is_secret(&self) -> bool {
         match self {
             Self::Decrypt { .. } | Self::NoKey(_) | Self::Resolve(_) => true,
-            Self::Chart(error) => matches!(error, slipway_chart::Error::Secret(_)),
+            Self::Chart(error) => matches!(error, slipway_chart::ChartError::Secret(_)),
             Self::Problems(_) | Self::Fetch(_) | Self::Digest { .. } => false,
         }
     }

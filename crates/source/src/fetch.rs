@@ -20,7 +20,7 @@ pub struct FetchError {
     /// Asking again will not help.
     pub permanent: bool,
     #[source]
-    pub source: Option<slipway_chart::Error>,
+    pub source: Option<slipway_chart::ChartError>,
 }
 
 impl FetchError {
@@ -36,8 +36,8 @@ impl FetchError {
     }
 }
 
-impl From<slipway_chart::Error> for FetchError {
-    fn from(error: slipway_chart::Error) -> Self {
+impl From<slipway_chart::ChartError> for FetchError {
+    fn from(error: slipway_chart::ChartError) -> Self {
         Self { source: Some(error.clone()), ..Self::new(error.to_string()) }
     }
 }

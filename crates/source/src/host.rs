@@ -5,25 +5,31 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use slipway_chart::secret::SecretFiles;
-use slipway_gotmpl::{FuncError, Host, Value};
+use slipway_gotmpl::{FuncError, GoValue, TemplateHost};
 
 /// Answers templates from three places.
 pub(crate) struct SourceHost<'a> {
-    pub(crate) lookup: &'a dyn Host,
+    pub(crate) lookup: &'a dyn TemplateHost,
     /// Time, names, randomness.
-    pub(crate) machine: &'a dyn Host,
+    pub(crate) machine: &'a dyn TemplateHost,
     pub(crate) secret_files: Option<&'a SecretFiles>,
 }
 
-impl Host for SourceHost<'_> {
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+impl TemplateHost for SourceHost<'_> {
+    fn lookup(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<GoValue, FuncError> {
         self.lookup.lookup(api_version, kind, namespace, name)
     }
 
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
         let Some(files) = self.secret_files else { return self.machine.secret_file(path) };
         match files.get(path) {
-            Ok(content) => Ok(Value::from(String::from_utf8_lossy(content).into_owned())),
+            Ok(content) => Ok(GoValue::from(String::from_utf8_lossy(content).into_owned())),
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }
@@ -60,7 +66,7 @@ impl Host for SourceHost<'_> {
 /// Answers the same at every rendering of one source: what the first was told of time and chance, the others are told
 /// again, so that renders differ in their values alone.
 pub(crate) struct RepeatingHost<'a> {
-    machine: &'a dyn Host,
+    machine: &'a dyn TemplateHost,
     now: SystemTime,
     drawn: Mutex<Vec<Vec<u8>>>,
     /// The draws the rendering under way has still to repeat.
@@ -68,7 +74,7 @@ pub(crate) struct RepeatingHost<'a> {
 }
 
 impl<'a> RepeatingHost<'a> {
-    pub(crate) fn new(machine: &'a dyn Host) -> Self {
+    pub(crate) fn new(machine: &'a dyn TemplateHost) -> Self {
         Self { machine, now: machine.now(), drawn: Mutex::default(), ahead: Mutex::default() }
     }
 
@@ -79,12 +85,12 @@ impl<'a> RepeatingHost<'a> {
     }
 }
 
-impl Host for RepeatingHost<'_> {
+impl TemplateHost for RepeatingHost<'_> {
     fn resolve(&self, host: &str) -> Option<String> {
         self.machine.resolve(host)
     }
 
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
         self.machine.secret_file(path)
     }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use slipway_chart::explain::{self, Explanation, Query};
+use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::secret::SecretFiles;
 use slipway_chart::{
-    Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, SchemaSource, Source, UserValues,
+    Chart, ChartInput, ChartProgram, LoadOptions, Notices, RenderOptions, RenderedChart, SchemaSource,
+    UserValues,
 };
 use slipway_event::Redactor;
-use slipway_gotmpl::{Host, Limits};
+use slipway_gotmpl::{RenderLimits, TemplateHost};
 use slipway_journal::digest;
 use slipway_package::Package;
 use slipway_problem::Problem;
@@ -85,11 +86,11 @@ pub struct SourceRequest {
 #[derive(Clone, Default)]
 pub struct RenderSettings {
     /// Answers what templates ask of this machine: time, names, randomness.
-    pub host: Option<Arc<dyn Host + Send + Sync>>,
+    pub host: Option<Arc<dyn TemplateHost + Send + Sync>>,
     /// Rewrites manifests; hooks do not pass through it.
     pub post_renderer: Option<Arc<dyn PostRenderer>>,
     /// Bounds what rendering a chart may consume.
-    pub limits: Limits,
+    pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address.
     pub schemas: Option<Arc<dyn SchemaSource>>,
 }
@@ -122,7 +123,7 @@ pub enum SourceContent {
 
 /// A chart with its decrypted files.
 pub struct LoadedChart {
-    program: Program,
+    program: ChartProgram,
     secret_files: Option<SecretFiles>,
 }
 
@@ -156,7 +157,7 @@ impl LoadedSource {
                 let LoadContext { decryption, redactor, .. } = context;
                 let decrypted = decrypt(&chart, &values, &secret_values, decryption, redactor, notices)?;
                 let values = SourceValues::of_chart(values, decrypted.values, &secrets)?;
-                let loaded = LoadedChart { program: Program::new(chart), secret_files: decrypted.files };
+                let loaded = LoadedChart { program: ChartProgram::new(chart), secret_files: decrypted.files };
                 (SourceContent::Chart(Box::new(loaded)), values)
             }
             SourcePath::Package(path) => {
@@ -190,9 +191,9 @@ impl LoadedSource {
     pub fn render_chart(
         &self,
         options: &RenderOptions,
-        host: &dyn Host,
+        host: &dyn TemplateHost,
         notices: &mut Notices,
-    ) -> Option<Result<Rendered, slipway_chart::Error>> {
+    ) -> Option<Result<RenderedChart, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(self.rendered(chart, self.values.used(), options, &host, notices))
@@ -202,9 +203,9 @@ impl LoadedSource {
     pub fn explain_chart(
         &self,
         options: &RenderOptions,
-        host: &dyn Host,
-        query: &Query,
-    ) -> Option<Result<Vec<Explanation>, slipway_chart::Error>> {
+        host: &dyn TemplateHost,
+        query: &FieldQuery,
+    ) -> Option<Result<Vec<FieldExplanation>, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(explain::explain(&chart.program, self.values.inputs(), options, &host, query))
@@ -218,7 +219,7 @@ impl LoadedSource {
         options: &RenderOptions,
         host: &SourceHost<'_>,
         notices: &mut Notices,
-    ) -> Result<Rendered, slipway_chart::Error> {
+    ) -> Result<RenderedChart, slipway_chart::ChartError> {
         let mut rendered = chart.program.render_with(values, options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
             rendered.post_render(options, |text| {
@@ -236,7 +237,7 @@ impl LoadedChart {
     }
 
     /// Checks values against the schemas of the chart and its subcharts. Schemas by address are not fetched.
-    pub fn check_values(&self, values: &Map<String, Value>) -> Result<(), slipway_chart::Error> {
+    pub fn check_values(&self, values: &Map<String, Value>) -> Result<(), slipway_chart::ChartError> {
         self.program.check_values(values, None)
     }
 
@@ -257,7 +258,7 @@ fn load_chart(path: &Path, digest: Option<String>, notices: &mut Notices) -> Res
     let Some(digest) = digest else { return Ok(Chart::load_with(path, &options, notices)?) };
     match slipway_problem::read_file(path) {
         Ok(bytes) if digest::bytes(&bytes) == digest => {
-            Ok(Chart::load_with(Source::Archive(&bytes), &options, notices)?)
+            Ok(Chart::load_with(ChartInput::Archive(&bytes), &options, notices)?)
         }
         _ => Err(LoadError::Digest { path: path.display().to_string(), digest }),
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
-use slipway_gotmpl::{Host, NoHost};
+use slipway_gotmpl::{NoHost, TemplateHost};
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_secrets::compare_renders;
 
 use crate::document::{Document, DocumentReader, Stored};
@@ -41,7 +41,7 @@ pub struct RenderContext<'a> {
     pub skip_schema_validation: bool,
     pub subchart_notes: bool,
     /// Answers `lookup`.
-    pub cluster: &'a dyn Host,
+    pub cluster: &'a dyn TemplateHost,
 }
 
 /// A source as objects.
@@ -75,7 +75,7 @@ pub enum SecretState {
 impl LoadedSource {
     /// Renders it for a release; reads no file and may be called again.
     pub fn render(&self, context: &RenderContext<'_>) -> Result<RenderedSource, Problems> {
-        let machine: &dyn Host = match &self.settings.host {
+        let machine: &dyn TemplateHost = match &self.settings.host {
             Some(host) => &**host,
             None => &NoHost,
         };
@@ -91,7 +91,7 @@ impl LoadedSource {
         &self,
         values: &ResolvedValues,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         let host = RepeatingHost::new(machine);
         let is_fetched = values.is_fetched();
@@ -109,7 +109,7 @@ impl LoadedSource {
                 masked.documents
             }
             Err(problems) => {
-                let warning = |problem| Problem { severity: Severity::Warning, ..problem };
+                let warning = |problem| Problem { severity: ProblemSeverity::Warning, ..problem };
                 rendered.warnings.extend(without_secrets(problems).into_iter().map(warning));
                 rendered.secrets = SecretState::Fetched;
                 rendered.notes.clear();
@@ -134,7 +134,7 @@ impl LoadedSource {
         &self,
         values: &Map<String, Value>,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         match &self.content {
             SourceContent::Chart(chart) => self.chart_objects(chart, values, context, machine),
@@ -166,7 +166,7 @@ impl LoadedSource {
         loaded: &LoadedChart,
         values: &Map<String, Value>,
         context: &RenderContext<'_>,
-        machine: &dyn Host,
+        machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
         let chart = loaded.chart();
         if chart.metadata.is_library() {

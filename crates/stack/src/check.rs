@@ -15,8 +15,8 @@ use slipway_source::{
     Document, LoadContext, LoadError, LoadedChart, LoadedSource, SourceContent, SourcePath, SourceRequest,
 };
 
-use crate::compile::Stack;
 use crate::discover;
+use crate::plan::Stack;
 use crate::sources::{Inputs, SourceKind};
 
 /// The part an input plays.
@@ -136,7 +136,7 @@ fn check_schemas(
     let values = Value::Object(values.build().ok()?);
     let is_known = find_references(&values, Interpolation::On).is_ok_and(|found| found.is_empty());
     let values = values.as_object().filter(|_| is_known && !chart.has_encrypted_values())?;
-    let Err(error @ slipway_chart::Error::Schema(_)) = chart.check_values(values) else { return None };
+    let Err(error @ slipway_chart::ChartError::Schema(_)) = chart.check_values(values) else { return None };
     let at = stack.tree.releases[release.declaration].chart.at.clone();
     Some(Problem::error(format!("release {}: {error}", release.id)).code("ST013").at(at))
 }

@@ -1,4 +1,4 @@
-//! What a stack asks of whatever releases one release, and how that can fail.
+//! The engine of single releases as a stack sees it, and the ways it can fail.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub trait Deploy: Sync {
         attempt: &Attempt<'_>,
     ) -> impl Future<Output = Result<Applied, NodeError>> + Send;
 
-    /// What is recorded of a release in its cluster.
+    /// Reads what is recorded of a release in its cluster.
     fn status(&self, at: &At<'_>) -> impl Future<Output = Result<Live, NodeError>> + Send;
 
     /// Marks a revision a dead process left pending as failed.
@@ -42,10 +42,10 @@ pub trait Deploy: Sync {
         why: &str,
     ) -> impl Future<Output = Result<(), NodeError>> + Send;
 
-    /// What an apply would change; writes nothing.
+    /// Finds what an apply would change; writes nothing.
     fn plan(&self, node: &Node, command: Command) -> impl Future<Output = Result<Preview, NodeError>> + Send;
 
-    /// How live objects differ from what was applied; writes nothing.
+    /// Compares live objects with what was applied; writes nothing.
     fn verify(&self, node: &Node) -> impl Future<Output = Result<Verdict, NodeError>> + Send;
 
     /// Brings a chart that is not on this machine here as an archive; a version may be a constraint.
@@ -60,18 +60,18 @@ pub trait Deploy: Sync {
     }
 }
 
-/// Where a release is recorded.
+/// The place a release is recorded in.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
     pub cluster: &'a ClusterRef,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// When requests about it give up.
+    /// The time when requests about it give up.
     pub deadline: Option<&'a Deadline>,
 }
 
 impl<'a> At<'a> {
-    /// Where a node of a plan is recorded.
+    /// The place a node of a plan is recorded in.
     pub fn of(node: &'a Node) -> Self {
         Self { cluster: &node.cluster, namespace: &node.namespace, name: &node.name, deadline: None }
     }
@@ -87,16 +87,16 @@ impl<'a> At<'a> {
 pub struct Attempt<'a> {
     pub run_id: &'a str,
     pub number: u32,
-    /// Whether this run started it before and died.
+    /// True if this run started it before and died.
     pub interrupted: bool,
     pub cancel: CancellationToken,
-    /// When everything of this attempt gives up.
+    /// The time when everything of this attempt gives up.
     pub deadline: Option<Deadline>,
-    /// Where the release tells what it does; every event is marked with the release's id.
+    /// The stream of the release; every event is marked with the release's id.
     pub events: Events,
 }
 
-/// How an attempt ended well.
+/// The outcome of an attempt that went well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
@@ -107,7 +107,7 @@ pub struct Applied {
     pub note: Option<String>,
 }
 
-/// What a cluster records of a release.
+/// The record of a release in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Live {
     Absent,
@@ -127,7 +127,7 @@ pub enum Live {
     },
 }
 
-/// What an apply would change.
+/// The changes an apply would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
@@ -135,7 +135,7 @@ pub struct Preview {
     pub update: usize,
     pub recreate: usize,
     pub delete: usize,
-    /// Whether a revision would be made, be it without a change of objects.
+    /// True if a revision would be made, be it without a change of objects.
     pub revision: bool,
     /// The differences for people to read.
     pub diff: String,
@@ -147,26 +147,26 @@ impl Preview {
     }
 }
 
-/// Whether a release is as it was applied.
+/// The comparison of a release with what was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
     /// There is no such release.
     pub absent: bool,
-    /// What was changed or removed behind the release's back.
+    /// Objects that were changed or removed behind the release's back.
     pub drifted: Vec<String>,
-    /// What is not ready.
+    /// Objects that are not ready.
     pub unready: Vec<String>,
 }
 
 impl Verdict {
-    /// Whether everything is there and as it was applied.
+    /// Tells that everything is there and as it was applied.
     pub fn is_clean(&self) -> bool {
         !self.absent && self.drifted.is_empty() && self.unready.is_empty()
     }
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Class {
@@ -242,13 +242,13 @@ impl fmt::Display for Class {
     }
 }
 
-/// Why an attempt at a release failed. The message holds no secret: it is recorded.
+/// The failure of an attempt at a release. The message holds no secret: it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeError {
     pub class: Class,
     pub message: String,
     pub retry_after: Option<Duration>,
-    /// Whether another attempt is worth making, if that is not for the class to say.
+    /// True if another attempt is worth making, where that is not for the class to say.
     pub retryable: Option<bool>,
 }
 
@@ -258,7 +258,7 @@ impl NodeError {
         Self { class, message: message.into(), retry_after: None, retryable: None }
     }
 
-    /// How records keep it; failures that differ only in names of the moment have one digest.
+    /// The form in which records keep it; failures that differ only in names of the moment have one digest.
     pub(crate) fn record(&self) -> ErrorRecord {
         let text = format!("{}\0{}", self.class, steady(&self.message));
         ErrorRecord {

@@ -12,7 +12,7 @@ use crate::ignore::{self, Rules};
 use crate::model::{Declaration, StackFile};
 use crate::schema::{self, Kind, Read};
 
-/// What may be in a chart under the name of one of our files.
+/// Directories of a chart, where files may have our names by chance.
 const CHART_INTERNALS: [&str; 3] = ["templates", "crds", "charts"];
 /// Deeper trees are no monorepo but a mistake.
 const DEEPEST: usize = 128;
@@ -30,7 +30,7 @@ pub struct Tree {
     pub releases: Vec<Declaration>,
     /// Files of ours that were passed over, with the reason.
     pub notes: Vec<String>,
-    /// Whether some file could not be made sense of, so that releases may be missing.
+    /// True if some file could not be made sense of, so that releases may be missing.
     pub incomplete: bool,
 }
 
@@ -40,7 +40,7 @@ impl Tree {
         self.stacks.get("")
     }
 
-    /// How messages name a file of the tree.
+    /// The name of a file of the tree in messages.
     pub fn show(&self, path: &str) -> String {
         show(&self.shown, path)
     }
@@ -87,7 +87,7 @@ pub fn discover(root: &Path, problems: &mut Problems) -> Tree {
 
 /// Reads the root's own file and nothing else; none if it cannot be read.
 pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
-    let root = crate::compile::directory(root);
+    let root = crate::plan::compile::directory(root);
     let (name, text) = ["stack.yaml", "stack.yml"]
         .into_iter()
         .find_map(|name| Some((name, read_text_file(&root.join(name)).ok()?)))?;

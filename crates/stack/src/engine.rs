@@ -42,14 +42,14 @@ pub trait Connect: Sync {
 
 /// The release engine, as a stack uses it.
 pub struct Engine<C> {
-    /// Where the paths of a plan start.
+    /// The directory the paths of a plan start from.
     pub root: PathBuf,
     pub connect: C,
-    /// How sources get here and are read.
+    /// The context sources are fetched and read in.
     pub sources: LoadContext,
     /// The profile of the stack; policies on secrets may ask for it.
     pub profile: Option<String>,
-    /// Where plans and checks, which belong to no attempt, tell what they do.
+    /// The stream of plans and checks, which belong to no attempt.
     pub events: Events,
 }
 
@@ -187,7 +187,7 @@ impl<C: Connect> Engine<C> {
     }
 }
 
-/// What is done before a release is planned.
+/// The work before a release is planned, as timeouts name it.
 const READING: &str = "its history was read";
 
 fn applied(report: &Report) -> Applied {
@@ -199,7 +199,7 @@ fn applied(report: &Report) -> Applied {
     }
 }
 
-/// Whether somebody else may still be at work on a pending revision.
+/// Tells that somebody else may still be at work on a pending revision.
 fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
     let ours = attempt.interrupted || attempt.number > 1;
     let age = last.info.last_deployed.timestamp().map(|at| Timestamp::now().duration_since(at).as_millis());

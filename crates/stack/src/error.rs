@@ -1,14 +1,14 @@
-//! Why a command on a stack fails, by what the caller can do about it.
+//! Failures of commands on a stack, by what the caller can do about them.
 
 use std::io;
 use std::path::PathBuf;
 
-use slipway_journal::RecordError;
+use slipway_journal::{LockHolder, RecordError};
 use slipway_problem::{Problem, Problems};
 
 use crate::resume::Drift;
 
-/// Why a stack cannot be compiled, run or shown.
+/// The reason why a stack cannot be planned, run or shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Files, selectors or a stored run are wrong.
@@ -21,8 +21,8 @@ pub enum Error {
     #[error("{0}")]
     Drift(Box<Drift>),
     /// Somebody else runs this stack.
-    #[error("stack \"{stack}\" (profile {profile}) is in use by {owner} since {since} (run {run})")]
-    Locked { stack: String, profile: String, owner: String, since: String, run: String },
+    #[error("stack \"{stack}\" (profile {}) is in use by {}", profile.as_deref().unwrap_or("-"), in_use(holder.as_deref()))]
+    Locked { stack: String, profile: Option<String>, holder: Option<Box<LockHolder>> },
     /// A person has to agree and did not.
     #[error("{0}")]
     Unconfirmed(String),
@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// How a process that meets it ends: 10 wrong files or selectors, 11 nothing selected, 12 drift,
+    /// The exit code of a process that meets it: 10 wrong files or selectors, 11 nothing selected, 12 drift,
     /// 13 locked, 14 not confirmed, 1 anything else.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -69,6 +69,13 @@ impl Error {
             Self::Unconfirmed(_) => 14,
             Self::Unwritable(_) | Self::Io { .. } => 1,
         }
+    }
+}
+
+fn in_use(holder: Option<&LockHolder>) -> String {
+    match holder {
+        Some(holder) => format!("{} since {} (run {})", holder.owner, holder.acquired_at, holder.run_id),
+        None => "another process since - (run -)".to_owned(),
     }
 }
 

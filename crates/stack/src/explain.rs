@@ -1,13 +1,13 @@
-//! Which layer set which value, and what it overrode.
+//! The layers that set a value, and what they overrode.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_problem::{Location, Problem};
 
-use crate::compile::Stack;
 use crate::duration;
 use crate::inherit::{self, Layer, Release};
 use crate::model::Settings;
+use crate::plan::Stack;
 
 /// One field of a release: what it is and who said so.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,14 +18,14 @@ pub struct Field {
     pub said: Vec<Said>,
 }
 
-/// What one layer says of a field.
+/// A field as one layer sets it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Said {
     /// `defaults`, `profile prod` or `release`.
     pub layer: String,
     pub at: Location,
     pub value: Value,
-    /// Whether it counts in the end.
+    /// True if it counts in the end.
     pub counts: bool,
 }
 

@@ -56,7 +56,7 @@ impl Rules {
         Self { dir: dir.to_owned(), rules }
     }
 
-    /// What the rules say of a path relative to the root: ignored, kept, or nothing.
+    /// Looks a path relative to the root up in the rules: ignored, kept, or nothing.
     pub(crate) fn verdict(&self, path: &str, is_directory: bool) -> Option<bool> {
         let below = match self.dir.as_str() {
             "" => path,

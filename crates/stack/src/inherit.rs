@@ -13,7 +13,7 @@ use crate::model::{Declaration, Located, Settings};
 use crate::paths;
 use crate::schema;
 
-/// Which profile to lay over the defaults.
+/// The profile to lay over the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// The root's `defaultProfile`, if it names one.
@@ -32,7 +32,7 @@ pub struct Layer<'t> {
     pub settings: &'t Settings,
 }
 
-/// What kind of layer it is.
+/// The kind of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind<'t> {
     Defaults,
@@ -72,7 +72,7 @@ pub fn layers<'t>(tree: &'t Tree, declaration: &'t Declaration, profile: Option<
     layers
 }
 
-/// Where a release goes.
+/// The cluster a release goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub name: String,
@@ -82,7 +82,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// What the name stands for, in messages.
+    /// The target the name stands for, in messages.
     pub fn shown(&self) -> String {
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         format!("{}|{}", or_dash(&self.kubeconfig), or_dash(&self.context))
@@ -96,11 +96,11 @@ pub struct ValuesEntry {
     pub at: Location,
     /// The directory of the declaring file, relative to the root.
     pub dir: String,
-    /// Whether the release itself names it, so that the chart's directory is looked in too.
+    /// True if the release itself names it, so that the chart's directory is looked in too.
     pub own: bool,
 }
 
-/// How a release is applied.
+/// Settings of an apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
     pub atomic: bool,

@@ -1,4 +1,4 @@
-//! What `stack.yaml` and `release.yaml` say, each value with its place.
+//! The content of `stack.yaml` and `release.yaml`, each value with its place.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ pub struct StackFile {
 }
 
 impl StackFile {
-    /// What the profile called `name` lays over the defaults.
+    /// The settings the profile called `name` lays over the defaults.
     pub fn profile(&self, name: &str) -> Option<&Settings> {
         self.profiles.iter().find(|(known, _)| known == name).map(|(_, settings)| settings)
     }
 }
 
-/// How the root wants a stack to be run, unless the command line says otherwise.
+/// The root's settings for runs, unless the command line says otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Runner {
     pub concurrency: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Runner {
     pub per_cluster: Vec<(String, u64)>,
 }
 
-/// What a release may inherit: `defaults`, a profile's overlay, or the release's own words.
+/// Settings a release may inherit: `defaults`, a profile's overlay, or the release's own words.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub cluster: Option<Located<String>>,
@@ -59,9 +59,9 @@ pub struct Settings {
     pub create_namespace: Option<Located<bool>>,
     pub apply_timeout: Option<Located<Duration>>,
     pub delete_timeout: Option<Located<Duration>>,
-    /// Whether inherited values files are dropped here.
+    /// True if inherited values files are dropped here.
     pub reset_values: bool,
-    /// Whether inherited tags are dropped here.
+    /// True if inherited tags are dropped here.
     pub reset_tags: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// How messages name the place: `b/stack.yaml#releases[2]`.
+    /// The place as messages name it: `b/stack.yaml#releases[2]`.
     pub fn place(&self) -> String {
         match self.index {
             Some(index) => format!("{}#releases[{index}]", self.path),

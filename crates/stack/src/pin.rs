@@ -10,23 +10,23 @@ use slipway_problem::{Location, Problem, Problems};
 
 use crate::deploy::Deploy;
 use crate::error::Error;
-use crate::plan::{Command, Plan};
+use crate::plan::{Command, StackPlan};
 use crate::sources::SourceKind;
 
-/// Where the archive with a digest is kept.
+/// The path of the archive with a digest.
 pub(crate) fn place(root: &Path, digest: &str) -> PathBuf {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     root.join(".slipway/cache/charts/sha256").join(format!("{hex}.tgz"))
 }
 
-/// Whether a file is there and has the digest.
+/// Tells that a file is there and has the digest.
 pub(crate) fn holds(path: &Path, digest: &str) -> bool {
     slipway_problem::read_file(path).is_ok_and(|bytes| digest::bytes(&bytes) == digest)
 }
 
 /// Fetches every remote chart of a plan once, and writes its version and digest into the plan. All that cannot be
 /// had are reported together.
-pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<(), Error> {
+pub async fn pin<D: Deploy>(plan: &mut StackPlan, root: &Path, deploy: &D) -> Result<(), Error> {
     if plan.command == Command::Delete {
         return Ok(());
     }
@@ -70,7 +70,7 @@ pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<
 /// Keeps an archive by its digest; gives the chart's version and the digest.
 fn keep(root: &Path, path: &Path) -> Result<(String, String), Error> {
     let bytes = slipway_problem::read_file(path).map_err(Error::io("read", path))?;
-    let chart = Chart::load(slipway_chart::Source::Archive(&bytes), &LoadOptions::default())
+    let chart = Chart::load(slipway_chart::ChartInput::Archive(&bytes), &LoadOptions::default())
         .map_err(|error| Error::invalid("ST014", error.to_string()))?;
     let digest = digest::bytes(&bytes);
     let kept = place(root, &digest);

@@ -5,15 +5,15 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use slipway_journal::{failed_nodes, is_proven};
 use slipway_problem::Problem;
 use slipway_source::SourceDigests;
 
-use crate::compile;
 use crate::error::Error;
+use crate::execute::RunStart;
 use crate::paths;
-use crate::plan::{Command, Node, Plan, Tool};
+use crate::plan::{self, Command, Node, StackPlan, Tool};
 use crate::record::{NodeStatus, RunStatus, Store, Stored};
-use crate::run::From;
 use crate::sources::{Source, SourceKind};
 
 /// Inputs that changed since a plan was made.
@@ -55,7 +55,11 @@ impl Drift {
 
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "resume refused: inputs of run {} changed", self.run_id)?;
+        if self.run_id.is_empty() {
+            writeln!(f, "inputs changed since the plan was made")?;
+        } else {
+            writeln!(f, "resume refused: inputs of run {} changed", self.run_id)?;
+        }
         for (id, changed) in &self.nodes {
             writeln!(f, "  {id}")?;
             let width = changed.iter().map(|changed| changed.name.chars().count()).max().unwrap_or(0);
@@ -66,31 +70,42 @@ impl fmt::Display for Drift {
         for id in &self.done {
             writeln!(f, "  {id} changed too, after it succeeded")?;
         }
-        f.write_str("use --allow-drift to continue with current inputs, or --replan to compile a new plan")
+        f.write_str(if self.run_id.is_empty() {
+            "nothing was changed; run the command again to plan anew"
+        } else {
+            "use --allow-drift to continue with current inputs, or --replan to compile a new plan"
+        })
     }
 }
 
 /// Compares what the nodes of a run read with what is there now.
 pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
     let mut drift = Drift { run_id: stored.plan.run_id.clone(), ..Drift::default() };
-    if stored.plan.command == Command::Delete {
-        return drift;
-    }
-    let digests = SourceDigests::new();
-    let tool = Tool::default();
-    for node in &stored.plan.nodes {
-        let changed = changed(root, home, node, &stored.plan.tool, &tool, &digests);
-        if changed.is_empty() {
-            continue;
-        }
-        let state = stored.summary.nodes.get(&node.id).map(|node| node.status).unwrap_or_default();
-        if state == NodeStatus::Succeeded {
-            drift.done.push(node.id.clone());
+    for (id, changed) in changed_nodes(&stored.plan, root, home) {
+        if stored.summary.status_of(&id) == NodeStatus::Succeeded {
+            drift.done.push(id);
         } else {
-            drift.nodes.push((node.id.clone(), changed));
+            drift.nodes.push((id, changed));
         }
     }
     drift
+}
+
+/// Finds the nodes of a plan whose inputs are no longer those it was made from.
+pub(crate) fn changed_nodes(
+    plan: &StackPlan,
+    root: &Path,
+    home: Option<&Path>,
+) -> Vec<(String, Vec<Changed>)> {
+    if plan.command == Command::Delete {
+        return Vec::new();
+    }
+    let (digests, tool) = (SourceDigests::new(), Tool::default());
+    let all = plan.nodes.iter().map(|node| {
+        let changed = changed(root, home, node, &plan.tool, &tool, &digests);
+        (node.id.clone(), changed)
+    });
+    all.filter(|(_, changed)| !changed.is_empty()).collect()
 }
 
 fn changed(
@@ -129,13 +144,13 @@ fn changed(
     if let Some(before) = node.chart_digest.as_ref().filter(|_| node.source_kind != SourceKind::Remote) {
         let path = Some(paths::expand(root, home, &node.chart));
         let source = Source { kind: node.source_kind, shown: node.chart.clone(), path };
-        let now = compile::source_digest(root, &source, digests).ok().flatten();
+        let now = plan::compile::source_digest(root, &source, digests).ok().flatten();
         compare("chart", &node.chart, before, now);
     }
     changed
 }
 
-/// What the user asked to go on with.
+/// The run a user asks to go on with.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     /// This run, or the most recent one unless it succeeded.
@@ -174,47 +189,39 @@ pub fn find(
     Err(problem.into())
 }
 
-/// Reads a run to go on with; refuses if it does something else or its inputs changed. Gives nothing to
-/// start from when nothing is left.
+/// Decides where a run that is gone on with starts; refuses if it does something else or its inputs changed. Gives
+/// nothing to start from when nothing is left.
 pub fn prepare(
-    store: &Store,
-    run_id: &str,
+    stored: &Stored,
     command: Command,
     resume: &Resume,
     root: &Path,
     home: Option<&Path>,
-) -> Result<(Stored, Option<From>), Error> {
-    let stored = store.reopen(run_id)?;
+) -> Result<Option<RunStart>, Error> {
     check_command(&stored.plan, command)?;
     if stored.left() == 0 {
-        return Ok((stored, None));
+        return Ok(None);
     }
-    let drift = drift(root, home, &stored);
+    let drift = drift(root, home, stored);
     if !drift.is_empty() && !resume.allow_drift {
         return Err(Error::Drift(Box::new(drift)));
     }
     let drift = (!drift.is_empty()).then(|| Box::new(drift));
     if !resume.rerun_failed {
-        return Ok((stored, Some(From::Resume { drift })));
+        return Ok(Some(RunStart::Resume { drift }));
     }
-    // Left running without an end is failed as well: nobody knows how far it got.
-    let again =
-        |state: NodeStatus| matches!(state, NodeStatus::Failed | NodeStatus::Running | NodeStatus::Retrying);
-    let state = |id: &str| stored.summary.nodes.get(id).map(|node| node.status).unwrap_or_default();
-    let mut only: BTreeSet<String> =
-        stored.plan.nodes.iter().map(|node| node.id.clone()).filter(|id| again(state(id))).collect();
+    let mut only: BTreeSet<String> = failed_nodes(&stored.summary).map(str::to_owned).collect();
     if resume.include_dependents {
         let graph = stored.plan.graph()?;
         let waiting = graph.descendants(&only);
         let waiting: Vec<String> = waiting.iter().map(|node| node.id().to_string()).collect();
-        only.extend(waiting.into_iter().filter(|id| state(id) != NodeStatus::Succeeded));
+        only.extend(waiting.into_iter().filter(|id| stored.summary.status_of(id) != NodeStatus::Succeeded));
     }
-    let from = (!only.is_empty()).then_some(From::Failed { only, drift });
-    Ok((stored, from))
+    Ok((!only.is_empty()).then_some(RunStart::Failed { only, drift }))
 }
 
 /// A run can only be gone on with by the command that started it.
-pub fn check_command(plan: &Plan, command: Command) -> Result<(), Error> {
+pub fn check_command(plan: &StackPlan, command: Command) -> Result<(), Error> {
     if plan.command == command {
         return Ok(());
     }
@@ -224,18 +231,14 @@ pub fn check_command(plan: &Plan, command: Command) -> Result<(), Error> {
 }
 
 /// Carries over into a new plan what an old run did and would do the same way again.
-pub fn carry_over(plan: &mut Plan, old: &Stored) {
+pub fn carry_over(plan: &mut StackPlan, old: &Stored) {
     plan.resumed_from = Some(old.plan.run_id.clone());
     plan.carried_over = plan
         .nodes
         .iter()
         .filter(|node| {
-            let done = old.summary.nodes.get(&node.id).is_some_and(|old| old.status == NodeStatus::Succeeded);
-            let same = old
-                .plan
-                .node(&node.id)
-                .is_some_and(|old| old.effective_input_hash == node.effective_input_hash);
-            done && same
+            let recorded = old.plan.node(&node.id).map(|old| old.effective_input_hash.as_str());
+            is_proven(old.summary.status_of(&node.id), recorded, Some(&node.effective_input_hash))
         })
         .map(|node| node.id.clone())
         .collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_problem::{Problem, Problems, nearest};
-use slipway_yaml::{Fields, Node, Reader};
+use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
 use crate::model::{Declaration, Located, Runner, Settings, StackFile};
 
@@ -14,10 +14,10 @@ const DEEPEST: usize = 64;
 const LARGEST: usize = 1 << 20;
 /// Names that would stand beside the run records under the same directory.
 const RESERVED: &[&str] = &["runs", "sealed", "exports", "keys", "locks", "cache"];
-/// What only a release may say.
+/// Keys only a release may have.
 const RELEASE_ONLY: &[&str] = &["name", "chart", "chartVersion", "needs"];
 
-/// Which of the two files it is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Stack,
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What a file turned out to be.
+/// The content of a file.
 pub(crate) enum Read {
     Stack(Box<StackFile>),
     Release(Box<Declaration>),
@@ -43,17 +43,17 @@ pub(crate) enum Read {
     Unreadable,
 }
 
-/// Where a file stands.
+/// The place of a file.
 pub(crate) struct Place<'a> {
     pub dir: &'a str,
     pub path: &'a str,
-    /// How messages name it.
+    /// Its name in messages.
     pub shown: &'a str,
 }
 
 /// Reads one file. What can be read is given even if there are problems, so that others are found too.
 pub(crate) fn read(kind: Kind, text: &str, place: &Place<'_>, problems: &mut Problems) -> Read {
-    let reader = Reader::new().max_depth(DEEPEST).max_bytes(LARGEST);
+    let reader = YamlReader::new().max_depth(DEEPEST).max_bytes(LARGEST);
     let mut documents = match reader.read(text, place.shown) {
         Ok(documents) => documents,
         Err(found) => {
@@ -107,7 +107,7 @@ fn file_name(kind: Kind) -> &'static str {
 }
 
 /// The `apiVersion` of a file whose group is not ours.
-fn foreign(root: &Node) -> Option<String> {
+fn foreign(root: &YamlNode) -> Option<String> {
     let api_version = root.get("apiVersion")?.as_str()?;
     (api_version.split('/').next() != Some("ktl.dev")).then(|| api_version.to_owned())
 }
@@ -121,7 +121,7 @@ fn foreign_text(text: &str) -> Option<String> {
 }
 
 /// Custom tags say something only their program knows.
-fn refuse_tags(root: &Node, problems: &mut Problems) {
+fn refuse_tags(root: &YamlNode, problems: &mut Problems) {
     let mut open = vec![root];
     while let Some(node) = open.pop() {
         if let Some(tag) = node.tag().filter(|tag| !tag.starts_with("tag:yaml.org,2002:") && *tag != "!") {
@@ -151,7 +151,7 @@ fn reword(problem: Problem) -> Problem {
     reworded
 }
 
-fn heads(fields: &mut Fields<'_, '_>, kind: Kind) {
+fn heads(fields: &mut FieldReader<'_, '_>, kind: Kind) {
     fields.ignore_prefix("x-");
     if let Some(api_version) = fields.str("apiVersion").filter(|version| *version != API_VERSION) {
         let message = format!("expected apiVersion {API_VERSION}, found \"{api_version}\"");
@@ -166,14 +166,14 @@ fn heads(fields: &mut Fields<'_, '_>, kind: Kind) {
     }
 }
 
-fn stack(root: &Node, place: &Place<'_>, problems: &mut Problems) -> StackFile {
+fn stack(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> StackFile {
     let is_root = place.dir.is_empty();
-    let mut fields = Fields::of(root, problems);
+    let mut fields = FieldReader::of(root, problems);
     heads(&mut fields, Kind::Stack);
     let mut file =
         StackFile { dir: place.dir.to_owned(), path: place.path.to_owned(), ..StackFile::default() };
-    file.name = located(&mut fields, "name", Fields::string);
-    file.default_profile = located(&mut fields, "defaultProfile", Fields::string);
+    file.name = located(&mut fields, "name", FieldReader::string);
+    file.default_profile = located(&mut fields, "defaultProfile", FieldReader::string);
     for (key, given) in [("name", &file.name), ("defaultProfile", &file.default_profile)] {
         if given.is_some() && !is_root {
             fields.complain(key, format!("{key} is only allowed in the root stack.yaml"));
@@ -195,7 +195,7 @@ fn stack(root: &Node, place: &Place<'_>, problems: &mut Problems) -> StackFile {
         if let Some(wrong) = wrong_word("profile", &name_text) {
             problems.push(name.problem(wrong));
         }
-        let mut fields = Fields::of(node, problems);
+        let mut fields = FieldReader::of(node, problems);
         fields.ignore_prefix("x-");
         let what = "a profile's defaults";
         let settings = fields.fields("defaults", |fields| inherited(fields, what)).unwrap_or_default();
@@ -210,7 +210,7 @@ fn stack(root: &Node, place: &Place<'_>, problems: &mut Problems) -> StackFile {
     }
     let mut index = 0;
     file.releases = fields.seq("releases", |item, problems| {
-        let mut fields = Fields::of(item, problems);
+        let mut fields = FieldReader::of(item, problems);
         let declaration = release(&mut fields, place, Some(index));
         fields.finish();
         index += 1;
@@ -220,9 +220,9 @@ fn stack(root: &Node, place: &Place<'_>, problems: &mut Problems) -> StackFile {
     file
 }
 
-fn runner(fields: &mut Fields<'_, '_>) -> Runner {
+fn runner(fields: &mut FieldReader<'_, '_>) -> Runner {
     fields.ignore_prefix("x-");
-    let positive = |fields: &mut Fields<'_, '_>, key: &'static str, value: Option<u64>| {
+    let positive = |fields: &mut FieldReader<'_, '_>, key: &'static str, value: Option<u64>| {
         if value == Some(0) {
             fields.complain(key, format!("`{key}` must be at least 1"));
         }
@@ -251,18 +251,18 @@ fn runner(fields: &mut Fields<'_, '_>) -> Runner {
     Runner { concurrency, per_cluster }
 }
 
-fn release_file(root: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<Declaration> {
-    let mut fields = Fields::of(root, problems);
+fn release_file(root: &YamlNode, place: &Place<'_>, problems: &mut Problems) -> Option<Declaration> {
+    let mut fields = FieldReader::of(root, problems);
     heads(&mut fields, Kind::Release);
     let declaration = release(&mut fields, place, None);
     fields.finish();
     declaration
 }
 
-fn release(fields: &mut Fields<'_, '_>, place: &Place<'_>, index: Option<usize>) -> Option<Declaration> {
+fn release(fields: &mut FieldReader<'_, '_>, place: &Place<'_>, index: Option<usize>) -> Option<Declaration> {
     fields.ignore_prefix("x-");
-    let name = located(fields, "name", Fields::text);
-    let chart = located(fields, "chart", Fields::string);
+    let name = located(fields, "name", FieldReader::text);
+    let chart = located(fields, "chart", FieldReader::string);
     let what = index.map_or_else(|| "the release".to_owned(), |index| format!("releases[{index}]"));
     for (key, missing) in [("name", name.is_none()), ("chart", chart.is_none())] {
         if missing && (!fields.has(key) || fields.place(key).is_null()) && fields.node().as_map().is_some() {
@@ -278,7 +278,7 @@ fn release(fields: &mut Fields<'_, '_>, place: &Place<'_>, index: Option<usize>)
     if chart.as_ref().is_some_and(|chart| chart.value.is_empty()) {
         fields.complain("chart", "`chart` is empty");
     }
-    let chart_version = located(fields, "chartVersion", Fields::text);
+    let chart_version = located(fields, "chartVersion", FieldReader::text);
     let needs = fields.seq("needs", |item, problems| {
         let need = text_item(item, "needs", problems)?;
         if need.value.is_empty() || need.value.matches('/').count() > 1 {
@@ -303,7 +303,7 @@ fn release(fields: &mut Fields<'_, '_>, place: &Place<'_>, index: Option<usize>)
 }
 
 /// Settings under `defaults`, where a release's own keys are a mistake worth its own words.
-fn inherited(fields: &mut Fields<'_, '_>, what: &str) -> Settings {
+fn inherited(fields: &mut FieldReader<'_, '_>, what: &str) -> Settings {
     fields.ignore_prefix("x-");
     for key in RELEASE_ONLY {
         if fields.has(key) {
@@ -317,20 +317,20 @@ fn inherited(fields: &mut Fields<'_, '_>, what: &str) -> Settings {
     settings(fields)
 }
 
-fn settings(fields: &mut Fields<'_, '_>) -> Settings {
+fn settings(fields: &mut FieldReader<'_, '_>) -> Settings {
     let mut settings = Settings::default();
     fields.fields("cluster", |cluster| {
         cluster.ignore_prefix("x-");
-        settings.cluster = located(cluster, "name", Fields::string);
-        settings.kubeconfig = located(cluster, "kubeconfig", Fields::string);
-        settings.context = located(cluster, "context", Fields::string);
+        settings.cluster = located(cluster, "name", FieldReader::string);
+        settings.kubeconfig = located(cluster, "kubeconfig", FieldReader::string);
+        settings.context = located(cluster, "context", FieldReader::string);
         if let Some(name) = &settings.cluster
             && let Some(wrong) = wrong_word("cluster name", &name.value)
         {
             cluster.complain("name", wrong);
         }
     });
-    settings.namespace = located(fields, "namespace", Fields::text);
+    settings.namespace = located(fields, "namespace", FieldReader::text);
     if let Some(namespace) = &settings.namespace
         && let Some(wrong) = wrong_label("namespace", &namespace.value, 63)
     {
@@ -369,9 +369,9 @@ fn settings(fields: &mut Fields<'_, '_>) -> Settings {
     });
     fields.fields("apply", |apply| {
         apply.ignore_prefix("x-");
-        settings.atomic = located(apply, "atomic", Fields::bool);
-        settings.wait = located(apply, "wait", Fields::bool);
-        settings.create_namespace = located(apply, "createNamespace", Fields::bool);
+        settings.atomic = located(apply, "atomic", FieldReader::bool);
+        settings.wait = located(apply, "wait", FieldReader::bool);
+        settings.create_namespace = located(apply, "createNamespace", FieldReader::bool);
         settings.apply_timeout = timeout(apply);
     });
     fields.fields("delete", |delete| {
@@ -383,8 +383,8 @@ fn settings(fields: &mut Fields<'_, '_>) -> Settings {
     settings
 }
 
-fn timeout(fields: &mut Fields<'_, '_>) -> Option<Located<Duration>> {
-    let text = located(fields, "timeout", Fields::text)?;
+fn timeout(fields: &mut FieldReader<'_, '_>) -> Option<Located<Duration>> {
+    let text = located(fields, "timeout", FieldReader::text)?;
     let parsed =
         slipway_go::time::Duration::parse_unsigned(&text.value).filter(|duration| !duration.is_zero());
     if parsed.is_none() {
@@ -395,15 +395,15 @@ fn timeout(fields: &mut Fields<'_, '_>) -> Option<Located<Duration>> {
 }
 
 fn located<'n, 'p, T>(
-    fields: &mut Fields<'n, 'p>,
+    fields: &mut FieldReader<'n, 'p>,
     key: &'static str,
-    read: impl Fn(&mut Fields<'n, 'p>, &'static str) -> Option<T>,
+    read: impl Fn(&mut FieldReader<'n, 'p>, &'static str) -> Option<T>,
 ) -> Option<Located<T>> {
     let value = read(fields, key)?;
     Some(Located { value, at: fields.place(key).location() })
 }
 
-fn text_item(item: &Node, key: &str, problems: &mut Problems) -> Option<Located<String>> {
+fn text_item(item: &YamlNode, key: &str, problems: &mut Problems) -> Option<Located<String>> {
     let text = item.scalar_text().filter(|_| !item.is_null());
     if text.is_none() {
         problems.push(item.problem(format!("`{key}` must hold strings, not {}", item.kind())));
@@ -445,7 +445,7 @@ fn wrong_label(what: &str, text: &str, longest: usize) -> Option<String> {
     })
 }
 
-/// Whether it can be a tag.
+/// Tells that a text can be a tag.
 pub(crate) fn is_tag(tag: &str) -> bool {
     tag.starts_with(|first: char| first.is_ascii_alphanumeric())
         && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte))
@@ -484,7 +484,7 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     found
 }
 
-/// What editors should know of `stack.yaml`.
+/// The JSON Schema of `stack.yaml`, for editors.
 pub fn stack_schema() -> Value {
     let mut root = object(settings_properties());
     let settings = object(settings_properties());
@@ -509,7 +509,7 @@ pub fn stack_schema() -> Value {
     title(root, "Slipway stack file")
 }
 
-/// What editors should know of `release.yaml`.
+/// The JSON Schema of `release.yaml`, for editors.
 pub fn release_schema() -> Value {
     let mut properties =
         vec![("apiVersion", json!({"const": API_VERSION})), ("kind", json!({"const": "Release"}))];

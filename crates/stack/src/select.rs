@@ -8,13 +8,13 @@ use slipway_graph::Graph;
 use slipway_problem::{Problem, Problems};
 
 use crate::discover::Tree;
-use crate::git::{Changes, Git};
+use crate::git::{self, Changes, Git};
 use crate::inherit::Release;
 use crate::paths;
 use crate::schema;
 use crate::sources::{self, Finder};
 
-/// How several selectors combine.
+/// The way several selectors combine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectMode {
@@ -25,7 +25,7 @@ pub enum SelectMode {
     Intersect,
 }
 
-/// What the user asked for.
+/// The selection a user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
@@ -45,7 +45,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether nothing but a git range chooses.
+    /// Tells that nothing but a git range chooses.
     pub fn is_git_only(&self) -> bool {
         self.git_range.is_some()
             && self.tags.is_empty()
@@ -54,7 +54,7 @@ impl Selector {
     }
 }
 
-/// What was chosen.
+/// The releases that were chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// The reasons of each chosen release, by its position.
@@ -73,7 +73,7 @@ impl Selection {
     }
 }
 
-/// What selecting looks at.
+/// Everything a selection looks at.
 pub(crate) struct Universe<'u> {
     pub tree: &'u Tree,
     pub releases: &'u [Release],
@@ -116,7 +116,7 @@ pub(crate) fn select(
         sets.push(by_path(universe, &all, &selector.from_paths, problems));
     }
     if let Some(range) = &selector.git_range {
-        let changes = problems.take(git.changes(&universe.tree.root, range)).unwrap_or_default();
+        let changes = problems.take(git::changes(git, &universe.tree.root, range)).unwrap_or_default();
         let mut found = by_change(universe, &changes, &mut selection);
         found.retain(|position, _| inside(position));
         sets.push(found);
@@ -304,7 +304,7 @@ fn by_change(universe: &Universe<'_>, changes: &Changes, selection: &mut Selecti
     found
 }
 
-/// Which releases a path belongs to.
+/// Finds the releases a path belongs to.
 struct Map<'u> {
     /// Values files and `release.yaml`s.
     files: HashMap<PathBuf, Vec<usize>>,
@@ -366,7 +366,7 @@ impl<'u> Map<'u> {
     }
 }
 
-/// Where links lead, each directory looked at once.
+/// The targets of links, each directory looked at once.
 #[derive(Default)]
 struct Links {
     directories: HashMap<PathBuf, Option<PathBuf>>,

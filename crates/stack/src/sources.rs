@@ -1,4 +1,4 @@
-//! What a release is made of on disk: its chart, package or kustomization and its values files.
+//! The files a release is made of: its chart, package or kustomization and its values files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -11,7 +11,7 @@ use crate::discover::Tree;
 use crate::inherit::{Release, ValuesEntry};
 use crate::paths;
 
-/// What kind of thing a release is made of.
+/// The kind of source a release is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -25,13 +25,13 @@ pub enum SourceKind {
     Remote,
 }
 
-/// Where a release's source is.
+/// The source of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     pub kind: SourceKind,
     /// As plans store it: a path relative to the root, or the reference as written.
     pub shown: String,
-    /// Where it is on disk, unless remote.
+    /// Its path on disk, unless remote.
     pub path: Option<PathBuf>,
 }
 
@@ -238,7 +238,7 @@ pub fn parts(source: &Source) -> Vec<PathBuf> {
             continue;
         };
         for key in ["resources", "components", "bases"] {
-            for entry in root.get(key).and_then(slipway_yaml::Node::as_seq).into_iter().flatten() {
+            for entry in root.get(key).and_then(slipway_yaml::YamlNode::as_seq).into_iter().flatten() {
                 let Some(entry) = entry.as_str().filter(|entry| !entry.contains("://")) else { continue };
                 let part = paths::normal(&dir.join(entry));
                 if parts.len() < MOST_BASES && part.exists() && parts.insert(part.clone()) && part.is_dir() {

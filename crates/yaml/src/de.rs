@@ -7,11 +7,11 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializ
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use slipway_problem::{Problem, Problems};
 
-use crate::node::{Node, Value};
+use crate::node::{NodeValue, YamlNode};
 use crate::number;
 
 /// Builds a value from a node; a mistake becomes a problem at the innermost node it is about.
-pub fn from_node<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, Problems> {
+pub fn from_node<'de, T: Deserialize<'de>>(node: &'de YamlNode) -> Result<T, Problems> {
     T::deserialize(node).map_err(|error| error.into_problem(node).into())
 }
 
@@ -24,11 +24,11 @@ pub struct NodeError {
 
 impl NodeError {
     /// The same as a problem, at `node` unless a more exact place is known.
-    pub fn into_problem(self, node: &Node) -> Problem {
+    pub fn into_problem(self, node: &YamlNode) -> Problem {
         self.problem.map_or_else(|| node.problem(self.message), |problem| *problem)
     }
 
-    fn at(mut self, node: &Node) -> Self {
+    fn at(mut self, node: &YamlNode) -> Self {
         if self.problem.is_none() {
             self.problem = Some(Box::new(node.problem(self.message.clone())));
         }
@@ -53,20 +53,20 @@ impl de::Error for NodeError {
     }
 }
 
-fn visit<'de, V: Visitor<'de>>(node: &'de Node, visitor: V) -> Result<V::Value, NodeError> {
+fn visit<'de, V: Visitor<'de>>(node: &'de YamlNode, visitor: V) -> Result<V::Value, NodeError> {
     match &node.value {
-        Value::Null => visitor.visit_unit(),
-        Value::Bool(value) => visitor.visit_bool(*value),
-        Value::Int(value) => visitor.visit_i64(*value),
-        Value::Uint(value) => visitor.visit_u64(*value),
-        Value::Float(value) => visitor.visit_f64(*value),
-        Value::String(text) => visitor.visit_borrowed_str(text),
-        Value::Seq(items) => visitor.visit_seq(Items(items.iter())),
-        Value::Map(mapping) => visitor.visit_map(Pairs { entries: mapping.iter(), value: None }),
+        NodeValue::Null => visitor.visit_unit(),
+        NodeValue::Bool(value) => visitor.visit_bool(*value),
+        NodeValue::Int(value) => visitor.visit_i64(*value),
+        NodeValue::Uint(value) => visitor.visit_u64(*value),
+        NodeValue::Float(value) => visitor.visit_f64(*value),
+        NodeValue::String(text) => visitor.visit_borrowed_str(text),
+        NodeValue::Seq(items) => visitor.visit_seq(Items(items.iter())),
+        NodeValue::Map(mapping) => visitor.visit_map(Pairs { entries: mapping.iter(), value: None }),
     }
 }
 
-impl<'de> Deserializer<'de> for &'de Node {
+impl<'de> Deserializer<'de> for &'de YamlNode {
     type Error = NodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
@@ -92,7 +92,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, NodeError> {
         let result = match &self.value {
-            Value::Map(mapping) => visitor.visit_enum(de::value::MapAccessDeserializer::new(Pairs {
+            NodeValue::Map(mapping) => visitor.visit_enum(de::value::MapAccessDeserializer::new(Pairs {
                 entries: mapping.iter(),
                 value: None,
             })),
@@ -107,14 +107,14 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-impl<'de> de::IntoDeserializer<'de, NodeError> for &'de Node {
+impl<'de> de::IntoDeserializer<'de, NodeError> for &'de YamlNode {
     type Deserializer = Self;
     fn into_deserializer(self) -> Self {
         self
     }
 }
 
-struct Items<'de>(std::slice::Iter<'de, Node>);
+struct Items<'de>(std::slice::Iter<'de, YamlNode>);
 
 impl<'de> de::SeqAccess<'de> for Items<'de> {
     type Error = NodeError;
@@ -130,10 +130,10 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
 
 struct Pairs<'de, I> {
     entries: I,
-    value: Option<&'de Node>,
+    value: Option<&'de YamlNode>,
 }
 
-impl<'de, I: Iterator<Item = (&'de Node, &'de Node)>> de::MapAccess<'de> for Pairs<'de, I> {
+impl<'de, I: Iterator<Item = (&'de YamlNode, &'de YamlNode)>> de::MapAccess<'de> for Pairs<'de, I> {
     type Error = NodeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, NodeError> {
@@ -151,7 +151,7 @@ impl<'de, I: Iterator<Item = (&'de Node, &'de Node)>> de::MapAccess<'de> for Pai
 }
 
 /// A key: text for those who take text, a number for those who ask for one.
-struct Key<'de>(&'de Node);
+struct Key<'de>(&'de YamlNode);
 
 macro_rules! numeric_keys {
     ($($method:ident),*) => {$(
@@ -200,18 +200,18 @@ impl<'de> Deserializer<'de> for Key<'de> {
 }
 
 /// A node is written as what it says; floats JSON lacks become text.
-impl Serialize for Node {
+impl Serialize for YamlNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.value {
-            Value::Null => serializer.serialize_unit(),
-            Value::Bool(value) => serializer.serialize_bool(*value),
-            Value::Int(value) => serializer.serialize_i64(*value),
-            Value::Uint(value) => serializer.serialize_u64(*value),
-            Value::Float(value) if value.is_finite() => serializer.serialize_f64(*value),
-            Value::Float(value) => serializer.serialize_str(&number::go_float(*value)),
-            Value::String(text) => serializer.serialize_str(text),
-            Value::Seq(items) => serializer.collect_seq(items),
-            Value::Map(mapping) => {
+            NodeValue::Null => serializer.serialize_unit(),
+            NodeValue::Bool(value) => serializer.serialize_bool(*value),
+            NodeValue::Int(value) => serializer.serialize_i64(*value),
+            NodeValue::Uint(value) => serializer.serialize_u64(*value),
+            NodeValue::Float(value) if value.is_finite() => serializer.serialize_f64(*value),
+            NodeValue::Float(value) => serializer.serialize_str(&number::go_float(*value)),
+            NodeValue::String(text) => serializer.serialize_str(text),
+            NodeValue::Seq(items) => serializer.collect_seq(items),
+            NodeValue::Map(mapping) => {
                 let mut map = serializer.serialize_map(Some(mapping.len()))?;
                 for (key, value) in mapping.iter() {
                     map.serialize_entry(&key.key_text(), value)?;

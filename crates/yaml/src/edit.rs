@@ -7,30 +7,30 @@
 use serde_json::{Value as Json, json};
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::emit::Emitter;
-use crate::node::{Form, Node, Value};
-use crate::read::Reader;
+use crate::emit::YamlEmitter;
+use crate::node::{NodeForm, NodeValue, YamlNode};
+use crate::read::YamlReader;
 
 /// One step of a path into a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathSegment {
     Key(String),
     Index(usize),
 }
 
-impl From<&str> for Step {
+impl From<&str> for PathSegment {
     fn from(key: &str) -> Self {
         Self::Key(key.to_owned())
     }
 }
 
-impl From<usize> for Step {
+impl From<usize> for PathSegment {
     fn from(index: usize) -> Self {
         Self::Index(index)
     }
 }
 
-impl std::fmt::Display for Step {
+impl std::fmt::Display for PathSegment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Key(key) => f.write_str(key),
@@ -41,15 +41,15 @@ impl std::fmt::Display for Step {
 
 /// A text being edited.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct EditableDocument {
     text: String,
     file: String,
-    reader: Reader,
+    reader: YamlReader,
 }
 
-impl Document {
+impl EditableDocument {
     /// Takes a text of one document; `file` names it in problems.
-    pub fn new(text: impl Into<String>, file: &str, reader: Reader) -> Result<Self, Problems> {
+    pub fn new(text: impl Into<String>, file: &str, reader: YamlReader) -> Result<Self, Problems> {
         let document = Self { text: text.into(), file: file.to_owned(), reader };
         document.root()?;
         Ok(document)
@@ -66,13 +66,13 @@ impl Document {
     }
 
     /// The document as a tree.
-    pub fn root(&self) -> Result<Node, Problems> {
+    pub fn root(&self) -> Result<YamlNode, Problems> {
         self.reader.read_one(&self.text, &self.file)
     }
 
     /// Sets the value at `path`. Mappings on the way and the key itself are added if they are missing; an
     /// index equal to the length of a list appends.
-    pub fn set(&mut self, path: &[Step], value: &Json) -> Result<(), Problems> {
+    pub fn set(&mut self, path: &[PathSegment], value: &Json) -> Result<(), Problems> {
         let root = self.root()?;
         let mut meant = root.to_json();
         if !put(&mut meant, path, value) {
@@ -97,7 +97,7 @@ impl Document {
     }
 
     /// Removes the entry or item at `path`; says whether it was there. The last one leaves `{}` or `[]`.
-    pub fn remove(&mut self, path: &[Step]) -> Result<bool, Problems> {
+    pub fn remove(&mut self, path: &[PathSegment]) -> Result<bool, Problems> {
         let root = self.root()?;
         let Some((last, parents)) = path.split_last() else {
             return Err(self.refuse(path, "the document itself cannot be removed"));
@@ -105,28 +105,28 @@ impl Document {
         let Some(parent) = parents.iter().try_fold(&root, child) else { return Ok(false) };
         let Some(index) = position(parent, last) else { return Ok(false) };
         if count(parent) == 1 {
-            let empty = if matches!(parent.value, Value::Seq(_)) { json!([]) } else { json!({}) };
+            let empty = if matches!(parent.value, NodeValue::Seq(_)) { json!([]) } else { json!({}) };
             self.set(parents, &empty)?;
             return Ok(true);
         }
         let mut meant = root.to_json();
         take(&mut meant, path);
         let text = match parent.form {
-            Form::Flow => self.without_flow_entry(parent, index),
+            NodeForm::Flow => self.without_flow_entry(parent, index),
             _ => self.without_block_entry(parent, index),
         };
         self.accept(text, path, &meant)?;
         Ok(true)
     }
 
-    fn refuse(&self, path: &[Step], why: &str) -> Problems {
-        let path: Vec<String> = path.iter().map(Step::to_string).collect();
+    fn refuse(&self, path: &[PathSegment], why: &str) -> Problems {
+        let path: Vec<String> = path.iter().map(PathSegment::to_string).collect();
         let message = format!("`{}` cannot be edited: {why}", path.join("."));
         Problem::error(message).at(Location::file(self.file.as_str())).into()
     }
 
     /// Takes a new text if it says what was meant.
-    fn accept(&mut self, text: String, path: &[Step], meant: &Json) -> Result<(), Problems> {
+    fn accept(&mut self, text: String, path: &[PathSegment], meant: &Json) -> Result<(), Problems> {
         match self.reader.read_one(&text, &self.file) {
             Ok(root) if same(&root.to_json(), meant) => {
                 self.text = text;
@@ -150,7 +150,7 @@ impl Document {
     }
 
     /// The end of a node without the line breaks a block takes in.
-    fn end(&self, node: &Node) -> usize {
+    fn end(&self, node: &YamlNode) -> usize {
         node.span.start + node.raw().trim_end_matches(['\n', '\r', ' ']).len()
     }
 
@@ -159,7 +159,7 @@ impl Document {
     }
 
     /// The text with another value for the last node of `trail`, which stands at `path`.
-    fn replaced(&self, trail: &[&Node], path: &[Step], value: &Json) -> Result<String, Problems> {
+    fn replaced(&self, trail: &[&YamlNode], path: &[PathSegment], value: &Json) -> Result<String, Problems> {
         let node = trail[trail.len() - 1];
         let (start, end) = (node.span.start, self.end(node));
         let parent = trail.len().checked_sub(2).map(|index| trail[index]);
@@ -173,11 +173,11 @@ impl Document {
             let written = if end == self.text.len() { &written } else { written.trim_end_matches('\n') };
             return Ok(self.spliced(start, end, written));
         };
-        if trail[..trail.len() - 1].iter().any(|node| node.form == Form::Flow) {
+        if trail[..trail.len() - 1].iter().any(|node| node.form == NodeForm::Flow) {
             return Ok(self.spliced(start, end, &inline(value)));
         }
         let column = self.entry_column(parent);
-        if let Step::Index(_) = step {
+        if let PathSegment::Index(_) = step {
             let column = if start == end { column + 2 } else { node.span.column as usize - 1 };
             let separator = if start == end { " " } else { "" };
             let written = write(value)?;
@@ -185,11 +185,11 @@ impl Document {
             return Ok(self.spliced(start, end, &written));
         }
         let on_own_lines =
-            node.form == Form::Block && self.text[self.line_start(start)..start].trim().is_empty();
+            node.form == NodeForm::Block && self.text[self.line_start(start)..start].trim().is_empty();
         if is_full(value) {
             let list_column = if value.is_array() && !self.indents_lists()? { column } else { column + 2 };
             if on_own_lines {
-                let same_kind = value.is_array() == matches!(node.value, Value::Seq(_));
+                let same_kind = value.is_array() == matches!(node.value, NodeValue::Seq(_));
                 let column = if same_kind { node.span.column as usize - 1 } else { list_column };
                 return Ok(self.spliced(self.line_start(start), end, &block(value, column)?));
             }
@@ -213,29 +213,29 @@ impl Document {
         Ok(self.spliced(start, end, &format!("{separator}{written}")))
     }
 
-    fn key_of<'n>(&self, parent: &'n Node, step: &Step) -> Option<&'n Node> {
+    fn key_of<'n>(&self, parent: &'n YamlNode, step: &PathSegment) -> Option<&'n YamlNode> {
         match step {
-            Step::Key(key) => parent.as_map()?.entry(key).map(|(key, _)| key),
-            Step::Index(_) => None,
+            PathSegment::Key(key) => parent.as_map()?.entry(key).map(|(key, _)| key),
+            PathSegment::Index(_) => None,
         }
     }
 
     /// The text with one more entry at the end of the last node of `trail`, which has some already.
-    fn inserted(&self, trail: &[&Node], step: &Step, value: &Json) -> Result<String, Problems> {
+    fn inserted(&self, trail: &[&YamlNode], step: &PathSegment, value: &Json) -> Result<String, Problems> {
         let node = trail[trail.len() - 1];
-        if node.form == Form::Flow || trail.iter().any(|node| node.form == Form::Flow) {
+        if node.form == NodeForm::Flow || trail.iter().any(|node| node.form == NodeForm::Flow) {
             let close = node.span.end - 1;
             let body = self.text[..close].trim_end_matches([' ', '\n', '\r']);
             let comma = if body.ends_with(',') { " " } else { ", " };
             let key = match step {
-                Step::Key(key) => format!("{}: ", inline(&json!(key))),
-                Step::Index(_) => String::new(),
+                PathSegment::Key(key) => format!("{}: ", inline(&json!(key))),
+                PathSegment::Index(_) => String::new(),
             };
             return Ok(format!("{body}{comma}{key}{}{}", inline(value), &self.text[body.len()..]));
         }
         let entry = match step {
-            Step::Key(key) => json!({ key.as_str(): value }),
-            Step::Index(_) => json!([value]),
+            PathSegment::Key(key) => json!({ key.as_str(): value }),
+            PathSegment::Index(_) => json!([value]),
         };
         let column = self.entry_column(node);
         let at = self.line_end(self.end(node));
@@ -243,7 +243,7 @@ impl Document {
     }
 
     /// The column at which the entries of a block collection stand.
-    fn entry_column(&self, node: &Node) -> usize {
+    fn entry_column(&self, node: &YamlNode) -> usize {
         let first = node.as_map().and_then(|mapping| mapping.keys().next());
         first.unwrap_or(node).span.column as usize - 1
     }
@@ -254,16 +254,17 @@ impl Document {
         let mut rest = vec![&root];
         while let Some(node) = rest.pop() {
             match &node.value {
-                Value::Map(mapping) => {
+                NodeValue::Map(mapping) => {
                     for (key, value) in mapping.iter() {
-                        let is_block = matches!(value.value, Value::Seq(_)) && value.form == Form::Block;
+                        let is_block =
+                            matches!(value.value, NodeValue::Seq(_)) && value.form == NodeForm::Block;
                         if is_block && value.span.line > key.span.line {
                             return Ok(value.span.column > key.span.column);
                         }
                         rest.push(value);
                     }
                 }
-                Value::Seq(items) => rest.extend(items),
+                NodeValue::Seq(items) => rest.extend(items),
                 _ => {}
             }
         }
@@ -271,16 +272,16 @@ impl Document {
     }
 
     /// Where the entry at `index` of a block collection starts, and where its value ends.
-    fn extent(&self, parent: &Node, index: usize) -> Option<(usize, usize)> {
+    fn extent(&self, parent: &YamlNode, index: usize) -> Option<(usize, usize)> {
         match &parent.value {
-            Value::Map(mapping) => {
+            NodeValue::Map(mapping) => {
                 let (key, value) = mapping.iter().nth(index)?;
                 Some((key.span.start, self.end(value).max(key.span.end)))
             }
-            Value::Seq(items) => {
+            NodeValue::Seq(items) => {
                 let item = items.get(index)?;
                 let start = match parent.form {
-                    Form::Flow => item.span.start,
+                    NodeForm::Flow => item.span.start,
                     _ => self.text[..item.span.start].rfind('-')?,
                 };
                 Some((start, self.end(item)))
@@ -289,7 +290,7 @@ impl Document {
         }
     }
 
-    fn without_block_entry(&self, parent: &Node, index: usize) -> String {
+    fn without_block_entry(&self, parent: &YamlNode, index: usize) -> String {
         let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
         let line = self.line_start(start);
         if self.text[line..start].trim().is_empty() {
@@ -300,7 +301,7 @@ impl Document {
         self.spliced(start, stop, "")
     }
 
-    fn without_flow_entry(&self, parent: &Node, index: usize) -> String {
+    fn without_flow_entry(&self, parent: &YamlNode, index: usize) -> String {
         let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
         if let Some((next, _)) = self.extent(parent, index + 1) {
             return self.spliced(start, next, "");
@@ -310,43 +311,43 @@ impl Document {
     }
 }
 
-fn child<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
+fn child<'n>(node: &'n YamlNode, step: &PathSegment) -> Option<&'n YamlNode> {
     match step {
-        Step::Key(key) => node.get(key),
-        Step::Index(index) => node.as_seq()?.get(*index),
+        PathSegment::Key(key) => node.get(key),
+        PathSegment::Index(index) => node.as_seq()?.get(*index),
     }
 }
 
-fn position(parent: &Node, step: &Step) -> Option<usize> {
+fn position(parent: &YamlNode, step: &PathSegment) -> Option<usize> {
     match step {
-        Step::Key(name) => parent.as_map()?.keys().position(|key| key.key_text() == *name),
-        Step::Index(index) => (*index < parent.as_seq()?.len()).then_some(*index),
+        PathSegment::Key(name) => parent.as_map()?.keys().position(|key| key.key_text() == *name),
+        PathSegment::Index(index) => (*index < parent.as_seq()?.len()).then_some(*index),
     }
 }
 
-fn count(node: &Node) -> usize {
+fn count(node: &YamlNode) -> usize {
     match &node.value {
-        Value::Seq(items) => items.len(),
-        Value::Map(mapping) => mapping.len(),
-        Value::Null => 0,
+        NodeValue::Seq(items) => items.len(),
+        NodeValue::Map(mapping) => mapping.len(),
+        NodeValue::Null => 0,
         _ => 1,
     }
 }
 
 /// Puts `value` at `path` of `root`; says whether there was a place for it.
-fn put(root: &mut Json, path: &[Step], value: &Json) -> bool {
+fn put(root: &mut Json, path: &[PathSegment], value: &Json) -> bool {
     let Some((step, rest)) = path.split_first() else {
         *root = value.clone();
         return true;
     };
     if root.is_null() {
-        *root = if matches!(step, Step::Key(_)) { json!({}) } else { json!([]) };
+        *root = if matches!(step, PathSegment::Key(_)) { json!({}) } else { json!([]) };
     }
     match (root, step) {
-        (Json::Object(map), Step::Key(key)) => {
+        (Json::Object(map), PathSegment::Key(key)) => {
             put(map.entry(key.as_str()).or_insert(Json::Null), rest, value)
         }
-        (Json::Array(items), Step::Index(index)) if *index <= items.len() => {
+        (Json::Array(items), PathSegment::Index(index)) if *index <= items.len() => {
             if *index == items.len() {
                 items.push(Json::Null);
             }
@@ -356,20 +357,20 @@ fn put(root: &mut Json, path: &[Step], value: &Json) -> bool {
     }
 }
 
-fn take(root: &mut Json, path: &[Step]) {
+fn take(root: &mut Json, path: &[PathSegment]) {
     match (root, path) {
-        (Json::Object(map), [Step::Key(key)]) => {
+        (Json::Object(map), [PathSegment::Key(key)]) => {
             map.shift_remove(key);
         }
-        (Json::Array(items), [Step::Index(index)]) if *index < items.len() => {
+        (Json::Array(items), [PathSegment::Index(index)]) if *index < items.len() => {
             items.remove(*index);
         }
-        (Json::Object(map), [Step::Key(key), rest @ ..]) => {
+        (Json::Object(map), [PathSegment::Key(key), rest @ ..]) => {
             if let Some(inner) = map.get_mut(key) {
                 take(inner, rest);
             }
         }
-        (Json::Array(items), [Step::Index(index), rest @ ..]) => {
+        (Json::Array(items), [PathSegment::Index(index), rest @ ..]) => {
             if let Some(inner) = items.get_mut(*index) {
                 take(inner, rest);
             }
@@ -378,10 +379,10 @@ fn take(root: &mut Json, path: &[Step]) {
     }
 }
 
-fn wrap(path: &[Step], value: &Json) -> Json {
+fn wrap(path: &[PathSegment], value: &Json) -> Json {
     path.iter().rev().fold(value.clone(), |value, step| match step {
-        Step::Key(key) => json!({ key.as_str(): value }),
-        Step::Index(_) => json!([value]),
+        PathSegment::Key(key) => json!({ key.as_str(): value }),
+        PathSegment::Index(_) => json!([value]),
     })
 }
 
@@ -395,7 +396,7 @@ fn is_full(value: &Json) -> bool {
 }
 
 fn write(value: &Json) -> Result<String, Problems> {
-    Emitter::manifest().emit(value).map_err(|error| Problem::error(error.to_string()).into())
+    YamlEmitter::manifest().emit(value).map_err(|error| Problem::error(error.to_string()).into())
 }
 
 /// A collection on lines of its own at `column`, without the last line break.
@@ -406,7 +407,7 @@ fn block(value: &Json, column: usize) -> Result<String, Problems> {
 }
 
 /// Text that replaces quoted text keeps its quotes where they can hold it.
-fn same_quotes(node: &Node, value: &Json) -> Option<String> {
+fn same_quotes(node: &YamlNode, value: &Json) -> Option<String> {
     let text = value.as_str()?;
     if node.as_str().is_none() || text.contains('\\') || text.chars().any(char::is_control) {
         return None;

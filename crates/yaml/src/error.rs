@@ -4,11 +4,11 @@ use std::fmt;
 
 use slipway_problem::{Location, Problem};
 
-use crate::scan::Mark;
+use crate::scan::TextMark;
 
 /// Which stage found the mistake; Go counts lines differently in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ErrorStage {
     /// The text contains characters YAML does not allow.
     Reader,
     Scanner,
@@ -20,17 +20,17 @@ pub(crate) enum Origin {
 /// A text that is not YAML; prints as Go does (`yaml: line 3: did not find expected key`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    pub(crate) origin: Origin,
+    pub(crate) origin: ErrorStage,
     pub(crate) context: &'static str,
-    pub(crate) context_mark: Mark,
+    pub(crate) context_mark: TextMark,
     pub(crate) problem: Box<str>,
-    pub(crate) mark: Mark,
+    pub(crate) mark: TextMark,
 }
 
 impl SyntaxError {
-    pub(crate) fn composer(mark: Mark, problem: impl Into<Box<str>>) -> Box<Self> {
+    pub(crate) fn composer(mark: TextMark, problem: impl Into<Box<str>>) -> Box<Self> {
         let problem = problem.into();
-        Box::new(Self { origin: Origin::Composer, context: "", context_mark: mark, problem, mark })
+        Box::new(Self { origin: ErrorStage::Composer, context: "", context_mark: mark, problem, mark })
     }
 
     /// What is wrong, without a place.
@@ -65,10 +65,10 @@ impl fmt::Display for SyntaxError {
         f.write_str("yaml: ")?;
         // Go prints a parser's 0-based line as it is and a scanner's plus one, and leaves out line 0.
         let line = match self.origin {
-            Origin::Reader | Origin::Composer => 0,
-            Origin::Scanner if self.mark.line > 0 => self.mark.line + 1,
-            Origin::Parser if self.mark.line > 0 => self.mark.line,
-            Origin::Scanner | Origin::Parser => self.context_mark.line,
+            ErrorStage::Reader | ErrorStage::Composer => 0,
+            ErrorStage::Scanner if self.mark.line > 0 => self.mark.line + 1,
+            ErrorStage::Parser if self.mark.line > 0 => self.mark.line,
+            ErrorStage::Scanner | ErrorStage::Parser => self.context_mark.line,
         };
         if line > 0 {
             write!(f, "line {line}: ")?;

@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use slipway_problem::Problems;
-//! use slipway_yaml::{Fields, parse_one};
+//! use slipway_yaml::{FieldReader, parse_one};
 //!
 //! let node = parse_one("name: web\nreplicas: two\nimagee: x\n", "stack.yaml").unwrap();
 //! let mut problems = Problems::new();
-//! let mut fields = Fields::of(&node, &mut problems);
+//! let mut fields = FieldReader::of(&node, &mut problems);
 //! let name = fields.required_str("name");
 //! let replicas = fields.u64("replicas").unwrap_or(1);
 //! let image = fields.str("image");
@@ -26,7 +26,7 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use slipway_problem::{Problem, Problems};
 
-use crate::node::{Mapping, Node, Value};
+use crate::node::{Mapping, NodeValue, YamlNode};
 
 /// Reads the entries of one mapping.
 ///
@@ -34,8 +34,8 @@ use crate::node::{Mapping, Node, Value};
 /// empty value, so that reading goes on and finds the other mistakes; whoever collects the problems
 /// must not use the result when there are any.
 #[must_use = "call `finish` to report unknown keys"]
-pub struct Fields<'n, 'p> {
-    node: &'n Node,
+pub struct FieldReader<'n, 'p> {
+    node: &'n YamlNode,
     mapping: Option<&'n Mapping>,
     problems: &'p mut Problems,
     known: Vec<Cow<'static, str>>,
@@ -43,9 +43,9 @@ pub struct Fields<'n, 'p> {
     open: bool,
 }
 
-impl<'n, 'p> Fields<'n, 'p> {
+impl<'n, 'p> FieldReader<'n, 'p> {
     /// Starts reading `node`. Null is an empty mapping; anything else but a mapping is a problem.
-    pub fn of(node: &'n Node, problems: &'p mut Problems) -> Self {
+    pub fn of(node: &'n YamlNode, problems: &'p mut Problems) -> Self {
         let mapping = node.as_map();
         if mapping.is_none() && !node.is_null() {
             problems.push(node.problem(format!("expected a mapping, not {}", node.kind())));
@@ -54,7 +54,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// The mapping being read.
-    pub fn node(&self) -> &'n Node {
+    pub fn node(&self) -> &'n YamlNode {
         self.node
     }
 
@@ -70,7 +70,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// The node messages about `key` point to.
-    pub fn place(&self, key: &str) -> &'n Node {
+    pub fn place(&self, key: &str) -> &'n YamlNode {
         self.mapping.and_then(|mapping| mapping.get(key)).unwrap_or(self.node)
     }
 
@@ -80,7 +80,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// The value of `key` as it stands; null counts as left out.
-    pub fn optional(&mut self, key: impl Into<Cow<'static, str>>) -> Option<&'n Node> {
+    pub fn optional(&mut self, key: impl Into<Cow<'static, str>>) -> Option<&'n YamlNode> {
         let key = key.into();
         let found = self.mapping.and_then(|mapping| mapping.get(&key)).filter(|node| !node.is_null());
         if !self.known.contains(&key) {
@@ -90,7 +90,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// The value of `key`, which must be there.
-    pub fn required(&mut self, key: &'static str) -> Option<&'n Node> {
+    pub fn required(&mut self, key: &'static str) -> Option<&'n YamlNode> {
         let found = self.optional(key);
         if found.is_none() && (self.mapping.is_some() || self.node.is_null()) {
             let message = if self.has(key) {
@@ -106,9 +106,9 @@ impl<'n, 'p> Fields<'n, 'p> {
     fn expect<T>(
         &mut self,
         key: &'static str,
-        node: Option<&'n Node>,
+        node: Option<&'n YamlNode>,
         what: &str,
-        take: impl FnOnce(&'n Node) -> Option<T>,
+        take: impl FnOnce(&'n YamlNode) -> Option<T>,
     ) -> Option<T> {
         let node = node?;
         let taken = take(node);
@@ -121,13 +121,13 @@ impl<'n, 'p> Fields<'n, 'p> {
     /// Text.
     pub fn str(&mut self, key: &'static str) -> Option<&'n str> {
         let node = self.optional(key);
-        self.expect(key, node, "a string", Node::as_str)
+        self.expect(key, node, "a string", YamlNode::as_str)
     }
 
     /// Text that must be there; empty if it is not.
     pub fn required_str(&mut self, key: &'static str) -> &'n str {
         let node = self.required(key);
-        self.expect(key, node, "a string", Node::as_str).unwrap_or_default()
+        self.expect(key, node, "a string", YamlNode::as_str).unwrap_or_default()
     }
 
     /// Text, owned.
@@ -138,31 +138,31 @@ impl<'n, 'p> Fields<'n, 'p> {
     /// Any scalar as text, numbers as written.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         let node = self.optional(key);
-        self.expect(key, node, "a string", Node::scalar_text).map(Cow::into_owned)
+        self.expect(key, node, "a string", YamlNode::scalar_text).map(Cow::into_owned)
     }
 
     /// A boolean.
     pub fn bool(&mut self, key: &'static str) -> Option<bool> {
         let node = self.optional(key);
-        self.expect(key, node, "`true` or `false`", Node::as_bool)
+        self.expect(key, node, "`true` or `false`", YamlNode::as_bool)
     }
 
     /// An integer.
     pub fn i64(&mut self, key: &'static str) -> Option<i64> {
         let node = self.optional(key);
-        self.expect(key, node, "an integer", Node::as_i64)
+        self.expect(key, node, "an integer", YamlNode::as_i64)
     }
 
     /// An integer that is not negative.
     pub fn u64(&mut self, key: &'static str) -> Option<u64> {
         let node = self.optional(key);
-        self.expect(key, node, "a whole number from 0", Node::as_u64)
+        self.expect(key, node, "a whole number from 0", YamlNode::as_u64)
     }
 
     /// A number.
     pub fn f64(&mut self, key: &'static str) -> Option<f64> {
         let node = self.optional(key);
-        self.expect(key, node, "a number", Node::as_f64)
+        self.expect(key, node, "a number", YamlNode::as_f64)
     }
 
     /// One of a few words.
@@ -197,17 +197,17 @@ impl<'n, 'p> Fields<'n, 'p> {
 
     /// The value as JSON.
     pub fn json(&mut self, key: &'static str) -> Option<serde_json::Value> {
-        self.optional(key).map(Node::to_json)
+        self.optional(key).map(YamlNode::to_json)
     }
 
     /// The items of a list, each read by `read`; items it gives nothing for are left out.
     pub fn seq<T>(
         &mut self,
         key: &'static str,
-        mut read: impl FnMut(&'n Node, &mut Problems) -> Option<T>,
+        mut read: impl FnMut(&'n YamlNode, &mut Problems) -> Option<T>,
     ) -> Vec<T> {
         let node = self.optional(key);
-        let items = self.expect(key, node, "a list", Node::as_seq).unwrap_or_default();
+        let items = self.expect(key, node, "a list", YamlNode::as_seq).unwrap_or_default();
         items.iter().filter_map(|item| read(item, self.problems)).collect()
     }
 
@@ -220,10 +220,10 @@ impl<'n, 'p> Fields<'n, 'p> {
     pub fn list<T>(
         &mut self,
         key: &'static str,
-        mut read: impl FnMut(&mut Fields<'n, '_>) -> Option<T>,
+        mut read: impl FnMut(&mut FieldReader<'n, '_>) -> Option<T>,
     ) -> Vec<T> {
         self.seq(key, |item, problems| {
-            let mut fields = Fields::of(item, problems);
+            let mut fields = FieldReader::of(item, problems);
             let value = read(&mut fields);
             fields.finish();
             value
@@ -231,9 +231,13 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// A mapping read by `read` and then checked for unknown keys.
-    pub fn fields<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Fields<'n, '_>) -> T) -> Option<T> {
+    pub fn fields<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
+    ) -> Option<T> {
         let node = self.optional(key)?;
-        let mut fields = Fields::of(node, self.problems);
+        let mut fields = FieldReader::of(node, self.problems);
         let value = read(&mut fields);
         fields.finish();
         Some(value)
@@ -243,10 +247,10 @@ impl<'n, 'p> Fields<'n, 'p> {
     pub fn entries<T>(
         &mut self,
         key: &'static str,
-        mut read: impl FnMut(&'n Node, &'n Node, &mut Problems) -> Option<T>,
+        mut read: impl FnMut(&'n YamlNode, &'n YamlNode, &mut Problems) -> Option<T>,
     ) -> Vec<T> {
         let node = self.optional(key);
-        let mapping = self.expect(key, node, "a mapping", Node::as_map);
+        let mapping = self.expect(key, node, "a mapping", YamlNode::as_map);
         mapping.map_or_else(Vec::new, |mapping| {
             mapping.iter().filter_map(|(name, value)| read(name, value, self.problems)).collect()
         })
@@ -285,7 +289,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     fn place_is_missing(&self, key: &str) -> bool {
-        self.mapping.and_then(|mapping| mapping.get(key)).is_none_or(Node::is_null)
+        self.mapping.and_then(|mapping| mapping.get(key)).is_none_or(YamlNode::is_null)
     }
 
     /// Warns that `key` is set although `instead` replaced it.
@@ -311,7 +315,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 }
 
-fn unknown_key(key: &Node, name: &str, known: &[Cow<'static, str>]) -> Problem {
+fn unknown_key(key: &YamlNode, name: &str, known: &[Cow<'static, str>]) -> Problem {
     const FEW: usize = 12;
     let problem =
         key.problem(format!("unknown key `{name}`")).did_you_mean(name, known.iter().map(AsRef::as_ref));
@@ -322,16 +326,16 @@ fn unknown_key(key: &Node, name: &str, known: &[Cow<'static, str>]) -> Problem {
     problem.hint(format!("known keys are {}", all.join(", ")))
 }
 
-fn mismatch(node: &Node, key: &str, what: &str) -> Problem {
+fn mismatch(node: &YamlNode, key: &str, what: &str) -> Problem {
     let problem = node.problem(format!("`{key}` must be {what}, not {}", node.kind()));
-    let meant_as_text = what == "a string" && !matches!(node.value, Value::Seq(_) | Value::Map(_));
+    let meant_as_text = what == "a string" && !matches!(node.value, NodeValue::Seq(_) | NodeValue::Map(_));
     if meant_as_text && !node.raw().contains('\n') {
         return problem.hint(format!("put it in quotes: \"{}\"", node.raw()));
     }
     problem
 }
 
-fn string_of(node: &Node, key: &str, problems: &mut Problems) -> Option<String> {
+fn string_of(node: &YamlNode, key: &str, problems: &mut Problems) -> Option<String> {
     let text = node.as_str().map(str::to_owned);
     if text.is_none() {
         problems.push(mismatch(node, key, "a string"));

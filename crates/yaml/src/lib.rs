@@ -1,9 +1,9 @@
 //! YAML as Kubernetes' tools read and write it.
 //!
-//! * [`parse`] and [`Reader`] read files into trees of [`Node`]s that know where they stand;
-//!   [`Fields`] takes typed values out of such a tree and collects every mistake on the way.
+//! * [`parse`] and [`YamlReader`] read files into trees of [`YamlNode`]s that know where they stand;
+//!   [`FieldReader`] takes typed values out of such a tree and collects every mistake on the way.
 //! * [`from_str_helm`] and [`helm::from_str`] read exactly as Helm and kubectl do, with Go's error texts.
-//! * [`to_string`] and [`Emitter`] write exactly as Go does; any `Serialize` value goes in.
+//! * [`to_string`] and [`YamlEmitter`] write exactly as Go does; any `Serialize` value goes in.
 //! * [`edit`] changes one value of a file and leaves every other byte alone.
 
 pub mod edit;
@@ -21,12 +21,12 @@ mod scan;
 mod tape;
 
 pub use de::{NodeError, from_node};
-pub use emit::{Emitter, KeyOrder, to_string};
+pub use emit::{KeyOrder, YamlEmitter, to_string};
 pub use error::{SyntaxError, YamlError};
-pub use fields::Fields;
+pub use fields::FieldReader;
 pub use helm::{from_str_helm, go_lossy, map_from_str_helm};
-pub use node::{Form, Mapping, Node, Source, Span, Value};
+pub use node::{Mapping, NodeForm, NodeValue, SourceText, Span, YamlNode};
 pub use number::{go_float, go_json_float};
-pub use read::{Codes, Duplicates, Reader, parse, parse_one};
-pub use resolve::{Schema, is_yaml11_bool};
-pub use scan::Style;
+pub use read::{DuplicateKeys, ProblemCodes, YamlReader, parse, parse_one};
+pub use resolve::{ScalarRules, is_yaml11_bool};
+pub use scan::ScalarStyle;

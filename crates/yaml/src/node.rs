@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slipway_problem::{Location, Problem};
 
 use crate::number;
-use crate::scan::Style;
+use crate::scan::ScalarStyle;
 
 /// The stretch of text a node was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,26 +24,26 @@ pub struct Span {
 
 /// The file a tree was read from.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceText {
     pub file: Arc<str>,
     pub text: Box<str>,
 }
 
 /// One node of a document.
 #[derive(Clone)]
-pub struct Node {
-    pub value: Value,
+pub struct YamlNode {
+    pub value: NodeValue,
     pub span: Span,
     /// How it was written.
-    pub form: Form,
+    pub form: NodeForm,
     tag: Option<Box<str>>,
-    source: Arc<Source>,
+    source: Arc<SourceText>,
 }
 
 /// How a node was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    Scalar(Style),
+pub enum NodeForm {
+    Scalar(ScalarStyle),
     /// `[…]` or `{…}`.
     Flow,
     /// Lines with `- ` or `key:`.
@@ -52,7 +52,7 @@ pub enum Form {
 
 /// What a node says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum NodeValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -60,23 +60,23 @@ pub enum Value {
     Uint(u64),
     Float(f64),
     String(String),
-    Seq(Vec<Node>),
+    Seq(Vec<YamlNode>),
     Map(Mapping),
 }
 
 /// A mapping in source order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mapping {
-    entries: Vec<(Node, Node)>,
+    entries: Vec<(YamlNode, YamlNode)>,
 }
 
-impl Node {
+impl YamlNode {
     pub(crate) fn new(
-        value: Value,
+        value: NodeValue,
         span: Span,
-        form: Form,
+        form: NodeForm,
         tag: Option<Box<str>>,
-        source: Arc<Source>,
+        source: Arc<SourceText>,
     ) -> Self {
         Self { value, span, form, tag, source }
     }
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// The file it was read from.
-    pub fn source(&self) -> &Arc<Source> {
+    pub fn source(&self) -> &Arc<SourceText> {
         &self.source
     }
 
@@ -102,16 +102,16 @@ impl Node {
     }
 
     /// A scalar's style.
-    pub fn style(&self) -> Option<Style> {
+    pub fn style(&self) -> Option<ScalarStyle> {
         match self.form {
-            Form::Scalar(style) => Some(style),
+            NodeForm::Scalar(style) => Some(style),
             _ => None,
         }
     }
 
     /// Whether it is a scalar in quotes or a block scalar, that is certainly meant as text.
     pub fn is_quoted(&self) -> bool {
-        self.style().is_some_and(|style| style != Style::Plain)
+        self.style().is_some_and(|style| style != ScalarStyle::Plain)
     }
 
     /// Starts an error about this node, with its place and line.
@@ -135,34 +135,34 @@ impl Node {
     }
 
     pub fn is_null(&self) -> bool {
-        matches!(self.value, Value::Null)
+        matches!(self.value, NodeValue::Null)
     }
 
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::String(text) => Some(text),
+            NodeValue::String(text) => Some(text),
             _ => None,
         }
     }
 
     pub fn as_bool(&self) -> Option<bool> {
         match self.value {
-            Value::Bool(value) => Some(value),
+            NodeValue::Bool(value) => Some(value),
             _ => None,
         }
     }
 
     pub fn as_i64(&self) -> Option<i64> {
         match self.value {
-            Value::Int(value) => Some(value),
+            NodeValue::Int(value) => Some(value),
             _ => None,
         }
     }
 
     pub fn as_u64(&self) -> Option<u64> {
         match self.value {
-            Value::Int(value) => u64::try_from(value).ok(),
-            Value::Uint(value) => Some(value),
+            NodeValue::Int(value) => u64::try_from(value).ok(),
+            NodeValue::Uint(value) => Some(value),
             _ => None,
         }
     }
@@ -170,36 +170,36 @@ impl Node {
     /// Any number as a float.
     pub fn as_f64(&self) -> Option<f64> {
         match self.value {
-            Value::Int(value) => Some(value as f64),
-            Value::Uint(value) => Some(value as f64),
-            Value::Float(value) => Some(value),
+            NodeValue::Int(value) => Some(value as f64),
+            NodeValue::Uint(value) => Some(value as f64),
+            NodeValue::Float(value) => Some(value),
             _ => None,
         }
     }
 
-    pub fn as_seq(&self) -> Option<&[Node]> {
+    pub fn as_seq(&self) -> Option<&[YamlNode]> {
         match &self.value {
-            Value::Seq(items) => Some(items),
+            NodeValue::Seq(items) => Some(items),
             _ => None,
         }
     }
 
     pub fn as_map(&self) -> Option<&Mapping> {
         match &self.value {
-            Value::Map(mapping) => Some(mapping),
+            NodeValue::Map(mapping) => Some(mapping),
             _ => None,
         }
     }
 
     /// The value of `key`, if this is a mapping that has it.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.as_map()?.get(key)
     }
 
     /// Follows keys and, in sequences, indices: `node.at(["spec", "containers", "0", "image"])`.
-    pub fn at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&Node> {
+    pub fn at<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&YamlNode> {
         path.into_iter().try_fold(self, |node, step| match &node.value {
-            Value::Seq(items) => items.get(step.parse::<usize>().ok()?),
+            NodeValue::Seq(items) => items.get(step.parse::<usize>().ok()?),
             _ => node.get(step),
         })
     }
@@ -207,44 +207,44 @@ impl Node {
     /// A scalar as text: strings as they are, numbers as written (`1.10` stays `1.10`), no collections.
     pub fn scalar_text(&self) -> Option<Cow<'_, str>> {
         Some(match &self.value {
-            Value::String(text) => Cow::Borrowed(text),
-            Value::Bool(true) => Cow::Borrowed("true"),
-            Value::Bool(false) => Cow::Borrowed("false"),
-            Value::Null => Cow::Borrowed(""),
-            Value::Int(_) | Value::Uint(_) | Value::Float(_) if !self.is_quoted() => {
+            NodeValue::String(text) => Cow::Borrowed(text),
+            NodeValue::Bool(true) => Cow::Borrowed("true"),
+            NodeValue::Bool(false) => Cow::Borrowed("false"),
+            NodeValue::Null => Cow::Borrowed(""),
+            NodeValue::Int(_) | NodeValue::Uint(_) | NodeValue::Float(_) if !self.is_quoted() => {
                 Cow::Borrowed(self.raw())
             }
-            Value::Int(value) => Cow::Owned(value.to_string()),
-            Value::Uint(value) => Cow::Owned(value.to_string()),
-            Value::Float(value) => Cow::Owned(number::go_json_float(*value)),
-            Value::Seq(_) | Value::Map(_) => return None,
+            NodeValue::Int(value) => Cow::Owned(value.to_string()),
+            NodeValue::Uint(value) => Cow::Owned(value.to_string()),
+            NodeValue::Float(value) => Cow::Owned(number::go_json_float(*value)),
+            NodeValue::Seq(_) | NodeValue::Map(_) => return None,
         })
     }
 
     /// This node as a mapping key: text, with numbers and booleans as JSON would spell them.
     pub fn key_text(&self) -> Cow<'_, str> {
         match &self.value {
-            Value::String(text) => Cow::Borrowed(text),
-            Value::Null => Cow::Borrowed("null"),
-            Value::Bool(true) => Cow::Borrowed("true"),
-            Value::Bool(false) => Cow::Borrowed("false"),
-            Value::Int(value) => Cow::Owned(value.to_string()),
-            Value::Uint(value) => Cow::Owned(value.to_string()),
-            Value::Float(value) => Cow::Owned(number::go_float32(*value)),
-            Value::Seq(_) | Value::Map(_) => Cow::Borrowed(self.raw()),
+            NodeValue::String(text) => Cow::Borrowed(text),
+            NodeValue::Null => Cow::Borrowed("null"),
+            NodeValue::Bool(true) => Cow::Borrowed("true"),
+            NodeValue::Bool(false) => Cow::Borrowed("false"),
+            NodeValue::Int(value) => Cow::Owned(value.to_string()),
+            NodeValue::Uint(value) => Cow::Owned(value.to_string()),
+            NodeValue::Float(value) => Cow::Owned(number::go_float32(*value)),
+            NodeValue::Seq(_) | NodeValue::Map(_) => Cow::Borrowed(self.raw()),
         }
     }
 
     /// What kind of thing it is, with its article, for messages: `a string`, `an integer`.
     pub fn kind(&self) -> &'static str {
         match &self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) | Value::Uint(_) => "an integer",
-            Value::Float(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Seq(_) => "a list",
-            Value::Map(_) => "a mapping",
+            NodeValue::Null => "nothing",
+            NodeValue::Bool(_) => "a boolean",
+            NodeValue::Int(_) | NodeValue::Uint(_) => "an integer",
+            NodeValue::Float(_) => "a number",
+            NodeValue::String(_) => "a string",
+            NodeValue::Seq(_) => "a list",
+            NodeValue::Map(_) => "a mapping",
         }
     }
 
@@ -253,18 +253,18 @@ impl Node {
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
-            Value::Null => Json::Null,
-            Value::Bool(value) => Json::Bool(*value),
-            Value::Int(value) => Json::from(*value),
-            Value::Uint(value) => Json::from(*value),
-            Value::Float(value) => match whole(*value) {
+            NodeValue::Null => Json::Null,
+            NodeValue::Bool(value) => Json::Bool(*value),
+            NodeValue::Int(value) => Json::from(*value),
+            NodeValue::Uint(value) => Json::from(*value),
+            NodeValue::Float(value) => match whole(*value) {
                 Some(integer) => Json::from(integer),
                 None => serde_json::Number::from_f64(*value)
                     .map_or_else(|| Json::String(self.raw().to_owned()), Json::Number),
             },
-            Value::String(text) => Json::String(text.clone()),
-            Value::Seq(items) => Json::Array(items.iter().map(Node::to_json).collect()),
-            Value::Map(mapping) => Json::Object(
+            NodeValue::String(text) => Json::String(text.clone()),
+            NodeValue::Seq(items) => Json::Array(items.iter().map(YamlNode::to_json).collect()),
+            NodeValue::Map(mapping) => Json::Object(
                 mapping.iter().map(|(key, value)| (key.key_text().into_owned(), value.to_json())).collect(),
             ),
         }
@@ -279,32 +279,32 @@ pub(crate) fn whole(value: f64) -> Option<i64> {
 }
 
 /// Nodes are equal when they say the same, wherever and however they were written.
-impl PartialEq for Node {
+impl PartialEq for YamlNode {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for YamlNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value.fmt(f)
     }
 }
 
 impl Mapping {
-    pub(crate) fn from_entries(entries: Vec<(Node, Node)>) -> Self {
+    pub(crate) fn from_entries(entries: Vec<(YamlNode, YamlNode)>) -> Self {
         Self { entries }
     }
 
     /// The value of `key`.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|(_, value)| value)
     }
 
     /// The key as written and the value of `key`.
-    pub fn entry(&self, key: &str) -> Option<(&Node, &Node)> {
+    pub fn entry(&self, key: &str) -> Option<(&YamlNode, &YamlNode)> {
         self.iter().find(|(candidate, _)| match &candidate.value {
-            Value::String(text) => text == key,
+            NodeValue::String(text) => text == key,
             _ => candidate.key_text() == key,
         })
     }
@@ -314,12 +314,12 @@ impl Mapping {
     }
 
     /// Keys and values in source order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Node, &Node)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&YamlNode, &YamlNode)> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
     /// Keys in source order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Node> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &YamlNode> {
         self.entries.iter().map(|(key, _)| key)
     }
 

@@ -1,4 +1,4 @@
-//! Text to trees, under the rules and limits of a [`Reader`].
+//! Text to trees, under the rules and limits of a [`YamlReader`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::node::{Form, Mapping, Node, Source, Span, Value};
-use crate::resolve::{Scalar, Schema, resolve, timestamp};
-use crate::scan::{Mark, Style};
-use crate::tape::{CORE_TAG, Content, Item, Parser, TOO_DEEP, Tape};
+use crate::node::{Mapping, NodeForm, NodeValue, SourceText, Span, YamlNode};
+use crate::resolve::{ResolvedScalar, ScalarRules, resolve, timestamp};
+use crate::scan::{ScalarStyle, TextMark};
+use crate::tape::{CORE_TAG, ItemContent, Parser, TOO_DEEP, Tape, TapeItem};
 
 /// What happens when a mapping says the same key twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum DuplicateKeys {
     /// A problem that names both places.
     #[default]
     Refuse,
@@ -23,7 +23,7 @@ pub enum Duplicates {
 
 /// The codes a caller's own catalogue gives to what a reader finds wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Codes {
+pub struct ProblemCodes {
     /// The text is not YAML, or not allowed here.
     pub syntax: &'static str,
     /// A key is set twice.
@@ -34,34 +34,34 @@ pub struct Codes {
     pub value: &'static str,
 }
 
-/// Reads YAML into trees; the default is for files of our own: [`Schema::Core`], no duplicate keys.
+/// Reads YAML into trees; the default is for files of our own: [`ScalarRules::Core`], no duplicate keys.
 #[derive(Clone, Debug)]
-pub struct Reader {
-    schema: Schema,
-    duplicates: Duplicates,
+pub struct YamlReader {
+    schema: ScalarRules,
+    duplicates: DuplicateKeys,
     merge: bool,
     anchors: bool,
     max_depth: usize,
     max_bytes: usize,
     max_nodes: usize,
-    codes: Option<Codes>,
+    codes: Option<ProblemCodes>,
 }
 
-impl Default for Reader {
+impl Default for YamlReader {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Reader {
+impl YamlReader {
     /// Deepest nesting a reader can be asked to accept; trees are built and dropped recursively.
     pub const DEEPEST: usize = 500;
 
     /// Reads files of our own.
     pub fn new() -> Self {
         Self {
-            schema: Schema::Core,
-            duplicates: Duplicates::Refuse,
+            schema: ScalarRules::Core,
+            duplicates: DuplicateKeys::Refuse,
             merge: true,
             anchors: true,
             max_depth: 200,
@@ -73,24 +73,24 @@ impl Reader {
 
     /// Reads as Helm and kubectl do.
     pub fn helm() -> Self {
-        Self::new().schema(Schema::Yaml11).duplicates(Duplicates::LastWins).max_depth(Self::DEEPEST)
+        Self::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::LastWins).max_depth(Self::DEEPEST)
     }
 
     /// Reads resources as kustomize does.
     pub fn kustomize() -> Self {
-        Self::new().schema(Schema::GoYaml3).max_depth(Self::DEEPEST)
+        Self::new().schema(ScalarRules::GoYaml3).max_depth(Self::DEEPEST)
     }
 
     /// Chooses the rules that give plain scalars their types.
     #[must_use]
-    pub fn schema(mut self, schema: Schema) -> Self {
+    pub fn schema(mut self, schema: ScalarRules) -> Self {
         self.schema = schema;
         self
     }
 
     /// Chooses what a repeated key means.
     #[must_use]
-    pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
+    pub fn duplicates(mut self, duplicates: DuplicateKeys) -> Self {
         self.duplicates = duplicates;
         self
     }
@@ -109,7 +109,7 @@ impl Reader {
         self
     }
 
-    /// How deep collections may nest, up to [`Reader::DEEPEST`].
+    /// How deep collections may nest, up to [`YamlReader::DEEPEST`].
     #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth.min(Self::DEEPEST);
@@ -132,12 +132,12 @@ impl Reader {
 
     /// Gives problems these codes; without, they have none.
     #[must_use]
-    pub fn codes(mut self, codes: Codes) -> Self {
+    pub fn codes(mut self, codes: ProblemCodes) -> Self {
         self.codes = Some(codes);
         self
     }
 
-    fn coded(&self, problem: Problem, choose: impl FnOnce(&Codes) -> &'static str) -> Problem {
+    fn coded(&self, problem: Problem, choose: impl FnOnce(&ProblemCodes) -> &'static str) -> Problem {
         match &self.codes {
             Some(codes) => problem.code(choose(codes)),
             None => problem,
@@ -146,14 +146,14 @@ impl Reader {
 
     /// Reads every document of a stream; `file` names it in locations. Documents that say nothing are
     /// null nodes.
-    pub fn read(&self, text: &str, file: &str) -> Result<Vec<Node>, Problems> {
+    pub fn read(&self, text: &str, file: &str) -> Result<Vec<YamlNode>, Problems> {
         let mut problems = Problems::new();
         let documents = self.gather(text, file, &mut problems);
         problems.into_result(documents)
     }
 
     /// Reads a stream of at most one document; an empty one gives a null node.
-    pub fn read_one(&self, text: &str, file: &str) -> Result<Node, Problems> {
+    pub fn read_one(&self, text: &str, file: &str) -> Result<YamlNode, Problems> {
         let mut problems = Problems::new();
         match self.gather_one(text, file, &mut problems) {
             Some(node) => problems.into_result(node),
@@ -163,14 +163,14 @@ impl Reader {
 
     /// Reads what can be read and adds what is wrong to the problems, for callers that want to look for
     /// more of them: a key set twice does not hide a mistake further down.
-    pub fn gather(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<Node> {
+    pub fn gather(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<YamlNode> {
         if text.len() > self.max_bytes {
             let message = format!("{} bytes are more than the {} allowed", text.len(), self.max_bytes);
             let problem = Problem::error(message).at(Location::file(file));
             problems.push(self.coded(problem, |codes| codes.limit));
             return Vec::new();
         }
-        let source = Arc::new(Source { file: file.into(), text: text.into() });
+        let source = Arc::new(SourceText { file: file.into(), text: text.into() });
         let mut parser = Parser::new(text, self.max_depth);
         let mut documents = Vec::new();
         let mut nodes = 0;
@@ -186,7 +186,7 @@ impl Reader {
                 }
             };
             let mut builder =
-                Builder { reader: self, source: &source, tape: &tape, problems, nodes, stopped: false };
+                NodeBuilder { reader: self, source: &source, tape: &tape, problems, nodes, stopped: false };
             let root = builder.node(0, 0);
             nodes = builder.nodes;
             if builder.stopped {
@@ -198,72 +198,78 @@ impl Reader {
     }
 
     /// Gathers from a stream of at most one document. Gives nothing if no document could be read.
-    pub fn gather_one(&self, text: &str, file: &str, problems: &mut Problems) -> Option<Node> {
+    pub fn gather_one(&self, text: &str, file: &str, problems: &mut Problems) -> Option<YamlNode> {
         let known = problems.len();
         let mut documents = self.gather(text, file, problems);
         if let Some(second) = documents.get(1) {
             problems.push(second.problem("only one document is allowed here"));
         }
         if documents.is_empty() && problems.len() == known {
-            let source = Arc::new(Source { file: file.into(), text: text.into() });
+            let source = Arc::new(SourceText { file: file.into(), text: text.into() });
             let span = Span { start: 0, end: 0, line: 1, column: 1 };
-            return Some(Node::new(Value::Null, span, Form::Scalar(Style::Plain), None, source));
+            return Some(YamlNode::new(
+                NodeValue::Null,
+                span,
+                NodeForm::Scalar(ScalarStyle::Plain),
+                None,
+                source,
+            ));
         }
         (!documents.is_empty()).then(|| documents.swap_remove(0))
     }
 }
 
-/// Reads every document of a stream with [`Reader::new`].
-pub fn parse(text: &str, file: &str) -> Result<Vec<Node>, Problems> {
-    Reader::new().read(text, file)
+/// Reads every document of a stream with [`YamlReader::new`].
+pub fn parse(text: &str, file: &str) -> Result<Vec<YamlNode>, Problems> {
+    YamlReader::new().read(text, file)
 }
 
-/// Reads a file of one document with [`Reader::new`].
-pub fn parse_one(text: &str, file: &str) -> Result<Node, Problems> {
-    Reader::new().read_one(text, file)
+/// Reads a file of one document with [`YamlReader::new`].
+pub fn parse_one(text: &str, file: &str) -> Result<YamlNode, Problems> {
+    YamlReader::new().read_one(text, file)
 }
 
-struct Builder<'b, 'a> {
-    reader: &'b Reader,
-    source: &'b Arc<Source>,
+struct NodeBuilder<'b, 'a> {
+    reader: &'b YamlReader,
+    source: &'b Arc<SourceText>,
     tape: &'b Tape<'a>,
     problems: &'b mut Problems,
     nodes: usize,
     stopped: bool,
 }
 
-impl Builder<'_, '_> {
-    fn span(item: &Item<'_>) -> Span {
-        let Mark { offset, line, column, .. } = item.start;
+impl NodeBuilder<'_, '_> {
+    fn span(item: &TapeItem<'_>) -> Span {
+        let TextMark { offset, line, column, .. } = item.start;
         let (start, end) = (offset as usize, item.end.max(offset) as usize);
         Span { start, end, line: line + 1, column: column + 1 }
     }
 
-    fn make(&self, item: &Item<'_>, value: Value) -> Node {
+    fn make(&self, item: &TapeItem<'_>, value: NodeValue) -> YamlNode {
         let form = match (&item.content, item.flow) {
-            (Content::Scalar { style, .. }, _) => Form::Scalar(*style),
-            (Content::Alias { .. }, _) => Form::Scalar(Style::Plain),
-            (_, true) => Form::Flow,
-            (_, false) => Form::Block,
+            (ItemContent::Scalar { style, .. }, _) => NodeForm::Scalar(*style),
+            (ItemContent::Alias { .. }, _) => NodeForm::Scalar(ScalarStyle::Plain),
+            (_, true) => NodeForm::Flow,
+            (_, false) => NodeForm::Block,
         };
-        Node::new(value, Self::span(item), form, item.tag.clone(), Arc::clone(self.source))
+        YamlNode::new(value, Self::span(item), form, item.tag.clone(), Arc::clone(self.source))
     }
 
-    fn complain(&mut self, item: &Item<'_>, message: impl Into<String>) {
+    fn complain(&mut self, item: &TapeItem<'_>, message: impl Into<String>) {
         self.complain_as(item, message, |codes| codes.syntax);
     }
 
     fn complain_as(
         &mut self,
-        item: &Item<'_>,
+        item: &TapeItem<'_>,
         message: impl Into<String>,
-        choose: impl FnOnce(&Codes) -> &'static str,
+        choose: impl FnOnce(&ProblemCodes) -> &'static str,
     ) {
-        let problem = self.make(item, Value::Null).problem(message);
+        let problem = self.make(item, NodeValue::Null).problem(message);
         self.problems.push(self.reader.coded(problem, choose));
     }
 
-    fn node(&mut self, index: u32, depth: usize) -> Node {
+    fn node(&mut self, index: u32, depth: usize) -> YamlNode {
         let tape = self.tape;
         let item = &tape.items[index as usize];
         self.nodes += 1;
@@ -277,34 +283,34 @@ impl Builder<'_, '_> {
                 };
                 self.complain_as(item, message, |codes| codes.limit);
             }
-            return self.make(item, Value::Null);
+            return self.make(item, NodeValue::Null);
         }
         match &item.content {
-            Content::Scalar { value, style } => {
+            ItemContent::Scalar { value, style } => {
                 let value = self.scalar(item, value, *style);
                 self.make(item, value)
             }
-            Content::Seq => {
+            ItemContent::Seq => {
                 let mut items = Vec::new();
                 let mut at = index + 1;
                 while at < item.next {
                     items.push(self.node(at, depth + 1));
                     at = tape.items[at as usize].next;
                 }
-                self.make(item, Value::Seq(items))
+                self.make(item, NodeValue::Seq(items))
             }
-            Content::Map => {
+            ItemContent::Map => {
                 let mapping = self.mapping(index, depth);
-                self.make(item, Value::Map(mapping))
+                self.make(item, NodeValue::Map(mapping))
             }
-            Content::Alias { name, target } => {
+            ItemContent::Alias { name, target } => {
                 if !self.reader.anchors {
                     self.complain(item, format!("alias `*{name}` is not allowed here"));
-                    return self.make(item, Value::Null);
+                    return self.make(item, NodeValue::Null);
                 }
                 if tape.items[*target as usize].next > index {
                     self.complain(item, format!("anchor `&{name}` contains itself"));
-                    return self.make(item, Value::Null);
+                    return self.make(item, NodeValue::Null);
                 }
                 // What the alias says stands elsewhere; where it is used is what messages should name.
                 let mut node = self.node(*target, depth);
@@ -314,27 +320,27 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn scalar(&mut self, item: &Item<'_>, text: &str, style: Style) -> Value {
+    fn scalar(&mut self, item: &TapeItem<'_>, text: &str, style: ScalarStyle) -> NodeValue {
         let core = match item.tag.as_deref() {
-            None if style != Style::Plain => return Value::String(text.to_owned()),
+            None if style != ScalarStyle::Plain => return NodeValue::String(text.to_owned()),
             None => None,
             Some(tag) => match tag.strip_prefix(CORE_TAG) {
                 Some(core @ ("str" | "int" | "float" | "bool" | "null" | "timestamp" | "binary")) => {
                     Some(core)
                 }
-                _ => return Value::String(text.to_owned()),
+                _ => return NodeValue::String(text.to_owned()),
             },
         };
         match core {
-            Some("str") => return Value::String(text.to_owned()),
+            Some("str") => return NodeValue::String(text.to_owned()),
             Some("binary") => {
                 let clean: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
                 let bytes = base64::engine::general_purpose::STANDARD.decode(clean).ok();
                 return match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
-                    Some(text) => Value::String(text),
+                    Some(text) => NodeValue::String(text),
                     None => {
                         self.complain(item, "`!!binary` does not hold base64 of text");
-                        Value::Null
+                        NodeValue::Null
                     }
                 };
             }
@@ -342,8 +348,8 @@ impl Builder<'_, '_> {
         }
         let found = resolve(self.reader.schema, text);
         match (core, found) {
-            (Some("float"), Scalar::Int(value)) => return Value::Float(value as f64),
-            (Some("float"), Scalar::Uint(value)) => return Value::Float(value as f64),
+            (Some("float"), ResolvedScalar::Int(value)) => return NodeValue::Float(value as f64),
+            (Some("float"), ResolvedScalar::Uint(value)) => return NodeValue::Float(value as f64),
             (Some("timestamp"), _) if timestamp(text).is_some() => {}
             (Some(core), found) if core != found.tag() => {
                 let message = format!("`{text}` is not of type `!!{core}`");
@@ -352,15 +358,15 @@ impl Builder<'_, '_> {
             _ => {}
         }
         match found {
-            Scalar::Null => Value::Null,
-            Scalar::Bool(value) => Value::Bool(value),
-            Scalar::Int(value) => Value::Int(value),
-            Scalar::Uint(value) => Value::Uint(value),
-            Scalar::Float(value) => Value::Float(value),
-            Scalar::Timestamp if self.reader.schema == Schema::GoYaml3 => {
-                Value::String(timestamp(text).map_or_else(|| text.to_owned(), |time| time.rfc3339()))
+            ResolvedScalar::Null => NodeValue::Null,
+            ResolvedScalar::Bool(value) => NodeValue::Bool(value),
+            ResolvedScalar::Int(value) => NodeValue::Int(value),
+            ResolvedScalar::Uint(value) => NodeValue::Uint(value),
+            ResolvedScalar::Float(value) => NodeValue::Float(value),
+            ResolvedScalar::Timestamp if self.reader.schema == ScalarRules::GoYaml3 => {
+                NodeValue::String(timestamp(text).map_or_else(|| text.to_owned(), |time| time.rfc3339()))
             }
-            Scalar::Timestamp | Scalar::Str => Value::String(text.to_owned()),
+            ResolvedScalar::Timestamp | ResolvedScalar::Str => NodeValue::String(text.to_owned()),
         }
     }
 
@@ -369,7 +375,7 @@ impl Builder<'_, '_> {
         let mut merges = Vec::new();
         let tape = self.tape;
         let end = tape.items[index as usize].next;
-        let in_order = self.reader.schema == Schema::Yaml11;
+        let in_order = self.reader.schema == ScalarRules::Yaml11;
         let mut at = index + 1;
         while at < end && !self.stopped {
             let key_item = &tape.items[at as usize];
@@ -383,11 +389,11 @@ impl Builder<'_, '_> {
             } else {
                 let key = self.node(at, depth + 1);
                 let value = self.node(value_at, depth + 1);
-                if matches!(key.value, Value::Seq(_) | Value::Map(_)) {
+                if matches!(key.value, NodeValue::Seq(_) | NodeValue::Map(_)) {
                     let problem = key.problem(format!("{} cannot be a key", key.kind()));
                     self.problems.push(self.reader.coded(problem, |codes| codes.value));
                 } else if let Some(known) = entries.find(&key) {
-                    if self.reader.duplicates == Duplicates::Refuse {
+                    if self.reader.duplicates == DuplicateKeys::Refuse {
                         let first = entries.list[known].0.location();
                         let message = format!("key `{}` is set twice", key.key_text());
                         let problem = key
@@ -413,11 +419,11 @@ impl Builder<'_, '_> {
     fn merge(&mut self, at: u32, depth: usize, entries: &mut Entries, overriding: bool) {
         let node = self.node(at, depth + 1);
         let mappings: Vec<&Mapping> = match &node.value {
-            Value::Map(mapping) => vec![mapping],
-            Value::Seq(items) => items.iter().filter_map(Node::as_map).collect(),
+            NodeValue::Map(mapping) => vec![mapping],
+            NodeValue::Seq(items) => items.iter().filter_map(YamlNode::as_map).collect(),
             _ => Vec::new(),
         };
-        let wanted = node.as_seq().map_or(1, <[Node]>::len);
+        let wanted = node.as_seq().map_or(1, <[YamlNode]>::len);
         if mappings.len() != wanted {
             self.problems.push(
                 node.problem(format!("`<<` merges a mapping or a list of mappings, not {}", node.kind())),
@@ -441,14 +447,14 @@ impl Builder<'_, '_> {
 /// Entries so far, with an index once there are too many to search.
 #[derive(Default)]
 struct Entries {
-    list: Vec<(Node, Node)>,
+    list: Vec<(YamlNode, YamlNode)>,
     index: HashMap<Box<str>, usize>,
 }
 
 impl Entries {
     const SEARCHED: usize = 16;
 
-    fn find(&self, key: &Node) -> Option<usize> {
+    fn find(&self, key: &YamlNode) -> Option<usize> {
         let text = key.key_text();
         if self.list.len() > Self::SEARCHED {
             return self.index.get(&*text).copied();
@@ -456,7 +462,7 @@ impl Entries {
         self.list.iter().position(|(known, _)| known.key_text() == text)
     }
 
-    fn push(&mut self, key: Node, value: Node) {
+    fn push(&mut self, key: YamlNode, value: YamlNode) {
         self.list.push((key, value));
         if self.list.len() > Self::SEARCHED {
             let indexed = self.index.len();

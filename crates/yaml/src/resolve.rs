@@ -2,7 +2,7 @@
 
 /// Which rules give plain scalars their types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Schema {
+pub enum ScalarRules {
     /// As Helm and kubectl read (go-yaml v2): YAML 1.1 booleans (`yes`, `on`, `y`), `0777`, `1_000`.
     Yaml11,
     /// As kustomize reads (go-yaml v3): `yes` is text, `0777` and `1_000` are numbers, dates are dates.
@@ -14,7 +14,7 @@ pub enum Schema {
 
 /// The type a scalar's text stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Scalar {
+pub(crate) enum ResolvedScalar {
     Null,
     Bool(bool),
     Int(i64),
@@ -25,7 +25,7 @@ pub(crate) enum Scalar {
     Str,
 }
 
-impl Scalar {
+impl ResolvedScalar {
     /// The short tag Go names in messages.
     pub(crate) fn tag(self) -> &'static str {
         match self {
@@ -40,52 +40,52 @@ impl Scalar {
 }
 
 /// Finds the type of a plain scalar.
-pub(crate) fn resolve(schema: Schema, text: &str) -> Scalar {
-    let Some(first) = text.bytes().next() else { return Scalar::Null };
+pub(crate) fn resolve(schema: ScalarRules, text: &str) -> ResolvedScalar {
+    let Some(first) = text.bytes().next() else { return ResolvedScalar::Null };
     match first {
         b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => {
             if text.len() > 5 {
-                Scalar::Str
+                ResolvedScalar::Str
             } else {
                 word(schema, text)
             }
         }
         b'.' => match text {
-            ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
-            ".inf" | ".Inf" | ".INF" => Scalar::Float(f64::INFINITY),
+            ".nan" | ".NaN" | ".NAN" => ResolvedScalar::Float(f64::NAN),
+            ".inf" | ".Inf" | ".INF" => ResolvedScalar::Float(f64::INFINITY),
             _ => dotted(schema, text),
         },
         b'+' | b'-' | b'0'..=b'9' => match text {
-            "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
-            "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
+            "+.inf" | "+.Inf" | "+.INF" => ResolvedScalar::Float(f64::INFINITY),
+            "-.inf" | "-.Inf" | "-.INF" => ResolvedScalar::Float(f64::NEG_INFINITY),
             _ => number(schema, text),
         },
-        _ => Scalar::Str,
+        _ => ResolvedScalar::Str,
     }
 }
 
-fn word(schema: Schema, text: &str) -> Scalar {
+fn word(schema: ScalarRules, text: &str) -> ResolvedScalar {
     match text {
-        "true" | "True" | "TRUE" => Scalar::Bool(true),
-        "false" | "False" | "FALSE" => Scalar::Bool(false),
-        "~" | "null" | "Null" | "NULL" => Scalar::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if schema == Schema::Yaml11 => {
-            Scalar::Bool(true)
+        "true" | "True" | "TRUE" => ResolvedScalar::Bool(true),
+        "false" | "False" | "FALSE" => ResolvedScalar::Bool(false),
+        "~" | "null" | "Null" | "NULL" => ResolvedScalar::Null,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if schema == ScalarRules::Yaml11 => {
+            ResolvedScalar::Bool(true)
         }
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if schema == Schema::Yaml11 => {
-            Scalar::Bool(false)
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if schema == ScalarRules::Yaml11 => {
+            ResolvedScalar::Bool(false)
         }
-        _ => Scalar::Str,
+        _ => ResolvedScalar::Str,
     }
 }
 
 /// Whether `text`, unquoted, is a boolean for Helm and kubectl but text for YAML 1.2 (`yes`, `off`, `y`).
 pub fn is_yaml11_bool(text: &str) -> bool {
-    text.len() <= 3 && matches!(resolve(Schema::Yaml11, text), Scalar::Bool(_))
+    text.len() <= 3 && matches!(resolve(ScalarRules::Yaml11, text), ResolvedScalar::Bool(_))
 }
 
 /// A number that starts with its point: underscores may stand between digits.
-fn dotted(schema: Schema, text: &str) -> Scalar {
+fn dotted(schema: ScalarRules, text: &str) -> ResolvedScalar {
     let bytes = text.as_bytes();
     if bytes.contains(&b'_') {
         let between_digits = bytes.iter().enumerate().all(|(at, byte)| {
@@ -94,25 +94,25 @@ fn dotted(schema: Schema, text: &str) -> Scalar {
                     && bytes[at - 1].is_ascii_digit()
                     && bytes.get(at + 1).is_some_and(u8::is_ascii_digit))
         });
-        if schema == Schema::Core || !between_digits {
-            return Scalar::Str;
+        if schema == ScalarRules::Core || !between_digits {
+            return ResolvedScalar::Str;
         }
         return decimal(&text.replace('_', ""));
     }
     decimal(text)
 }
 
-fn number(schema: Schema, text: &str) -> Scalar {
-    if schema != Schema::Core && timestamp(text).is_some() {
-        return Scalar::Timestamp;
+fn number(schema: ScalarRules, text: &str) -> ResolvedScalar {
+    if schema != ScalarRules::Core && timestamp(text).is_some() {
+        return ResolvedScalar::Timestamp;
     }
     if !text.contains('_') {
         return undecorated(text);
     }
-    if schema == Schema::Core { Scalar::Str } else { undecorated(&text.replace('_', "")) }
+    if schema == ScalarRules::Core { ResolvedScalar::Str } else { undecorated(&text.replace('_', "")) }
 }
 
-fn undecorated(text: &str) -> Scalar {
+fn undecorated(text: &str) -> ResolvedScalar {
     let (negative, digits) = match text.as_bytes() {
         [b'-', ..] => (true, &text[1..]),
         [b'+', ..] => (false, &text[1..]),
@@ -120,7 +120,7 @@ fn undecorated(text: &str) -> Scalar {
     };
     let is_signed = digits.len() < text.len();
     if digits.is_empty() {
-        return Scalar::Str;
+        return ResolvedScalar::Str;
     }
     let (radix, body) = match digits.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
@@ -134,23 +134,23 @@ fn undecorated(text: &str) -> Scalar {
         && let Ok(magnitude) = u64::from_str_radix(body, radix)
     {
         if negative && magnitude <= i64::MIN.unsigned_abs() {
-            return Scalar::Int((magnitude as i64).wrapping_neg());
+            return ResolvedScalar::Int((magnitude as i64).wrapping_neg());
         }
         if !negative && magnitude <= i64::MAX as u64 {
-            return Scalar::Int(magnitude as i64);
+            return ResolvedScalar::Int(magnitude as i64);
         }
         if !is_signed {
-            return Scalar::Uint(magnitude);
+            return ResolvedScalar::Uint(magnitude);
         }
     }
     match decimal(text) {
-        Scalar::Str => binary(text),
+        ResolvedScalar::Str => binary(text),
         float => float,
     }
 }
 
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` within range.
-fn decimal(text: &str) -> Scalar {
+fn decimal(text: &str) -> ResolvedScalar {
     let bytes = text.as_bytes();
     let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -159,39 +159,39 @@ fn decimal(text: &str) -> Scalar {
     if bytes.get(at) == Some(&b'.') {
         let fraction = digits(at + 1);
         if whole + fraction == 0 {
-            return Scalar::Str;
+            return ResolvedScalar::Str;
         }
         at += 1 + fraction;
     } else if whole == 0 {
-        return Scalar::Str;
+        return ResolvedScalar::Str;
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
         at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
         let exponent = digits(at.min(bytes.len()));
         if exponent == 0 {
-            return Scalar::Str;
+            return ResolvedScalar::Str;
         }
         at += exponent;
     }
     if at != bytes.len() {
-        return Scalar::Str;
+        return ResolvedScalar::Str;
     }
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Scalar::Float(value),
-        _ => Scalar::Str,
+        Ok(value) if value.is_finite() => ResolvedScalar::Float(value),
+        _ => ResolvedScalar::Str,
     }
 }
 
 /// Go tries `0b` once more with what follows, which lets a sign stand behind the prefix.
-fn binary(text: &str) -> Scalar {
+fn binary(text: &str) -> ResolvedScalar {
     let parsed = if let Some(rest) = text.strip_prefix("0b") {
         i64::from_str_radix(rest, 2)
     } else if let Some(rest) = text.strip_prefix("-0b") {
         i64::from_str_radix(&format!("-{rest}"), 2)
     } else {
-        return Scalar::Str;
+        return ResolvedScalar::Str;
     };
-    parsed.map_or(Scalar::Str, Scalar::Int)
+    parsed.map_or(ResolvedScalar::Str, ResolvedScalar::Int)
 }
 
 /// Whether `text` is a YAML 1.1 base-60 number (`1:30`), which writers quote and readers ignore.

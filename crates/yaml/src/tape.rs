@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::error::{Origin, SyntaxError};
-use crate::scan::{Kind, Mark, Scanner, Style, Token};
+use crate::error::{ErrorStage, SyntaxError};
+use crate::scan::{ScalarStyle, Scanner, TextMark, Token, TokenKind};
 
 type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
@@ -17,29 +17,29 @@ pub(crate) const CORE_TAG: &str = "tag:yaml.org,2002:";
 pub(crate) const TOO_DEEP: &str = "exceeded max depth";
 
 #[derive(Debug)]
-pub(crate) enum Content<'a> {
-    Scalar { value: Cow<'a, str>, style: Style },
+pub(crate) enum ItemContent<'a> {
+    Scalar { value: Cow<'a, str>, style: ScalarStyle },
     Seq,
     Map,
     Alias { name: &'a str, target: u32 },
 }
 
 #[derive(Debug)]
-pub(crate) struct Item<'a> {
-    pub(crate) content: Content<'a>,
+pub(crate) struct TapeItem<'a> {
+    pub(crate) content: ItemContent<'a>,
     pub(crate) tag: Option<Box<str>>,
-    pub(crate) start: Mark,
+    pub(crate) start: TextMark,
     pub(crate) end: u32,
     /// The index on the tape of what follows this node.
     pub(crate) next: u32,
     pub(crate) flow: bool,
 }
 
-impl Item<'_> {
+impl TapeItem<'_> {
     /// Whether a scalar's type is to be found from its text.
     pub(crate) fn is_implicit(&self) -> bool {
         match (&self.content, &self.tag) {
-            (Content::Scalar { style, .. }, None) => *style == Style::Plain,
+            (ItemContent::Scalar { style, .. }, None) => *style == ScalarStyle::Plain,
             (_, Some(tag)) => &**tag == "!",
             _ => false,
         }
@@ -47,7 +47,7 @@ impl Item<'_> {
 
     /// Whether this is the key of a merge.
     pub(crate) fn is_merge(&self) -> bool {
-        let Content::Scalar { value, .. } = &self.content else { return false };
+        let ItemContent::Scalar { value, .. } = &self.content else { return false };
         value == "<<"
             && (self.is_implicit()
                 || self.tag.as_deref().is_some_and(|tag| tag.strip_prefix(CORE_TAG) == Some("merge")))
@@ -57,11 +57,11 @@ impl Item<'_> {
 /// One document; the root is the first item.
 #[derive(Debug, Default)]
 pub(crate) struct Tape<'a> {
-    pub(crate) items: Vec<Item<'a>>,
+    pub(crate) items: Vec<TapeItem<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ParserState {
     BlockSequence,
     IndentlessSequence,
     BlockMappingKey,
@@ -84,8 +84,8 @@ pub(crate) struct Parser<'a> {
     forbidden: Option<(usize, &'static str)>,
     tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     anchors: HashMap<&'a str, u32>,
-    states: Vec<State>,
-    open: Vec<(u32, Mark)>,
+    states: Vec<ParserState>,
+    open: Vec<(u32, TextMark)>,
     /// Where the last node that was read ends.
     last_end: u32,
     tape: Tape<'a>,
@@ -136,16 +136,16 @@ impl<'a> Parser<'a> {
     fn forbidden_error(&self, at: usize, problem: &str) -> Box<SyntaxError> {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let mark = Mark {
+        let mark = TextMark {
             offset: at as u32,
             index: 0,
             line: before.matches('\n').count() as u32,
             column: before[line_start..].chars().count() as u32,
         };
         Box::new(SyntaxError {
-            origin: Origin::Reader,
+            origin: ErrorStage::Reader,
             context: "",
-            context_mark: Mark::default(),
+            context_mark: TextMark::default(),
             problem: problem.into(),
             mark,
         })
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         if !self.started {
             self.scanner.take()?;
         } else {
-            while matches!(self.scanner.peek()?.kind, Kind::DocumentEnd) {
+            while matches!(self.scanner.peek()?.kind, TokenKind::DocumentEnd) {
                 self.scanner.take()?;
             }
         }
@@ -166,15 +166,17 @@ impl<'a> Parser<'a> {
         let expected = if first { self.text.len().min(1 << 20) / 16 } else { 64 };
         self.tape = Tape { items: Vec::with_capacity(expected + 4) };
         match &self.scanner.peek()?.kind {
-            Kind::StreamEnd => return Ok(None),
-            Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {
+            TokenKind::StreamEnd => return Ok(None),
+            TokenKind::VersionDirective { .. }
+            | TokenKind::TagDirective { .. }
+            | TokenKind::DocumentStart => {
                 self.read_directives()?;
                 let token = self.scanner.peek()?;
                 let (kind, mark) = (&token.kind, token.start);
-                if !matches!(kind, Kind::DocumentStart) {
+                if !matches!(kind, TokenKind::DocumentStart) {
                     return Err(self.error(
                         "",
-                        Mark::default(),
+                        TextMark::default(),
                         "did not find expected <document start>",
                         mark,
                     ));
@@ -182,11 +184,11 @@ impl<'a> Parser<'a> {
                 let end = self.scanner.take()?.end;
                 if matches!(
                     self.scanner.peek()?.kind,
-                    Kind::VersionDirective { .. }
-                        | Kind::TagDirective { .. }
-                        | Kind::DocumentStart
-                        | Kind::DocumentEnd
-                        | Kind::StreamEnd
+                    TokenKind::VersionDirective { .. }
+                        | TokenKind::TagDirective { .. }
+                        | TokenKind::DocumentStart
+                        | TokenKind::DocumentEnd
+                        | TokenKind::StreamEnd
                 ) {
                     self.empty_scalar(end);
                 } else {
@@ -196,10 +198,15 @@ impl<'a> Parser<'a> {
             _ if first => self.read_root()?,
             _ => {
                 let mark = self.scanner.peek()?.start;
-                return Err(self.error("", Mark::default(), "did not find expected <document start>", mark));
+                return Err(self.error(
+                    "",
+                    TextMark::default(),
+                    "did not find expected <document start>",
+                    mark,
+                ));
             }
         }
-        if matches!(self.scanner.peek()?.kind, Kind::DocumentEnd) {
+        if matches!(self.scanner.peek()?.kind, TokenKind::DocumentEnd) {
             self.scanner.take()?;
         }
         Ok(Some(std::mem::take(&mut self.tape)))
@@ -208,27 +215,33 @@ impl<'a> Parser<'a> {
     fn error(
         &self,
         context: &'static str,
-        context_mark: Mark,
+        context_mark: TextMark,
         problem: &str,
-        mark: Mark,
+        mark: TextMark,
     ) -> Box<SyntaxError> {
-        Box::new(SyntaxError { origin: Origin::Parser, context, context_mark, problem: problem.into(), mark })
+        Box::new(SyntaxError {
+            origin: ErrorStage::Parser,
+            context,
+            context_mark,
+            problem: problem.into(),
+            mark,
+        })
     }
 
     fn read_directives(&mut self) -> Result<()> {
         let mut version = false;
         loop {
             match &self.scanner.peek()?.kind {
-                Kind::VersionDirective { .. } | Kind::TagDirective { .. } => {}
+                TokenKind::VersionDirective { .. } | TokenKind::TagDirective { .. } => {}
                 _ => return Ok(()),
             }
             let token = self.scanner.take()?;
             match token.kind {
-                Kind::VersionDirective { major, minor } => {
+                TokenKind::VersionDirective { major, minor } => {
                     if version {
                         return Err(self.error(
                             "",
-                            Mark::default(),
+                            TextMark::default(),
                             "found duplicate %YAML directive",
                             token.start,
                         ));
@@ -236,18 +249,18 @@ impl<'a> Parser<'a> {
                     if major != 1 || minor != 1 {
                         return Err(self.error(
                             "",
-                            Mark::default(),
+                            TextMark::default(),
                             "found incompatible YAML document",
                             token.start,
                         ));
                     }
                     version = true;
                 }
-                Kind::TagDirective { handle, prefix } => {
+                TokenKind::TagDirective { handle, prefix } => {
                     if self.tags.iter().any(|(known, _)| *known == handle) {
                         return Err(self.error(
                             "",
-                            Mark::default(),
+                            TextMark::default(),
                             "found duplicate %TAG directive",
                             token.start,
                         ));
@@ -269,16 +282,16 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: u32) -> u32 {
+    fn push(&mut self, content: ItemContent<'a>, tag: Option<Box<str>>, start: TextMark, end: u32) -> u32 {
         let index = self.tape.items.len() as u32;
         self.last_end = end;
-        self.tape.items.push(Item { content, tag, start, end, next: index + 1, flow: false });
+        self.tape.items.push(TapeItem { content, tag, start, end, next: index + 1, flow: false });
         index
     }
 
-    fn empty_scalar(&mut self, mark: Mark) {
+    fn empty_scalar(&mut self, mark: TextMark) {
         let value = Cow::Borrowed("");
-        self.push(Content::Scalar { value, style: Style::Plain }, None, mark, mark.offset);
+        self.push(ItemContent::Scalar { value, style: ScalarStyle::Plain }, None, mark, mark.offset);
     }
 
     fn close(&mut self, end: u32) {
@@ -292,19 +305,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn context(&self) -> Mark {
-        self.open.last().map_or_else(Mark::default, |(_, mark)| *mark)
+    fn context(&self) -> TextMark {
+        self.open.last().map_or_else(TextMark::default, |(_, mark)| *mark)
     }
 
     fn read_node(&mut self, block: bool, indentless: bool) -> Result<()> {
         let token = self.scanner.peek()?;
         let start = token.start;
-        if let Kind::Alias(name) = token.kind {
+        if let TokenKind::Alias(name) = token.kind {
             let token = self.scanner.take()?;
             let Some(target) = self.anchors.get(name).copied() else {
                 return Err(SyntaxError::composer(start, format!("unknown anchor '{name}' referenced")));
             };
-            self.push(Content::Alias { name, target }, None, start, token.end.offset);
+            self.push(ItemContent::Alias { name, target }, None, start, token.end.offset);
             return Ok(());
         }
         let mut anchor = None;
@@ -312,14 +325,14 @@ impl<'a> Parser<'a> {
         let mut end = start;
         for _ in 0..2 {
             match &self.scanner.peek()?.kind {
-                Kind::Anchor(name) if anchor.is_none() => {
+                TokenKind::Anchor(name) if anchor.is_none() => {
                     anchor = Some(*name);
                     end = self.scanner.take()?.end;
                 }
-                Kind::Tag { .. } if tag.is_none() => {
+                TokenKind::Tag { .. } if tag.is_none() => {
                     let token = self.scanner.take()?;
                     end = token.end;
-                    if let Kind::Tag { handle, suffix } = token.kind {
+                    if let TokenKind::Tag { handle, suffix } = token.kind {
                         tag = Some((handle, suffix, token.start));
                     }
                 }
@@ -338,37 +351,49 @@ impl<'a> Parser<'a> {
         let token = self.scanner.peek()?;
         let content_start = token.start;
         match &token.kind {
-            Kind::BlockEntry if indentless => {
+            TokenKind::BlockEntry if indentless => {
                 let start = if anchor.is_some() || tag.is_some() { start } else { content_start };
-                self.open_collection(Content::Seq, tag, start, false, State::IndentlessSequence)?;
+                self.open_collection(ItemContent::Seq, tag, start, false, ParserState::IndentlessSequence)?;
             }
-            Kind::Scalar { .. } => {
+            TokenKind::Scalar { .. } => {
                 let Token { kind, end, .. } = self.scanner.take()?;
-                if let Kind::Scalar { value, style } = kind {
-                    self.push(Content::Scalar { value, style }, tag, content_start, end.offset);
+                if let TokenKind::Scalar { value, style } = kind {
+                    self.push(ItemContent::Scalar { value, style }, tag, content_start, end.offset);
                 }
             }
-            Kind::FlowSequenceStart => {
+            TokenKind::FlowSequenceStart => {
                 self.scanner.take()?;
-                let state = State::FlowSequence { first: true };
-                self.open_collection(Content::Seq, tag, content_start, true, state)?;
+                let state = ParserState::FlowSequence { first: true };
+                self.open_collection(ItemContent::Seq, tag, content_start, true, state)?;
             }
-            Kind::FlowMappingStart => {
+            TokenKind::FlowMappingStart => {
                 self.scanner.take()?;
-                let state = State::FlowMappingKey { first: true };
-                self.open_collection(Content::Map, tag, content_start, true, state)?;
+                let state = ParserState::FlowMappingKey { first: true };
+                self.open_collection(ItemContent::Map, tag, content_start, true, state)?;
             }
-            Kind::BlockSequenceStart if block => {
+            TokenKind::BlockSequenceStart if block => {
                 self.scanner.take()?;
-                self.open_collection(Content::Seq, tag, content_start, false, State::BlockSequence)?;
+                self.open_collection(
+                    ItemContent::Seq,
+                    tag,
+                    content_start,
+                    false,
+                    ParserState::BlockSequence,
+                )?;
             }
-            Kind::BlockMappingStart if block => {
+            TokenKind::BlockMappingStart if block => {
                 self.scanner.take()?;
-                self.open_collection(Content::Map, tag, content_start, false, State::BlockMappingKey)?;
+                self.open_collection(
+                    ItemContent::Map,
+                    tag,
+                    content_start,
+                    false,
+                    ParserState::BlockMappingKey,
+                )?;
             }
             _ if anchor.is_some() || tag.is_some() => {
                 let value = Cow::Borrowed("");
-                self.push(Content::Scalar { value, style: Style::Plain }, tag, end, end.offset);
+                self.push(ItemContent::Scalar { value, style: ScalarStyle::Plain }, tag, end, end.offset);
             }
             _ => {
                 let context = if block { "while parsing a block node" } else { "while parsing a flow node" };
@@ -380,15 +405,15 @@ impl<'a> Parser<'a> {
 
     fn open_collection(
         &mut self,
-        content: Content<'a>,
+        content: ItemContent<'a>,
         tag: Option<Box<str>>,
-        start: Mark,
+        start: TextMark,
         flow: bool,
-        state: State,
+        state: ParserState,
     ) -> Result<()> {
         if self.open.len() >= self.max_depth {
             let problem = format!("{TOO_DEEP} of {}", self.max_depth);
-            return Err(self.error("", Mark::default(), &problem, start));
+            return Err(self.error("", TextMark::default(), &problem, start));
         }
         let index = self.push(content, tag, start, start.offset);
         // Until it is closed a collection has no end: an alias to it from inside is a loop.
@@ -399,7 +424,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn resolve_tag(&self, handle: &str, suffix: &str, start: Mark, at: Mark) -> Result<Box<str>> {
+    fn resolve_tag(&self, handle: &str, suffix: &str, start: TextMark, at: TextMark) -> Result<Box<str>> {
         if handle.is_empty() {
             return Ok(suffix.into());
         }
@@ -412,21 +437,21 @@ impl<'a> Parser<'a> {
         Ok(format!("{prefix}{suffix}").into())
     }
 
-    fn step(&mut self, state: State) -> Result<()> {
+    fn step(&mut self, state: ParserState) -> Result<()> {
         match state {
-            State::BlockSequence => self.block_sequence(),
-            State::IndentlessSequence => self.indentless_sequence(),
-            State::BlockMappingKey => self.block_mapping_key(),
-            State::BlockMappingValue => self.block_mapping_value(),
-            State::FlowSequence { first } => self.flow_sequence(first),
-            State::FlowPairKey => self.flow_pair_key(),
-            State::FlowPairValue => self.flow_pair_value(),
-            State::FlowPairEnd => {
+            ParserState::BlockSequence => self.block_sequence(),
+            ParserState::IndentlessSequence => self.indentless_sequence(),
+            ParserState::BlockMappingKey => self.block_mapping_key(),
+            ParserState::BlockMappingValue => self.block_mapping_value(),
+            ParserState::FlowSequence { first } => self.flow_sequence(first),
+            ParserState::FlowPairKey => self.flow_pair_key(),
+            ParserState::FlowPairValue => self.flow_pair_value(),
+            ParserState::FlowPairEnd => {
                 self.close(self.last_end);
                 Ok(())
             }
-            State::FlowMappingKey { first } => self.flow_mapping_key(first),
-            State::FlowMappingValue { empty } => self.flow_mapping_value(empty),
+            ParserState::FlowMappingKey { first } => self.flow_mapping_key(first),
+            ParserState::FlowMappingValue { empty } => self.flow_mapping_value(empty),
         }
     }
 
@@ -434,16 +459,16 @@ impl<'a> Parser<'a> {
         let token = self.scanner.peek()?;
         let mark = token.start;
         match token.kind {
-            Kind::BlockEntry => {
+            TokenKind::BlockEntry => {
                 let end = self.scanner.take()?.end;
-                self.states.push(State::BlockSequence);
-                if matches!(self.scanner.peek()?.kind, Kind::BlockEntry | Kind::BlockEnd) {
+                self.states.push(ParserState::BlockSequence);
+                if matches!(self.scanner.peek()?.kind, TokenKind::BlockEntry | TokenKind::BlockEnd) {
                     self.empty_scalar(end);
                     return Ok(());
                 }
                 self.read_node(true, false)
             }
-            Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 self.scanner.take()?;
                 self.close(mark.offset);
                 Ok(())
@@ -460,13 +485,16 @@ impl<'a> Parser<'a> {
     fn indentless_sequence(&mut self) -> Result<()> {
         let token = self.scanner.peek()?;
         let mark = token.start;
-        if !matches!(token.kind, Kind::BlockEntry) {
+        if !matches!(token.kind, TokenKind::BlockEntry) {
             self.close(mark.offset);
             return Ok(());
         }
         let end = self.scanner.take()?.end;
-        self.states.push(State::IndentlessSequence);
-        if matches!(self.scanner.peek()?.kind, Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd) {
+        self.states.push(ParserState::IndentlessSequence);
+        if matches!(
+            self.scanner.peek()?.kind,
+            TokenKind::BlockEntry | TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd
+        ) {
             self.empty_scalar(end);
             return Ok(());
         }
@@ -477,16 +505,19 @@ impl<'a> Parser<'a> {
         let token = self.scanner.peek()?;
         let mark = token.start;
         match token.kind {
-            Kind::Key => {
+            TokenKind::Key => {
                 let end = self.scanner.take()?.end;
-                self.states.push(State::BlockMappingValue);
-                if matches!(self.scanner.peek()?.kind, Kind::Key | Kind::Value | Kind::BlockEnd) {
+                self.states.push(ParserState::BlockMappingValue);
+                if matches!(
+                    self.scanner.peek()?.kind,
+                    TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd
+                ) {
                     self.empty_scalar(end);
                     return Ok(());
                 }
                 self.read_node(true, true)
             }
-            Kind::BlockEnd => {
+            TokenKind::BlockEnd => {
                 self.scanner.take()?;
                 self.close(mark.offset);
                 Ok(())
@@ -501,15 +532,15 @@ impl<'a> Parser<'a> {
     }
 
     fn block_mapping_value(&mut self) -> Result<()> {
-        self.states.push(State::BlockMappingKey);
+        self.states.push(ParserState::BlockMappingKey);
         let token = self.scanner.peek()?;
         let mark = token.start;
-        if !matches!(token.kind, Kind::Value) {
+        if !matches!(token.kind, TokenKind::Value) {
             self.empty_scalar(mark);
             return Ok(());
         }
         let end = self.scanner.take()?.end;
-        if matches!(self.scanner.peek()?.kind, Kind::Key | Kind::Value | Kind::BlockEnd) {
+        if matches!(self.scanner.peek()?.kind, TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd) {
             self.empty_scalar(end);
             return Ok(());
         }
@@ -517,10 +548,10 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_sequence(&mut self, first: bool) -> Result<()> {
-        if !first && !matches!(self.scanner.peek()?.kind, Kind::FlowSequenceEnd) {
+        if !first && !matches!(self.scanner.peek()?.kind, TokenKind::FlowSequenceEnd) {
             let token = self.scanner.peek()?;
             let mark = token.start;
-            if !matches!(token.kind, Kind::FlowEntry) {
+            if !matches!(token.kind, TokenKind::FlowEntry) {
                 return Err(self.error(
                     "while parsing a flow sequence",
                     self.context(),
@@ -533,28 +564,28 @@ impl<'a> Parser<'a> {
         let token = self.scanner.peek()?;
         let mark = token.start;
         match token.kind {
-            Kind::FlowSequenceEnd => {
+            TokenKind::FlowSequenceEnd => {
                 let end = self.scanner.take()?.end;
                 self.close(end.offset);
                 Ok(())
             }
-            Kind::Key => {
+            TokenKind::Key => {
                 self.scanner.take()?;
-                self.states.push(State::FlowSequence { first: false });
-                self.open_collection(Content::Map, None, mark, true, State::FlowPairKey)
+                self.states.push(ParserState::FlowSequence { first: false });
+                self.open_collection(ItemContent::Map, None, mark, true, ParserState::FlowPairKey)
             }
             _ => {
-                self.states.push(State::FlowSequence { first: false });
+                self.states.push(ParserState::FlowSequence { first: false });
                 self.read_node(false, false)
             }
         }
     }
 
     fn flow_pair_key(&mut self) -> Result<()> {
-        self.states.push(State::FlowPairValue);
+        self.states.push(ParserState::FlowPairValue);
         let token = self.scanner.peek()?;
         let end = token.end;
-        if matches!(token.kind, Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd) {
+        if matches!(token.kind, TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowSequenceEnd) {
             // Go drops the token here, and so drops the pair's value.
             self.scanner.take()?;
             self.empty_scalar(end);
@@ -564,10 +595,10 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_pair_value(&mut self) -> Result<()> {
-        self.states.push(State::FlowPairEnd);
-        if matches!(self.scanner.peek()?.kind, Kind::Value) {
+        self.states.push(ParserState::FlowPairEnd);
+        if matches!(self.scanner.peek()?.kind, TokenKind::Value) {
             self.scanner.take()?;
-            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowSequenceEnd) {
+            if !matches!(self.scanner.peek()?.kind, TokenKind::FlowEntry | TokenKind::FlowSequenceEnd) {
                 return self.read_node(false, false);
             }
         }
@@ -577,10 +608,10 @@ impl<'a> Parser<'a> {
     }
 
     fn flow_mapping_key(&mut self, first: bool) -> Result<()> {
-        if !first && !matches!(self.scanner.peek()?.kind, Kind::FlowMappingEnd) {
+        if !first && !matches!(self.scanner.peek()?.kind, TokenKind::FlowMappingEnd) {
             let token = self.scanner.peek()?;
             let mark = token.start;
-            if !matches!(token.kind, Kind::FlowEntry) {
+            if !matches!(token.kind, TokenKind::FlowEntry) {
                 return Err(self.error(
                     "while parsing a flow mapping",
                     self.context(),
@@ -591,34 +622,34 @@ impl<'a> Parser<'a> {
             self.scanner.take()?;
         }
         match self.scanner.peek()?.kind {
-            Kind::FlowMappingEnd => {
+            TokenKind::FlowMappingEnd => {
                 let end = self.scanner.take()?.end;
                 self.close(end.offset);
                 Ok(())
             }
-            Kind::Key => {
+            TokenKind::Key => {
                 self.scanner.take()?;
-                self.states.push(State::FlowMappingValue { empty: false });
+                self.states.push(ParserState::FlowMappingValue { empty: false });
                 let token = self.scanner.peek()?;
                 let mark = token.start;
-                if matches!(token.kind, Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd) {
+                if matches!(token.kind, TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowMappingEnd) {
                     self.empty_scalar(mark);
                     return Ok(());
                 }
                 self.read_node(false, false)
             }
             _ => {
-                self.states.push(State::FlowMappingValue { empty: true });
+                self.states.push(ParserState::FlowMappingValue { empty: true });
                 self.read_node(false, false)
             }
         }
     }
 
     fn flow_mapping_value(&mut self, empty: bool) -> Result<()> {
-        self.states.push(State::FlowMappingKey { first: false });
-        if !empty && matches!(self.scanner.peek()?.kind, Kind::Value) {
+        self.states.push(ParserState::FlowMappingKey { first: false });
+        if !empty && matches!(self.scanner.peek()?.kind, TokenKind::Value) {
             self.scanner.take()?;
-            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
+            if !matches!(self.scanner.peek()?.kind, TokenKind::FlowEntry | TokenKind::FlowMappingEnd) {
                 return self.read_node(false, false);
             }
         }

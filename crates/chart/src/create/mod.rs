@@ -1,7 +1,7 @@
 //! `create`: the files of a new chart.
 
-use crate::error::Error;
-use crate::load::File;
+use crate::error::ChartError;
+use crate::load::ChartFile;
 
 /// The longest name a chart may have.
 const LONGEST_NAME: usize = 250;
@@ -19,17 +19,19 @@ const FILES: [(&str, &str); 9] = [
 ];
 
 /// The files of a new chart of that name, to be written under a directory of that name.
-pub fn create(name: &str) -> Result<Vec<File>, Error> {
+pub fn create(name: &str) -> Result<Vec<ChartFile>, ChartError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name.len() > LONGEST_NAME {
-        return Err(Error::Unusable(format!("chart name must be between 1 and {LONGEST_NAME} characters")));
+        return Err(ChartError::Unusable(format!(
+            "chart name must be between 1 and {LONGEST_NAME} characters"
+        )));
     }
     if !name.bytes().all(allowed) {
-        return Err(Error::Unusable(
+        return Err(ChartError::Unusable(
             "chart name must match the regular expression \"^[a-zA-Z0-9._-]+$\"".into(),
         ));
     }
-    let files = FILES.iter().map(|(path, text)| File {
+    let files = FILES.iter().map(|(path, text)| ChartFile {
         name: (*path).to_owned(),
         data: text.replace("<CHARTNAME>", name).into_bytes().into(),
     });

@@ -3,20 +3,20 @@
 mod origin;
 mod query;
 
-use slipway_gotmpl::{Host, Nested, Segment};
+use slipway_gotmpl::{NestedText, TemplateHost, TextSegment};
 use slipway_problem::Location;
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
-pub use origin::{Origin, Source};
-pub use query::Query;
+pub use origin::{OriginSource, ValueOrigin};
+pub use query::FieldQuery;
 
-use crate::error::{Error, Notices};
-use crate::render::{Program, RenderOptions, Trace, split};
+use crate::error::{ChartError, Notices};
+use crate::render::{ChartProgram, RenderOptions, TraceMode, split};
 use crate::values::UserValues;
 
 /// How one field of one object came to be.
 #[derive(Clone, Debug)]
-pub struct Explanation {
+pub struct FieldExplanation {
     /// `Deployment/web`.
     pub object: String,
     /// The field asked for.
@@ -26,21 +26,21 @@ pub struct Explanation {
     /// The template file that was executed.
     pub template: String,
     /// The lines that wrote it, outermost first: the file's own, then those of what it included.
-    pub lines: Vec<Line>,
+    pub lines: Vec<TemplateLine>,
 }
 
 /// A line of a template that wrote a part of a field.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TemplateLine {
     pub at: Location,
     /// The name of the template the line is in, where it is not the file.
     pub template: String,
     /// Text of the template rather than a value.
     pub literal: bool,
     /// The values it was made of.
-    pub values: Vec<Origin>,
+    pub values: Vec<ValueOrigin>,
     /// The values that decided that it was written at all.
-    pub guards: Vec<Origin>,
+    pub guards: Vec<ValueOrigin>,
 }
 
 /// The longest value shown.
@@ -50,15 +50,15 @@ const DEEPEST: usize = 32;
 
 /// Explains every field that fits the query.
 pub fn explain(
-    program: &Program,
+    program: &ChartProgram,
     user: &UserValues,
     options: &RenderOptions,
-    host: &dyn Host,
-    query: &Query,
-) -> Result<Vec<Explanation>, Error> {
+    host: &dyn TemplateHost,
+    query: &FieldQuery,
+) -> Result<Vec<FieldExplanation>, ChartError> {
     let mut notices = Notices::new();
     let prepared = program.prepare(&user.build()?, options, &mut notices)?;
-    let output = program.execute(&prepared, options, host, Trace::Yes)?;
+    let output = program.execute(&prepared, options, host, TraceMode::Yes)?;
     let mut found = Vec::new();
     for ((path, text), (_, segments)) in output.files.iter().zip(&output.segments) {
         if path.ends_with("NOTES.txt") {
@@ -69,18 +69,18 @@ pub fn explain(
             // Pieces are slices of the text.
             let start = piece.as_ptr() as usize - text.as_ptr() as usize;
             let Ok(piece) = std::str::from_utf8(piece) else { continue };
-            let Ok(document) = Reader::helm().read_one(piece, path) else { continue };
+            let Ok(document) = YamlReader::helm().read_one(piece, path) else { continue };
             if !query.wants(&document, path) {
                 continue;
             }
             let Some(node) = document.at(query.field.iter().map(String::as_str)) else { continue };
             let (from, to) = (start + node.span.start, start + node.span.end);
             let value: String = node.raw().chars().take(LONGEST_SHOWN).collect();
-            let origins = origin::Origins::new(&prepared.tree, user, path);
+            let origins = origin::OriginLookup::new(&prepared.tree, user, path);
             let mut lines = Vec::new();
             collect(&segments, from..to, value.trim(), &origins, 0, &mut lines);
-            found.push(Explanation {
-                object: Query::object_name(&document),
+            found.push(FieldExplanation {
+                object: FieldQuery::object_name(&document),
                 field: query.field_text(),
                 value,
                 template: path.clone(),
@@ -92,14 +92,14 @@ pub fn explain(
 }
 
 fn collect(
-    segments: &[Segment],
+    segments: &[TextSegment],
     range: std::ops::Range<usize>,
     value: &str,
-    origins: &origin::Origins<'_, '_>,
+    origins: &origin::OriginLookup<'_, '_>,
     depth: usize,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<TemplateLine>,
 ) {
-    let overlapping: Vec<&Segment> = segments
+    let overlapping: Vec<&TextSegment> = segments
         .iter()
         .filter(|segment| segment.range.start < range.end && segment.range.end > range.start)
         .collect();
@@ -109,7 +109,7 @@ fn collect(
         if segment.literal && any_value {
             continue;
         }
-        lines.push(Line {
+        lines.push(TemplateLine {
             at: Location::new(segment.file.as_str(), segment.line as u32, segment.column as u32 + 1),
             template: segment.template.clone(),
             literal: segment.literal,
@@ -127,7 +127,7 @@ fn collect(
 }
 
 /// Where in an included text the value stands; the whole of it when the value was made from it.
-fn inside(nested: &Nested, value: &str) -> Option<std::ops::Range<usize>> {
+fn inside(nested: &NestedText, value: &str) -> Option<std::ops::Range<usize>> {
     let text = String::from_utf8_lossy(&nested.text);
     let plain = value.trim_matches(['"', '\'']);
     let first = plain.lines().next().unwrap_or_default().trim();
@@ -140,7 +140,7 @@ fn inside(nested: &Nested, value: &str) -> Option<std::ops::Range<usize>> {
 }
 
 /// Drops `<no value>` as Helm does, and moves the segments along.
-fn without_no_value(text: &[u8], segments: &[Segment]) -> (Vec<u8>, Vec<Segment>) {
+fn without_no_value(text: &[u8], segments: &[TextSegment]) -> (Vec<u8>, Vec<TextSegment>) {
     const NO_VALUE: &[u8] = b"<no value>";
     let mut cleaned = Vec::with_capacity(text.len());
     // Where each byte of the text ends up, as (from here on, dropped so far).

@@ -2,22 +2,22 @@
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::load::Chart;
-use crate::values::{Node, UserValues};
+use crate::values::{ChartNode, UserValues};
 
 /// A piece of data a template read and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct ValueOrigin {
     /// As the template wrote it: `.Values.image.tag`.
     pub path: String,
-    pub source: Source,
+    pub source: OriginSource,
 }
 
 /// Where a value was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OriginSource {
     /// A file given with `-f`.
     File(Location),
     /// A flag, with its text.
@@ -36,7 +36,7 @@ pub enum Source {
     Nowhere,
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for OriginSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(at) => write!(f, "{at}"),
@@ -52,15 +52,15 @@ impl std::fmt::Display for Source {
 }
 
 /// Looks up origins for the templates of one chart of the tree.
-pub(super) struct Origins<'t, 'c> {
+pub(super) struct OriginLookup<'t, 'c> {
     /// From the root chart down to the template's.
-    charts: Vec<&'t Node<'c>>,
+    charts: Vec<&'t ChartNode<'c>>,
     user: &'t UserValues,
 }
 
-impl<'t, 'c> Origins<'t, 'c> {
+impl<'t, 'c> OriginLookup<'t, 'c> {
     /// `template` is a path such as `root/charts/child/templates/x.yaml`.
-    pub(super) fn new(root: &'t Node<'c>, user: &'t UserValues, template: &str) -> Self {
+    pub(super) fn new(root: &'t ChartNode<'c>, user: &'t UserValues, template: &str) -> Self {
         let mut charts = vec![root];
         let mut rest = template.strip_prefix(root.name()).unwrap_or_default();
         while let Some(below) = rest.strip_prefix("/charts/") {
@@ -78,23 +78,23 @@ impl<'t, 'c> Origins<'t, 'c> {
         Self { charts, user }
     }
 
-    pub(super) fn of(&self, read: &str) -> Origin {
+    pub(super) fn of(&self, read: &str) -> ValueOrigin {
         let parts = split_path(read);
         let source = match parts.first().map(String::as_str) {
             Some("Values") => self.value(&parts[1..]),
             Some("Chart") => self.chart_field(&parts[1..]),
-            Some("Release" | "Template") => Source::Release,
-            Some("Capabilities") => Source::Capabilities,
-            Some("Files") => Source::Files,
-            Some("Subcharts") => Source::Nowhere,
-            _ => Source::Nowhere,
+            Some("Release" | "Template") => OriginSource::Release,
+            Some("Capabilities") => OriginSource::Capabilities,
+            Some("Files") => OriginSource::Files,
+            Some("Subcharts") => OriginSource::Nowhere,
+            _ => OriginSource::Nowhere,
         };
-        Origin { path: read.to_owned(), source }
+        ValueOrigin { path: read.to_owned(), source }
     }
 
-    fn value(&self, path: &[String]) -> Source {
+    fn value(&self, path: &[String]) -> OriginSource {
         if path.is_empty() {
-            return Source::Nowhere;
+            return OriginSource::Nowhere;
         }
         // A parent's globals win over a child's; everything else is looked up where it belongs.
         let first = if path[0] == "global" { 0 } else { self.charts.len() - 1 };
@@ -114,10 +114,10 @@ impl<'t, 'c> Origins<'t, 'c> {
                 }
             }
         }
-        Source::Nowhere
+        OriginSource::Nowhere
     }
 
-    fn user_value(&self, path: &[String]) -> Option<Source> {
+    fn user_value(&self, path: &[String]) -> Option<OriginSource> {
         let user = self.user;
         let flags: [(&'static str, &[String]); 5] = [
             ("--set-literal", &user.set_literal),
@@ -130,14 +130,17 @@ impl<'t, 'c> Origins<'t, 'c> {
             for text in texts.iter().rev() {
                 let mut map = Map::new();
                 if user.parse_flag(flag, text, &mut map).is_ok() && has(&map, path) {
-                    return Some(Source::Flag { flag, text: text.clone() });
+                    return Some(OriginSource::Flag { flag, text: text.clone() });
                 }
             }
         }
-        user.files.iter().rev().find_map(|(name, content)| locate(content, name, path).map(Source::File))
+        user.files
+            .iter()
+            .rev()
+            .find_map(|(name, content)| locate(content, name, path).map(OriginSource::File))
     }
 
-    fn chart_field(&self, path: &[String]) -> Source {
+    fn chart_field(&self, path: &[String]) -> OriginSource {
         let node = self.charts[self.charts.len() - 1];
         let key = path.first().map(|name| match name.as_str() {
             "APIVersion" => "apiVersion".to_owned(),
@@ -152,24 +155,24 @@ impl<'t, 'c> Origins<'t, 'c> {
             .raw_file("Chart.yaml")
             .and_then(|raw| locate(&raw.data, &file, &[key.unwrap_or_default()]))
             .unwrap_or_else(|| Location::file(file));
-        Source::Chart(at)
+        OriginSource::Chart(at)
     }
 }
 
-fn default_value(chart: &Chart, name: &str, path: &[String]) -> Option<Source> {
+fn default_value(chart: &Chart, name: &str, path: &[String]) -> Option<OriginSource> {
     let file = if chart.source.is_empty() {
         format!("{name}/values.yaml")
     } else {
         format!("{}/values.yaml", chart.source.trim_end_matches('/'))
     };
     let at = locate(&chart.raw_file("values.yaml")?.data, &file, path)?;
-    Some(Source::Default { chart: name.to_owned(), at })
+    Some(OriginSource::Default { chart: name.to_owned(), at })
 }
 
 /// The place of a path in a YAML text.
 fn locate(text: &[u8], file: &str, path: &[String]) -> Option<Location> {
     let text = std::str::from_utf8(text).ok()?;
-    let documents = Reader::helm().read(text, file).ok()?;
+    let documents = YamlReader::helm().read(text, file).ok()?;
     let node = documents.first()?.at(path.iter().map(String::as_str))?;
     Some(node.location())
 }

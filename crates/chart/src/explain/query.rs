@@ -1,26 +1,26 @@
 //! Which fields are asked about: `Deployment/web:spec.replicas`.
 
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// An object, or all of them, and a field in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct FieldQuery {
     /// `Deployment`, `Deployment/web`, or the path of a template; empty means any.
     pub object: String,
     /// Keys and list indices.
     pub field: Vec<String>,
 }
 
-impl Query {
+impl FieldQuery {
     /// Reads `[OBJECT:]FIELD`, the field as `spec.containers[0].image` or `metadata.annotations["a.b/c"]`.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, ChartError> {
         let (object, field) = match text.split_once(':') {
             Some((object, field)) if !object.contains(['[', '"']) => (object, field),
             _ => ("", text),
         };
-        let bad = || Error::Values(format!("{text:?} names no field: write OBJECT:spec.replicas"));
+        let bad = || ChartError::Values(format!("{text:?} names no field: write OBJECT:spec.replicas"));
         let mut parts = Vec::new();
         let mut rest = field.trim_start_matches('.');
         while !rest.is_empty() {
@@ -62,7 +62,7 @@ impl Query {
         text
     }
 
-    pub(super) fn object_name(document: &Node) -> String {
+    pub(super) fn object_name(document: &YamlNode) -> String {
         let text = |path: &[&str]| {
             document
                 .at(path.iter().copied())
@@ -72,7 +72,7 @@ impl Query {
         format!("{}/{}", text(&["kind"]), text(&["metadata", "name"]))
     }
 
-    pub(super) fn wants(&self, document: &Node, template: &str) -> bool {
+    pub(super) fn wants(&self, document: &YamlNode, template: &str) -> bool {
         if self.object.is_empty() {
             return true;
         }
@@ -102,14 +102,14 @@ mod tests {
             ("metadata.annotations[\"a.b/c:d\"]", "", vec!["metadata", "annotations", "a.b/c:d"]),
             ("templates/x.yaml:data.a", "templates/x.yaml", vec!["data", "a"]),
         ] {
-            let query = Query::parse(text).unwrap();
+            let query = FieldQuery::parse(text).unwrap();
             assert_eq!(
                 (query.object.as_str(), query.field),
                 (object, field.into_iter().map(str::to_owned).collect())
             );
         }
         for text in ["", "a..b", "Pod:", "a[0"] {
-            assert!(Query::parse(text).is_err(), "{text:?}");
+            assert!(FieldQuery::parse(text).is_err(), "{text:?}");
         }
     }
 }

@@ -5,19 +5,19 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_go::semver::{Constraints, Version};
 
-use super::{Report, Severity};
+use super::{LintReport, LintSeverity};
 use crate::codec;
-use crate::metadata::Metadata;
+use crate::metadata::ChartMetadata;
 use slipway_go::filepath;
 
 const FILE: &str = "Chart.yaml";
 
-pub(super) fn check(path: &Path, report: &mut Report) {
+pub(super) fn check(path: &Path, report: &mut LintReport) {
     if path.is_dir() {
-        report.rule(Severity::Error, FILE, Err("should be a file, not a directory".into()));
+        report.rule(LintSeverity::Error, FILE, Err("should be a file, not a directory".into()));
         return;
     }
-    let mut metadata = Metadata::default();
+    let mut metadata = ChartMetadata::default();
     let read = slipway_problem::read_file(path)
         .map_err(|error| error.to_string())
         .and_then(|bytes| codec::read(&bytes))
@@ -25,7 +25,7 @@ pub(super) fn check(path: &Path, report: &mut Report) {
     let value = match read {
         Ok(value) => value,
         Err(error) => {
-            report.rule(Severity::Error, FILE, Err(format!("unable to parse YAML\n\t{error}")));
+            report.rule(LintSeverity::Error, FILE, Err(format!("unable to parse YAML\n\t{error}")));
             return;
         }
     };
@@ -38,27 +38,27 @@ pub(super) fn check(path: &Path, report: &mut Report) {
         maintainers(&metadata),
         sources(&metadata),
     ] {
-        report.rule(Severity::Error, FILE, result);
+        report.rule(LintSeverity::Error, FILE, result);
     }
     if metadata.icon.is_empty() {
-        report.rule(Severity::Info, FILE, Err("icon is recommended".into()));
+        report.rule(LintSeverity::Info, FILE, Err("icon is recommended".into()));
     } else if !is_request_url(&metadata.icon) {
-        report.rule(Severity::Error, FILE, Err(format!("invalid icon URL '{}'", metadata.icon)));
+        report.rule(LintSeverity::Error, FILE, Err(format!("invalid icon URL '{}'", metadata.icon)));
     }
     let api = &metadata.api_version;
     if !metadata.chart_type.is_empty() && api != "v2" {
         let text = format!("chart type is not valid in apiVersion '{api}'. It is valid in apiVersion 'v2'");
-        report.rule(Severity::Error, FILE, Err(text));
+        report.rule(LintSeverity::Error, FILE, Err(text));
     }
     if !metadata.dependencies.is_empty() && api != "v2" {
         let text = format!(
             "dependencies are not valid in the Chart file with apiVersion '{api}'. They are valid in apiVersion 'v2'"
         );
-        report.rule(Severity::Error, FILE, Err(text));
+        report.rule(LintSeverity::Error, FILE, Err(text));
     }
 }
 
-fn name(metadata: &Metadata) -> Result<(), String> {
+fn name(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.name.is_empty() {
         return Err("name is required".into());
     }
@@ -68,7 +68,7 @@ fn name(metadata: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-fn api_version(metadata: &Metadata) -> Result<(), String> {
+fn api_version(metadata: &ChartMetadata) -> Result<(), String> {
     match metadata.api_version.as_str() {
         "" => Err("apiVersion is required. The value must be either \"v1\" or \"v2\"".into()),
         "v1" | "v2" => Ok(()),
@@ -88,7 +88,7 @@ fn is_text(value: &Value, key: &str) -> Result<(), String> {
     Err(format!("{key} should be of type string but it's of type {kind}"))
 }
 
-fn version(metadata: &Metadata) -> Result<(), String> {
+fn version(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.version.is_empty() {
         return Err("version is required".into());
     }
@@ -101,7 +101,7 @@ fn version(metadata: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-fn maintainers(metadata: &Metadata) -> Result<(), String> {
+fn maintainers(metadata: &ChartMetadata) -> Result<(), String> {
     if metadata.null_maintainer {
         return Err("a maintainer entry is empty".into());
     }
@@ -120,7 +120,7 @@ fn maintainers(metadata: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-fn sources(metadata: &Metadata) -> Result<(), String> {
+fn sources(metadata: &ChartMetadata) -> Result<(), String> {
     match metadata.sources.iter().find(|source| !is_request_url(source)) {
         Some(source) => Err(format!("invalid source URL '{source}'")),
         None => Ok(()),

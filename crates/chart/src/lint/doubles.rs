@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::manifests::documents;
-use super::{Report, Severity};
+use super::{LintReport, LintSeverity};
 use crate::codec;
 use slipway_go::filepath;
 
@@ -24,7 +24,7 @@ pub(super) fn check<'f>(
     chart: &str,
     files: impl Iterator<Item = (&'f str, &'f [u8])>,
     namespace: &str,
-    report: &mut Report,
+    report: &mut LintReport,
 ) {
     let mut seen: HashMap<Identity, Place<'f>> = HashMap::new();
     for (path, text) in files.filter(|(path, _)| matches!(filepath::ext(path), ".yaml" | ".yml" | ".json")) {
@@ -39,7 +39,7 @@ pub(super) fn check<'f>(
                         "document {document}: {kind} {name:?} is already in document {} of {}",
                         first.document, first.file
                     );
-                    report.rule(Severity::Error, file, Err(told));
+                    report.rule(LintSeverity::Error, file, Err(told));
                 } else {
                     seen.insert(identity, Place { file, document });
                 }
@@ -87,7 +87,7 @@ mod tests {
             format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n{more}")
         };
         let here = |texts: &[(&str, String)]| -> Vec<String> {
-            let mut report = Report::default();
+            let mut report = LintReport::default();
             let files = texts.iter().map(|(path, text)| (*path, text.as_bytes()));
             check("demo", files, "default", &mut report);
             report.findings.iter().map(ToString::to_string).collect()

@@ -6,10 +6,10 @@ use regex::bytes::Regex;
 use serde_json::Value;
 
 use super::names;
-use super::{Report, Severity};
+use super::{LintReport, LintSeverity};
 use crate::codec;
-use crate::decode::{self, Fields};
-use crate::load::File;
+use crate::decode::{self, StructFields};
+use crate::load::ChartFile;
 use crate::render::RenderOptions;
 use slipway_go::filepath;
 
@@ -20,48 +20,53 @@ static CRD_HOOK: LazyLock<Option<Regex>> =
 const DEPRECATIONS: &str = include_str!("deprecations.txt");
 
 /// Checks one template; false stops the lint of templates.
-pub(super) fn check(template: &File, rendered: &[u8], options: &RenderOptions, report: &mut Report) -> bool {
+pub(super) fn check(
+    template: &ChartFile,
+    rendered: &[u8],
+    options: &RenderOptions,
+    report: &mut LintReport,
+) -> bool {
     let name = &template.name;
     let extension = filepath::ext(name);
     if !matches!(extension, ".yaml" | ".yml" | ".tpl" | ".txt") {
         let text = format!(
             "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
         );
-        report.rule(Severity::Error, name, Err(text));
+        report.rule(LintSeverity::Error, name, Err(text));
     }
     if CRD_HOOK.as_ref().is_some_and(|regex| regex.is_match(&template.data)) {
         let text = "manifest is a crd-install hook. This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
-        report.rule(Severity::Warning, name, Err(text.into()));
+        report.rule(LintSeverity::Warning, name, Err(text.into()));
     }
     if contains(&template.data, b".Release.Time") {
         let text =
             ".Release.Time has been removed in v3, please replace with the `now` function in your templates";
-        report.rule(Severity::Error, name, Err(text.into()));
+        report.rule(LintSeverity::Error, name, Err(text.into()));
     }
     if extension != ".yaml" || rendered.trim_ascii().is_empty() {
         return true;
     }
-    report.rule(Severity::Warning, name, top_indent(rendered));
+    report.rule(LintSeverity::Warning, name, top_indent(rendered));
     for document in documents(rendered) {
         let head = match codec::read(document).and_then(|value| Head::read(&value)) {
             Ok(Some(head)) => head,
             Ok(None) => continue,
             Err(error) => {
-                return report.rule(Severity::Error, name, Err(format!("unable to parse YAML: {error}")));
+                return report.rule(LintSeverity::Error, name, Err(format!("unable to parse YAML: {error}")));
             }
         };
         let Head { api_version, kind, name: object } = head;
-        report.rule(Severity::Warning, name, names::check(&kind, &object));
-        report.rule(Severity::Warning, name, deprecation(&api_version, &kind, options));
+        report.rule(LintSeverity::Warning, name, names::check(&kind, &object));
+        report.rule(LintSeverity::Warning, name, deprecation(&api_version, &kind, options));
         let needs_selector =
             matches!(kind.as_str(), "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet");
         if needs_selector && !contains(rendered, b"matchLabels") && !contains(rendered, b"matchExpressions") {
             let text =
                 format!("a {kind} must contain matchLabels or matchExpressions, and {object:?} does not");
-            report.rule(Severity::Error, name, Err(text));
+            report.rule(LintSeverity::Error, name, Err(text));
         }
         if kind == "List" {
-            report.rule(Severity::Error, name, list_annotations(rendered));
+            report.rule(LintSeverity::Error, name, list_annotations(rendered));
         }
     }
     true
@@ -78,9 +83,9 @@ impl Head {
     /// Nothing for a document that says nothing.
     fn read(value: &Value) -> Result<Option<Self>, String> {
         let Some(map) = decode::object(value, "rules.K8sYamlStruct")? else { return Ok(None) };
-        let fields = Fields::new(map, "K8sYamlStruct");
+        let fields = StructFields::new(map, "K8sYamlStruct");
         let name = match fields.object("Metadata", "rules.k8sYamlMetadata")? {
-            Some(metadata) => Fields::new(metadata, "k8sYamlMetadata.Metadata").string("Name")?,
+            Some(metadata) => StructFields::new(metadata, "k8sYamlMetadata.Metadata").string("Name")?,
             None => String::new(),
         };
         Ok(Some(Self { api_version: fields.string("apiVersion")?, kind: fields.string("Kind")?, name }))

@@ -9,23 +9,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use slipway_gotmpl::Host;
+use slipway_gotmpl::TemplateHost;
 
 use crate::codec;
-use crate::error::{Error, Notices};
+use crate::error::{ChartError, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::render::{KubeVersion, Program, RenderOptions, Trace};
-use crate::values::{self, Node, SchemaSource, coalesce};
+use crate::render::{ChartProgram, KubeVersion, RenderOptions, TraceMode};
+use crate::values::{self, ChartNode, SchemaSource, coalesce};
 
 /// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum LintSeverity {
     Info,
     Warning,
     Error,
 }
 
-impl std::fmt::Display for Severity {
+impl std::fmt::Display for LintSeverity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Info => "INFO",
@@ -37,14 +37,14 @@ impl std::fmt::Display for Severity {
 
 /// One finding; prints as Helm prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub severity: Severity,
+pub struct LintFinding {
+    pub severity: LintSeverity,
     /// `Chart.yaml`, `values.yaml`, `templates/`, a template, or the chart's directory.
     pub file: String,
     pub text: String,
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for LintFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "[{}] {}: {}", self.severity, self.file, self.text)
     }
@@ -52,10 +52,10 @@ impl std::fmt::Display for Finding {
 
 /// What was found in one chart.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct LintReport {
     /// The path as given.
     pub path: String,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LintFinding>,
     /// Why the chart could not be looked at.
     pub failure: Option<String>,
 }
@@ -71,7 +71,7 @@ pub struct LintOptions {
     pub quiet: bool,
     pub skip_schema_validation: bool,
     /// What rendering a chart may consume.
-    pub limits: slipway_gotmpl::Limits,
+    pub limits: slipway_gotmpl::RenderLimits,
     /// Fetches schemas a chart refers to by address.
     pub schemas: Option<Arc<dyn SchemaSource>>,
 }
@@ -84,30 +84,30 @@ impl Default for LintOptions {
             strict: false,
             quiet: false,
             skip_schema_validation: false,
-            limits: slipway_gotmpl::Limits::default(),
+            limits: slipway_gotmpl::RenderLimits::default(),
             schemas: None,
         }
     }
 }
 
-impl Report {
+impl LintReport {
     /// Whether the chart fails.
     pub fn failed(&self, options: &LintOptions) -> bool {
-        let worst = if options.strict { Severity::Warning } else { Severity::Error };
+        let worst = if options.strict { LintSeverity::Warning } else { LintSeverity::Error };
         self.failure.is_some() || self.findings.iter().any(|finding| finding.severity >= worst)
     }
 }
 
 /// The standard output of `helm lint` for these reports, and its last line apart: it goes to standard
 /// output when nothing failed, and is the error when something did.
-pub fn to_text(reports: &[Report], options: &LintOptions) -> (String, String) {
+pub fn to_text(reports: &[LintReport], options: &LintOptions) -> (String, String) {
     let mut text = String::new();
     let failed = reports.iter().filter(|report| report.failed(options)).count();
     for report in reports {
-        let shown: Vec<&Finding> = report
+        let shown: Vec<&LintFinding> = report
             .findings
             .iter()
-            .filter(|finding| !options.quiet || finding.severity > Severity::Info)
+            .filter(|finding| !options.quiet || finding.severity > LintSeverity::Info)
             .collect();
         if options.quiet && shown.is_empty() && report.failure.is_none() {
             continue;
@@ -130,8 +130,8 @@ pub fn lint(
     values: &Map<String, Value>,
     options: &LintOptions,
     notices: &mut Notices,
-) -> Report {
-    let mut report = Report { path: path.display().to_string(), ..Report::default() };
+) -> LintReport {
+    let mut report = LintReport { path: path.display().to_string(), ..LintReport::default() };
     let chart_file = path.join("Chart.yaml");
     if let Err(error) = std::fs::metadata(&chart_file) {
         report.failure =
@@ -146,23 +146,23 @@ pub fn lint(
     report
 }
 
-impl Report {
+impl LintReport {
     /// Notes a finding; tells whether there was none.
-    fn rule(&mut self, severity: Severity, file: &str, result: Result<(), String>) -> bool {
+    fn rule(&mut self, severity: LintSeverity, file: &str, result: Result<(), String>) -> bool {
         match result {
             Ok(()) => true,
             Err(text) => {
-                self.findings.push(Finding { severity, file: file.to_owned(), text });
+                self.findings.push(LintFinding { severity, file: file.to_owned(), text });
                 false
             }
         }
     }
 }
 
-fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, report: &mut Report) {
+fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, report: &mut LintReport) {
     let file = path.join("values.yaml");
     let Ok(bytes) = slipway_problem::read_file(&file) else {
-        report.rule(Severity::Info, "values.yaml", Err("file does not exist".into()));
+        report.rule(LintSeverity::Info, "values.yaml", Err("file does not exist".into()));
         return;
     };
     let check = || -> Result<(), String> {
@@ -174,19 +174,19 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
         }
         let merged = coalesce::to_map(given);
         coalesce::lay_over(&merged, &coalesce::to_map(&defaults), &mut Notices::new());
-        let json = serde_json::to_value(slipway_gotmpl::Value::Map(merged)).unwrap_or_default();
+        let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(merged)).unwrap_or_default();
         match values::check_schema(&schema, &json, options.schemas.as_deref()) {
             Ok(text) if text.is_empty() => Ok(()),
             Ok(text) | Err(text) => Err(text),
         }
     };
-    report.rule(Severity::Error, "values.yaml", check());
+    report.rule(LintSeverity::Error, "values.yaml", check());
 }
 
 /// `required` and `fail` do not stop a lint.
 struct Tolerant;
 
-impl Host for Tolerant {
+impl TemplateHost for Tolerant {
     fn tolerate(&self, _message: &str) -> bool {
         true
     }
@@ -194,17 +194,17 @@ impl Host for Tolerant {
 
 fn check_templates(
     path: &Path,
-    loaded: &Result<Chart, Error>,
+    loaded: &Result<Chart, ChartError>,
     given: &Map<String, Value>,
     options: &LintOptions,
-    report: &mut Report,
+    report: &mut LintReport,
     notices: &mut Notices,
 ) {
     const FOLDER: &str = "templates/";
     let folder = path.join("templates");
     match std::fs::metadata(&folder) {
         Ok(metadata) if !metadata.is_dir() => {
-            report.rule(Severity::Warning, FOLDER, Err("not a directory".into()));
+            report.rule(LintSeverity::Warning, FOLDER, Err("not a directory".into()));
             return;
         }
         _ => {}
@@ -212,7 +212,7 @@ fn check_templates(
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+            report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
             return;
         }
     };
@@ -228,19 +228,19 @@ fn check_templates(
     }
     let user = coalesce::to_map(given);
     // Helm says nothing of failures here; `render` does.
-    let Ok(tree) = Node::process(chart, &user, notices) else { return };
+    let Ok(tree) = ChartNode::process(chart, &user, notices) else { return };
     let Ok(merged) = coalesce::final_values(&tree, &user, notices) else { return };
     if !options.skip_schema_validation
         && let Err(error) = values::check_schemas(&tree, &merged, options.schemas.as_deref())
     {
-        report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+        report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
         return;
     }
-    let program = Program::new(chart.clone());
-    let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, Trace::No) {
+    let program = ChartProgram::new(chart.clone());
+    let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, TraceMode::No) {
         Ok(output) => output,
         Err(error) => {
-            report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+            report.rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
             return;
         }
     };
@@ -257,11 +257,11 @@ fn check_templates(
     doubles::check(chart.name(), files.into_iter(), &options.namespace, report);
 }
 
-fn check_dependencies(path: &Path, loaded: &Result<Chart, Error>, report: &mut Report) {
+fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &mut LintReport) {
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.rule(Severity::Error, "", Err(format!("unable to load chart\n\t{error}")));
+            report.rule(LintSeverity::Error, "", Err(format!("unable to load chart\n\t{error}")));
             return;
         }
     };
@@ -275,7 +275,7 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, Error>, report: &mut R
         .collect();
     if !undeclared.is_empty() {
         let text = format!("chart metadata is missing these dependencies: {}", undeclared.join(","));
-        report.rule(Severity::Error, &folder, Err(text));
+        report.rule(LintSeverity::Error, &folder, Err(text));
     }
     let absent: Vec<&str> = declared
         .iter()
@@ -284,6 +284,6 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, Error>, report: &mut R
         .collect();
     if !absent.is_empty() {
         let text = format!("chart directory is missing these dependencies: {}", absent.join(","));
-        report.rule(Severity::Warning, &folder, Err(text));
+        report.rule(LintSeverity::Warning, &folder, Err(text));
     }
 }

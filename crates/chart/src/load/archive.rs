@@ -4,11 +4,11 @@ use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 
-use super::{File, Limits, strip_bom};
+use super::{ChartFile, LoadLimits, strip_bom};
 use slipway_go::filepath;
 
 /// Reads every file of the archive, without the leading directory.
-pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<File>, String> {
+pub(super) fn read(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<ChartFile>, String> {
     if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
         return Err(if bytes.is_empty() { "EOF".into() } else { "gzip: invalid header".into() });
     }
@@ -45,7 +45,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<File>, String> {
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         entry.read_to_end(&mut data).map_err(|error| go_tar(&error))?;
         if kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse() || data.is_empty() {
-            files.push(File { name, data: strip_bom(data).into() });
+            files.push(ChartFile { name, data: strip_bom(data).into() });
         }
     }
     if files.is_empty() {

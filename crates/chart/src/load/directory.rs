@@ -5,17 +5,21 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{BYTE_ORDER_MARK, File, Ignore, Limits, strip_bom};
-use crate::error::{Notice, Notices};
+use super::{BYTE_ORDER_MARK, ChartFile, IgnoreRules, LoadLimits, strip_bom};
+use crate::error::{LogNotice, Notices};
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
 const DEEPEST: usize = 128;
 
 /// Reads every file of the chart, in lexical order per directory, following symbolic links.
-pub(super) fn read(root: &Path, limits: &Limits, notices: &mut Notices) -> Result<Vec<File>, String> {
+pub(super) fn read(
+    root: &Path,
+    limits: &LoadLimits,
+    notices: &mut Notices,
+) -> Result<Vec<ChartFile>, String> {
     let ignore = match slipway_problem::read_file(&root.join(".helmignore")) {
-        Ok(bytes) => Ignore::parse(&String::from_utf8_lossy(&bytes))?,
-        Err(_) => Ignore::parse("")?,
+        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes))?,
+        Err(_) => IgnoreRules::parse("")?,
     };
     let mut walk = Walk { ignore, limits, notices, files: Vec::new(), total: 0 };
     walk.directory(root, "", 0)?;
@@ -23,10 +27,10 @@ pub(super) fn read(root: &Path, limits: &Limits, notices: &mut Notices) -> Resul
 }
 
 struct Walk<'w> {
-    ignore: Ignore,
-    limits: &'w Limits,
+    ignore: IgnoreRules,
+    limits: &'w LoadLimits,
     notices: &'w mut Notices,
-    files: Vec<File>,
+    files: Vec<ChartFile>,
     total: u64,
 }
 
@@ -61,7 +65,7 @@ impl Walk<'_> {
     ) -> Result<(), String> {
         let kind = if kind.is_symlink() {
             let resolved = resolve(path)?;
-            self.notices.push(Notice(format!(
+            self.notices.push(LogNotice(format!(
                 "walk.go:75: found symbolic link in path: {} resolves to {}. Contents of linked file included and used",
                 path.display(),
                 resolved.display()
@@ -96,7 +100,7 @@ impl Walk<'_> {
             return Err(format!("chart is larger than the maximum size {}", self.limits.directory));
         }
         let data = contents(&mut file, length as usize).map_err(failed)?;
-        self.files.push(File { name: relative, data });
+        self.files.push(ChartFile { name: relative, data });
         Ok(())
     }
 }

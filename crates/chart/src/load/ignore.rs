@@ -4,23 +4,23 @@ use slipway_go::filepath::{self, BadPattern};
 
 /// The rules of one chart directory.
 #[derive(Clone, Debug, Default)]
-pub struct Ignore {
-    rules: Vec<Rule>,
+pub struct IgnoreRules {
+    rules: Vec<IgnoreRule>,
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct IgnoreRule {
     pattern: String,
     negated: bool,
     directories_only: bool,
     /// Matched against the whole relative path rather than its last element.
     whole_path: bool,
-    shape: Shape,
+    shape: PatternShape,
 }
 
 /// What most rules are, so that hundreds of files need not be matched the long way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum PatternShape {
     /// Nothing in it is special.
     Literal,
     /// A star, then nothing special.
@@ -28,7 +28,7 @@ enum Shape {
     Other,
 }
 
-impl Shape {
+impl PatternShape {
     fn of(pattern: &str) -> Self {
         let special = |text: &str| text.contains(['*', '?', '[', '\\']);
         match pattern.strip_prefix('*') {
@@ -39,16 +39,16 @@ impl Shape {
     }
 }
 
-impl Ignore {
+impl IgnoreRules {
     /// Reads the rules, and adds the one every chart has: no dot files in `templates/`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         for line in text.trim_start_matches('\u{feff}').lines() {
-            if let Some(rule) = Rule::parse(line.trim())? {
+            if let Some(rule) = IgnoreRule::parse(line.trim())? {
                 rules.push(rule);
             }
         }
-        rules.extend(Rule::parse("templates/.?*")?);
+        rules.extend(IgnoreRule::parse("templates/.?*")?);
         Ok(Self { rules })
     }
 
@@ -71,7 +71,7 @@ impl Ignore {
     }
 }
 
-impl Rule {
+impl IgnoreRule {
     fn parse(line: &str) -> Result<Option<Self>, String> {
         if line.is_empty() || line.starts_with('#') {
             return Ok(None);
@@ -84,15 +84,15 @@ impl Rule {
         let (directories_only, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (anchored, rest) = rest.strip_prefix('/').map_or((false, rest), |rest| (true, rest));
         let whole_path = anchored || rest.contains('/');
-        let shape = Shape::of(rest);
+        let shape = PatternShape::of(rest);
         Ok(Some(Self { pattern: rest.to_owned(), negated, directories_only, whole_path, shape }))
     }
 
     fn matches(&self, path: &str) -> bool {
         let name = if self.whole_path { path } else { filepath::base(path) };
         match self.shape {
-            Shape::Literal => self.pattern == name,
-            Shape::Ending if !self.whole_path => name.ends_with(&self.pattern[1..]),
+            PatternShape::Literal => self.pattern == name,
+            PatternShape::Ending if !self.whole_path => name.ends_with(&self.pattern[1..]),
             _ => filepath::matches(&self.pattern, name).unwrap_or(false),
         }
     }
@@ -128,10 +128,10 @@ mod tests {
             ("", ".hidden", false, false),
         ];
         for (rules, path, is_directory, expected) in cases {
-            let ignore = Ignore::parse(rules).unwrap();
+            let ignore = IgnoreRules::parse(rules).unwrap();
             assert_eq!(ignore.ignores(path, *is_directory), *expected, "{rules:?} on {path}");
         }
-        assert_eq!(Ignore::parse("a\n**/x\n").unwrap_err(), "double-star (**) syntax is not supported");
-        assert_eq!(Ignore::parse("[").unwrap_err(), "syntax error in pattern");
+        assert_eq!(IgnoreRules::parse("a\n**/x\n").unwrap_err(), "double-star (**) syntax is not supported");
+        assert_eq!(IgnoreRules::parse("[").unwrap_err(), "syntax error in pattern");
     }
 }

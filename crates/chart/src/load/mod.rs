@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use ignore::Ignore;
+pub use ignore::IgnoreRules;
 
 pub(crate) use directory::go_io;
 
 use crate::codec;
-use crate::error::{Error, Notice, Notices};
-use crate::metadata::{Lock, Metadata};
+use crate::error::{ChartError, LogNotice, Notices};
+use crate::metadata::{ChartLock, ChartMetadata};
 use slipway_go::filepath;
 
 /// One file of a chart, named by its slash path inside the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct ChartFile {
     pub name: String,
     pub data: Arc<[u8]>,
 }
@@ -28,18 +28,18 @@ pub struct File {
 /// A loaded chart with its subcharts.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    pub metadata: Metadata,
-    pub lock: Option<Lock>,
+    pub metadata: ChartMetadata,
+    pub lock: Option<ChartLock>,
     /// The decoded `values.yaml`; every number is a float, as Helm has it.
     pub values: Map<String, Value>,
     /// `values.schema.json` as it stands.
     pub schema: Option<Arc<[u8]>>,
     /// What lies under `templates/`.
-    pub templates: Vec<File>,
+    pub templates: Vec<ChartFile>,
     /// Everything that is none of Helm's own files; what `.Files` shows.
-    pub files: Vec<File>,
+    pub files: Vec<ChartFile>,
     /// Every file as read, in reading order.
-    pub raw: Vec<File>,
+    pub raw: Vec<ChartFile>,
     /// The charts under `charts/`, by name of file or directory.
     pub dependencies: Vec<Chart>,
     /// Where it was read from, as the user named it.
@@ -48,14 +48,14 @@ pub struct Chart {
 
 /// Where a chart is.
 #[derive(Clone, Debug)]
-pub enum Source<'s> {
+pub enum ChartInput<'s> {
     /// A chart directory or a `.tgz`.
     Path(PathBuf),
     /// The bytes of a `.tgz`, for instance from standard input.
     Archive(&'s [u8]),
 }
 
-impl From<&Path> for Source<'_> {
+impl From<&Path> for ChartInput<'_> {
     fn from(path: &Path) -> Self {
         Self::Path(path.to_owned())
     }
@@ -63,7 +63,7 @@ impl From<&Path> for Source<'_> {
 
 /// How much a chart may be.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct LoadLimits {
     /// Bytes of one file.
     pub file: u64,
     /// Bytes of all files of one archive.
@@ -78,7 +78,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-impl Default for Limits {
+impl Default for LoadLimits {
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
         Self {
@@ -95,36 +95,40 @@ impl Default for Limits {
 /// How to load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    pub limits: Limits,
+    pub limits: LoadLimits,
 }
 
 impl Chart {
     /// Loads a chart, discarding what Helm would only log.
-    pub fn load<'s>(source: impl Into<Source<'s>>, options: &LoadOptions) -> Result<Self, Error> {
+    pub fn load<'s>(source: impl Into<ChartInput<'s>>, options: &LoadOptions) -> Result<Self, ChartError> {
         Self::load_with(source, options, &mut Notices::new())
     }
 
     /// Loads a chart and says what Helm would have logged on the way.
     pub fn load_with<'s>(
-        source: impl Into<Source<'s>>,
+        source: impl Into<ChartInput<'s>>,
         options: &LoadOptions,
         notices: &mut Notices,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ChartError> {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
         match source.into() {
-            Source::Path(path) => {
-                let mut chart = loader.path(&path).map_err(Error::Load)?;
+            ChartInput::Path(path) => {
+                let mut chart = loader.path(&path).map_err(ChartError::Load)?;
                 chart.source = path.display().to_string();
                 Ok(chart)
             }
-            Source::Archive(bytes) => loader.archive(bytes, 0).map_err(Error::Load),
+            ChartInput::Archive(bytes) => loader.archive(bytes, 0).map_err(ChartError::Load),
         }
     }
 
     /// Builds a chart from files already read.
-    pub fn from_files(files: Vec<File>, options: &LoadOptions, notices: &mut Notices) -> Result<Self, Error> {
+    pub fn from_files(
+        files: Vec<ChartFile>,
+        options: &LoadOptions,
+        notices: &mut Notices,
+    ) -> Result<Self, ChartError> {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
-        loader.files(files, 0).map_err(Error::Load)
+        loader.files(files, 0).map_err(ChartError::Load)
     }
 
     /// Its name.
@@ -133,17 +137,17 @@ impl Chart {
     }
 
     /// The file of that name, as read.
-    pub fn raw_file(&self, name: &str) -> Option<&File> {
+    pub fn raw_file(&self, name: &str) -> Option<&ChartFile> {
         self.raw.iter().find(|file| file.name == name)
     }
 
     /// The definitions under `crds/`, its own first, then those of its subcharts; each with the path
     /// Helm shows.
-    pub fn crds(&self) -> Vec<Crd> {
+    pub fn crds(&self) -> Vec<CrdFile> {
         self.crds_under(self.name())
     }
 
-    fn crds_under(&self, path: &str) -> Vec<Crd> {
+    fn crds_under(&self, path: &str) -> Vec<CrdFile> {
         let mut crds = self.own_crds(path);
         for chart in &self.dependencies {
             crds.extend(chart.crds_under(&format!("{path}/charts/{}", chart.name())));
@@ -152,31 +156,31 @@ impl Chart {
     }
 
     /// Its own definitions, for a chart at `path` in the tree.
-    pub(crate) fn own_crds(&self, path: &str) -> Vec<Crd> {
+    pub(crate) fn own_crds(&self, path: &str) -> Vec<CrdFile> {
         let own = self.files.iter().filter(|file| {
             let extension = filepath::ext(&file.name).to_ascii_lowercase();
             file.name.starts_with("crds/") && matches!(extension.as_str(), ".yaml" | ".yml" | ".json")
         });
-        own.map(|file| Crd { path: format!("{path}/{}", file.name), file: file.clone() }).collect()
+        own.map(|file| CrdFile { path: format!("{path}/{}", file.name), file: file.clone() }).collect()
     }
 }
 
 /// A file of custom resource definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crd {
+pub struct CrdFile {
     /// The path with its charts: `parent/charts/child/crds/x.yaml`.
     pub path: String,
-    pub file: File,
+    pub file: ChartFile,
 }
 
 /// Every file of a packed chart by its name in the chart, within the usual limits; nothing in a name
 /// leads out of the chart.
-pub fn unpack(bytes: &[u8]) -> Result<Vec<File>, Error> {
-    archive::read(bytes, &Limits::default()).map_err(Error::Load)
+pub fn unpack(bytes: &[u8]) -> Result<Vec<ChartFile>, ChartError> {
+    archive::read(bytes, &LoadLimits::default()).map_err(ChartError::Load)
 }
 
 struct Loader<'l> {
-    limits: &'l Limits,
+    limits: &'l LoadLimits,
     notices: &'l mut Notices,
     unpacked: u64,
 }
@@ -228,7 +232,7 @@ impl Loader<'_> {
         self.files(files, depth)
     }
 
-    fn files(&mut self, files: Vec<File>, depth: usize) -> Result<Chart, String> {
+    fn files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, String> {
         if depth > self.limits.depth {
             return Err(format!("charts are nested more than {} deep", self.limits.depth));
         }
@@ -242,12 +246,12 @@ impl Loader<'_> {
             }
             described = true;
         }
-        let mut subcharts: Vec<(String, Vec<File>)> = Vec::new();
+        let mut subcharts: Vec<(String, Vec<ChartFile>)> = Vec::new();
         for file in &files {
             match file.name.as_str() {
                 "Chart.yaml" => {}
                 "Chart.lock" => {
-                    let lock = codec::read(&file.data).and_then(|value| Lock::read(&value));
+                    let lock = codec::read(&file.data).and_then(|value| ChartLock::read(&value));
                     chart.lock = Some(lock.map_err(|error| format!("cannot load Chart.lock: {error}"))?);
                 }
                 "values.yaml" => {
@@ -258,7 +262,7 @@ impl Loader<'_> {
                 "requirements.yaml" => {
                     let is_v1 = chart.metadata.api_version == "v1";
                     if !is_v1 {
-                        self.notices.push(Notice(
+                        self.notices.push(LogNotice(
                             "load.go:121: Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". We recommend migrating dependencies to Chart.yaml.".into(),
                         ));
                     }
@@ -269,7 +273,7 @@ impl Loader<'_> {
                     }
                 }
                 "requirements.lock" => {
-                    let lock = codec::read(&file.data).and_then(|value| Lock::read(&value));
+                    let lock = codec::read(&file.data).and_then(|value| ChartLock::read(&value));
                     chart.lock =
                         Some(lock.map_err(|error| format!("cannot load requirements.lock: {error}"))?);
                     if chart.metadata.api_version == "v1" {
@@ -280,7 +284,7 @@ impl Loader<'_> {
                 name if name.starts_with("charts/") && filepath::ext(name) != ".prov" => {
                     let inner = &name["charts/".len()..];
                     let group = inner.split('/').next().unwrap_or(inner).to_owned();
-                    let inner = File { name: inner.to_owned(), data: file.data.clone() };
+                    let inner = ChartFile { name: inner.to_owned(), data: file.data.clone() };
                     match subcharts.iter_mut().find(|(name, _)| *name == group) {
                         Some((_, files)) => files.push(inner),
                         None => subcharts.push((group, vec![inner])),
@@ -308,7 +312,7 @@ impl Loader<'_> {
     fn subchart(
         &mut self,
         name: &str,
-        files: Vec<File>,
+        files: Vec<ChartFile>,
         depth: usize,
         parent: &str,
     ) -> Result<Chart, String> {
@@ -324,7 +328,7 @@ impl Loader<'_> {
         } else {
             let inside = files.into_iter().filter_map(|file| {
                 let (_, inner) = file.name.split_once('/')?;
-                Some(File { name: inner.to_owned(), data: file.data.clone() })
+                Some(ChartFile { name: inner.to_owned(), data: file.data.clone() })
             });
             self.files(inside.collect(), depth)
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// The name of a login whose password is an identity token, as Docker writes it.
 pub(super) const IDENTITY_TOKEN: &str = "<token>";
@@ -25,8 +25,8 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads the content of a `config.json`.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let bad = |error: String| Error::Publish(format!("invalid registry configuration: {error}"));
+    pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
+        let bad = |error: String| ChartError::Publish(format!("invalid registry configuration: {error}"));
         if bytes.trim_ascii().is_empty() {
             return Ok(Self::default());
         }

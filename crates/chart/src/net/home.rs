@@ -5,16 +5,16 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Notices};
+use crate::error::{ChartError, Notices};
 use crate::load::go_io;
-use crate::repo::{Index, Repositories};
+use crate::repo::{RepositoryIndex, RepositoryList};
 use slipway_go::filepath::is_file_name;
 
 use super::credentials::Credentials;
 
 /// The files; where they are is the caller's decision.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct HelmHome {
     /// `repositories.yaml`.
     pub repositories: PathBuf,
     /// The directory of cached indexes and downloaded charts.
@@ -28,25 +28,25 @@ pub struct Home {
 /// How long another process may hold the repositories' lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
-impl Home {
+impl HelmHome {
     /// The repositories the user knows; none if there is no file.
-    pub fn repositories(&self) -> Result<Repositories, Error> {
+    pub fn repositories(&self) -> Result<RepositoryList, ChartError> {
         match read(&self.repositories)? {
-            Some(bytes) => Repositories::parse(&bytes).map_err(|error| {
-                Error::Publish(format!(
+            Some(bytes) => RepositoryList::parse(&bytes).map_err(|error| {
+                ChartError::Publish(format!(
                     "couldn't load repositories file ({}): {error}",
                     self.repositories.display()
                 ))
             }),
-            None => Ok(Repositories::default()),
+            None => Ok(RepositoryList::default()),
         }
     }
 
     /// Reads, changes and writes the repositories while no other process does.
     pub fn change_repositories<T>(
         &self,
-        change: impl FnOnce(&mut Repositories) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        change: impl FnOnce(&mut RepositoryList) -> Result<T, ChartError>,
+    ) -> Result<T, ChartError> {
         let lock = lock(&self.repositories.with_extension("lock"))?;
         let mut repositories = self.repositories()?;
         let result = change(&mut repositories)?;
@@ -56,26 +56,26 @@ impl Home {
     }
 
     /// The index of a repository as last fetched.
-    pub fn cached_index(&self, name: &str) -> Result<Index, Error> {
+    pub fn cached_index(&self, name: &str) -> Result<RepositoryIndex, ChartError> {
         let path = self.cached(name, "index.yaml")?;
         let bytes = slipway_problem::read_file(&path)
-            .map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
-        Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())
+            .map_err(|error| ChartError::Publish(go_io("open", &path, &error)))?;
+        RepositoryIndex::parse(&bytes, &path.display().to_string(), &mut Notices::new())
     }
 
     /// Keeps an index, and the names in it for shell completion.
-    pub fn store_index(&self, name: &str, index: &Index, bytes: &[u8]) -> Result<(), Error> {
+    pub fn store_index(&self, name: &str, index: &RepositoryIndex, bytes: &[u8]) -> Result<(), ChartError> {
         let names: String = index.entries.keys().map(|chart| format!("{chart}\n")).collect();
         replace(&self.cached(name, "charts.txt")?, names.as_bytes())?;
         replace(&self.cached(name, "index.yaml")?, bytes)
     }
 
     /// Removes what is cached of a repository.
-    pub fn forget_index(&self, name: &str) -> Result<(), Error> {
+    pub fn forget_index(&self, name: &str) -> Result<(), ChartError> {
         for path in [self.cached(name, "charts.txt")?, self.cached(name, "index.yaml")?] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::Publish(go_io("remove", &path, &error)));
+                    return Err(ChartError::Publish(go_io("remove", &path, &error)));
                 }
                 _ => {}
             }
@@ -84,9 +84,9 @@ impl Home {
     }
 
     /// A file of a repository in the cache, never outside it.
-    fn cached(&self, name: &str, what: &str) -> Result<PathBuf, Error> {
+    fn cached(&self, name: &str, what: &str) -> Result<PathBuf, ChartError> {
         if !is_file_name(name) {
-            return Err(Error::Publish(format!(
+            return Err(ChartError::Publish(format!(
                 "invalid repository name {name:?}: it names the repository's files, so it cannot be a path"
             )));
         }
@@ -94,7 +94,7 @@ impl Home {
     }
 
     /// The logins Helm keeps, then those Docker keeps.
-    pub fn credentials(&self) -> Result<Vec<Credentials>, Error> {
+    pub fn credentials(&self) -> Result<Vec<Credentials>, ChartError> {
         let mut all = Vec::new();
         for path in std::iter::once(&self.registry).chain(&self.docker) {
             if let Some(bytes) = read(path)? {
@@ -105,7 +105,7 @@ impl Home {
     }
 
     /// Changes Helm's own logins.
-    pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> Result<T, Error> {
+    pub fn change_credentials<T>(&self, change: impl FnOnce(&mut Credentials) -> T) -> Result<T, ChartError> {
         let mut credentials = match read(&self.registry)? {
             Some(bytes) => Credentials::parse(&bytes)?,
             None => Credentials::default(),
@@ -116,17 +116,17 @@ impl Home {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+fn read(path: &Path) -> Result<Option<Vec<u8>>, ChartError> {
     match slipway_problem::read_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::Publish(go_io("open", path, &error))),
+        Err(error) => Err(ChartError::Publish(go_io("open", path, &error))),
     }
 }
 
 /// Holds a lock Helm respects as well, until the file is dropped.
-fn lock(path: &Path) -> Result<fs::File, Error> {
-    let failed = |error: &std::io::Error| Error::Publish(go_io("open", path, error));
+fn lock(path: &Path) -> Result<fs::File, ChartError> {
+    let failed = |error: &std::io::Error| ChartError::Publish(go_io("open", path, error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| failed(&error))?;
     }
@@ -139,7 +139,7 @@ fn lock(path: &Path) -> Result<fs::File, Error> {
     let begun = Instant::now();
     while file.try_lock().is_err() {
         if begun.elapsed() > LOCK_PATIENCE {
-            return Err(Error::Publish(format!("{} is locked by another process", path.display())));
+            return Err(ChartError::Publish(format!("{} is locked by another process", path.display())));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -147,8 +147,8 @@ fn lock(path: &Path) -> Result<fs::File, Error> {
 }
 
 /// Writes a file for its owner only; it has the old content or the new one, nothing between.
-pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let failed = |error: std::io::Error| Error::Publish(go_io("open", path, &error));
+pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), ChartError> {
+    let failed = |error: std::io::Error| ChartError::Publish(go_io("open", path, &error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }

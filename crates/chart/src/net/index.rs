@@ -5,52 +5,55 @@ use slipway_http::HttpError;
 use url::Url;
 
 use super::credentials::Login;
-use super::http::Client;
+use super::http::HttpClient;
 use crate::deps::sha256_hex;
-use crate::error::{Error, Notices};
-use crate::repo::{Entry, Index, Repository, absolute};
+use crate::error::{ChartError, Notices};
+use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex, absolute};
 
 /// Fetches a repository's index.
-pub async fn fetch_index(client: &Client, repository: &Repository) -> Result<(Index, Vec<u8>), Error> {
+pub async fn fetch_index(
+    client: &HttpClient,
+    repository: &RepositoryEntry,
+) -> Result<(RepositoryIndex, Vec<u8>), ChartError> {
     let url = absolute(&repository.url, "index.yaml")?;
     let address = without_credentials(&repository.url);
     let bytes = client.get(&url, login(repository, &url).as_ref()).await.map_err(|error| match error {
         HttpError::Interrupted(_) => error.into(),
-        error => Error::Publish(format!(
+        error => ChartError::Publish(format!(
             "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
         )),
     })?;
-    let index = Index::parse(&bytes, &address, &mut Notices::new())?;
+    let index = RepositoryIndex::parse(&bytes, &address, &mut Notices::new())?;
     Ok((index, bytes))
 }
 
 /// Fetches one chart of a repository, and checks it against the digest the index promises.
 pub(super) async fn download(
-    client: &Client,
-    repository: &Repository,
-    entry: &Entry,
-) -> Result<Vec<u8>, Error> {
+    client: &HttpClient,
+    repository: &RepositoryEntry,
+    entry: &IndexEntry,
+) -> Result<Vec<u8>, ChartError> {
     let url = entry.url(&repository.url)?;
     let bytes = client.get(&url, login(repository, &url).as_ref()).await?;
     check_digest(&url, &entry.digest, &bytes)?;
     Ok(bytes)
 }
 
-pub(super) fn check_digest(url: &str, promised: &str, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn check_digest(url: &str, promised: &str, bytes: &[u8]) -> Result<(), ChartError> {
     let promised = promised.strip_prefix("sha256:").unwrap_or(promised);
     let found = sha256_hex(bytes);
     if promised.is_empty() || promised.eq_ignore_ascii_case(&found) {
         return Ok(());
     }
     let url = without_credentials(url);
-    Err(Error::Publish(format!(
+    Err(ChartError::Publish(format!(
         "{url} has the digest {found}, but the repository's index promises {promised}"
     )))
 }
 
 /// The repository's login if it is for an address: its own scheme, host and port, unless the user said
 /// otherwise.
-pub(super) fn login(repository: &Repository, url: &str) -> Option<Login> {
+pub(super) fn login(repository: &RepositoryEntry, url: &str) -> Option<Login> {
     if repository.username.is_empty() && repository.password.is_empty() {
         return None;
     }

@@ -14,10 +14,10 @@ mod remote;
 mod schemas;
 
 pub use credentials::{Credentials, Login};
-pub use home::Home;
-pub use http::{Client, ClientOptions, NetworkLimits, NetworkOptions};
+pub use home::HelmHome;
+pub use http::{ClientOptions, HttpClient, NetworkLimits, NetworkOptions};
 pub use index::fetch_index;
-pub use oci::{Pulled, Pushed, check_login, pull, push, tags};
-pub use reference::Reference;
-pub use remote::{Access, Downloaded, Helper, Provenance, Remote, wait};
+pub use oci::{PulledChart, PushedChart, check_login, pull, push, tags};
+pub use reference::OciReference;
+pub use remote::{AccessOptions, CredentialHelper, DownloadedChart, ProvenanceMode, RemoteCharts, wait};
 pub use schemas::RemoteSchemas;

@@ -4,15 +4,17 @@ use serde_json::{Map, Value, json};
 use slipway_event::without_credentials;
 use slipway_go::semver::{Constraints, Version};
 use slipway_http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE};
-use slipway_http::{Answer, Authorization, Client, Method, Request, StatusCode, parse_url, shown};
+use slipway_http::{
+    Authorization, HttpClient, HttpRequest, HttpResponse, Method, StatusCode, parse_url, shown,
+};
 use url::Url;
 
 use crate::deps::{go_json, sha256_hex};
-use crate::error::Error;
-use crate::metadata::Metadata;
+use crate::error::ChartError;
+use crate::metadata::ChartMetadata;
 
 use super::credentials::{Credentials, IDENTITY_TOKEN, Login};
-use super::reference::{Reference, is_digest, is_host};
+use super::reference::{OciReference, is_digest, is_host};
 
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -24,13 +26,13 @@ const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 const LARGEST_BLOB: usize = 128 * 1024 * 1024;
 const MOST_PAGES: usize = 100;
 
-fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Publish(text.into()))
+fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+    Err(ChartError::Publish(text.into()))
 }
 
 /// What was pulled.
 #[derive(Clone, Debug)]
-pub struct Pulled {
+pub struct PulledChart {
     pub chart: Vec<u8>,
     pub provenance: Option<Vec<u8>>,
     /// Of the manifest.
@@ -39,7 +41,7 @@ pub struct Pulled {
 
 /// What was pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushedChart {
     pub reference: String,
     /// Of the manifest.
     pub digest: String,
@@ -56,9 +58,9 @@ pub(super) fn choose(tags: &[String], wanted: &str) -> Option<String> {
 
 /// A registry being talked to about one repository. Its credentials go to its own origin, and to where it
 /// gives out tokens if that is reached by HTTPS.
-struct Session<'s> {
-    client: &'s Client,
-    reference: &'s Reference,
+struct RegistrySession<'s> {
+    client: &'s HttpClient,
+    reference: &'s OciReference,
     /// The address of the repository in the registry, with a final slash.
     base: Url,
     login: Option<Login>,
@@ -67,13 +69,13 @@ struct Session<'s> {
     actions: &'static str,
 }
 
-impl<'s> Session<'s> {
+impl<'s> RegistrySession<'s> {
     fn new(
-        client: &'s Client,
+        client: &'s HttpClient,
         login: Option<Login>,
-        reference: &'s Reference,
+        reference: &'s OciReference,
         actions: &'static str,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ChartError> {
         let scheme = if client.plain_http() { "http" } else { "https" };
         let host = match reference.host.as_str() {
             "docker.io" => "registry-1.docker.io",
@@ -84,12 +86,12 @@ impl<'s> Session<'s> {
         Ok(Self { client, reference, base, login, authorization: None, actions })
     }
 
-    fn url(&self, path: &str) -> Result<Url, Error> {
+    fn url(&self, path: &str) -> Result<Url, ChartError> {
         Ok(parse_url(&format!("{}{path}", self.base))?)
     }
 
     /// Sends, and once more with credentials when the registry itself asks for them.
-    async fn send(&mut self, mut request: Request) -> Result<Answer, Error> {
+    async fn send(&mut self, mut request: HttpRequest) -> Result<HttpResponse, ChartError> {
         request.authorization.clone_from(&self.authorization);
         let answer = self.client.send(request.clone()).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || answer.origin != self.base.origin() {
@@ -101,8 +103,9 @@ impl<'s> Session<'s> {
         Ok(self.client.send(request).await?)
     }
 
-    async fn authorize(&self, challenge: &str) -> Result<Authorization, Error> {
-        let denied = || Error::Publish(format!("{} asks for a login: log in first", self.reference.host));
+    async fn authorize(&self, challenge: &str) -> Result<Authorization, ChartError> {
+        let denied =
+            || ChartError::Publish(format!("{} asks for a login: log in first", self.reference.host));
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if scheme.eq_ignore_ascii_case("basic") {
             let login = self.login.as_ref().ok_or_else(denied)?;
@@ -136,14 +139,14 @@ impl<'s> Session<'s> {
                 ("refresh_token", &login.password),
             ]);
             let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-            let mut request = Request::new(Method::POST, realm);
+            let mut request = HttpRequest::new(Method::POST, realm);
             let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers.insert(CONTENT_TYPE, kind);
             request.content = Some(form.into_bytes());
             request
         } else {
             realm.query_pairs_mut().extend_pairs(query);
-            let mut request = Request::new(Method::GET, realm);
+            let mut request = HttpRequest::new(Method::GET, realm);
             if let Some(login) = &self.login {
                 request.authorization = Some(Authorization::basic(login, request.url.origin())?);
             }
@@ -154,12 +157,12 @@ impl<'s> Session<'s> {
             return Err(denied());
         }
         let answer: Value = serde_json::from_slice(&answer.body(LARGEST_MANIFEST).await?)
-            .map_err(|error| Error::Publish(format!("{}: {error}", self.reference.host)))?;
+            .map_err(|error| ChartError::Publish(format!("{}: {error}", self.reference.host)))?;
         let token = ["token", "access_token"].iter().find_map(|key| answer.get(*key).and_then(Value::as_str));
         Ok(Authorization::bearer(token.ok_or_else(denied)?, self.base.origin())?)
     }
 
-    async fn expect(&mut self, request: Request) -> Result<Answer, Error> {
+    async fn expect(&mut self, request: HttpRequest) -> Result<HttpResponse, ChartError> {
         let answer = self.send(request).await?;
         match answer.status() {
             status if status.is_success() => Ok(answer),
@@ -168,11 +171,11 @@ impl<'s> Session<'s> {
         }
     }
 
-    async fn blob(&mut self, digest: &str) -> Result<Vec<u8>, Error> {
+    async fn blob(&mut self, digest: &str) -> Result<Vec<u8>, ChartError> {
         if !is_digest(digest) {
             return fail(format!("{}: {digest:?} is no digest", self.reference));
         }
-        let request = Request::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
+        let request = HttpRequest::new(Method::GET, self.url(&format!("blobs/{digest}"))?);
         let content = self.expect(request).await?.body(LARGEST_BLOB).await?;
         let found = format!("sha256:{}", sha256_hex(&content));
         if found != digest {
@@ -181,19 +184,19 @@ impl<'s> Session<'s> {
         Ok(content)
     }
 
-    async fn upload(&mut self, content: &[u8], digest: &str) -> Result<(), Error> {
-        let there = Request::new(Method::HEAD, self.url(&format!("blobs/{digest}"))?);
+    async fn upload(&mut self, content: &[u8], digest: &str) -> Result<(), ChartError> {
+        let there = HttpRequest::new(Method::HEAD, self.url(&format!("blobs/{digest}"))?);
         if self.send(there).await?.status().is_success() {
             return Ok(());
         }
         let start = self.url("blobs/uploads/")?;
-        let answer = self.expect(Request::new(Method::POST, start.clone())).await?;
+        let answer = self.expect(HttpRequest::new(Method::POST, start.clone())).await?;
         // Another host may take the content; the credentials stay here.
         let location = answer.header(&LOCATION).unwrap_or_default();
-        let joined = start.join(location).map_err(|error| Error::Publish(error.to_string()))?;
+        let joined = start.join(location).map_err(|error| ChartError::Publish(error.to_string()))?;
         let mut target = parse_url(joined.as_str())?;
         target.query_pairs_mut().append_pair("digest", digest);
-        let mut request = Request::new(Method::PUT, target);
+        let mut request = HttpRequest::new(Method::PUT, target);
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         request.content = Some(content.to_vec());
         let answer = self.send(request).await?;
@@ -221,23 +224,23 @@ fn parse_parameters(text: &str) -> Vec<(String, String)> {
 
 /// The versions of a chart, newest first; `_` in a tag stands for `+`.
 pub async fn tags(
-    client: &Client,
+    client: &HttpClient,
     credentials: &Credentials,
-    reference: &Reference,
-) -> Result<Vec<String>, Error> {
-    let mut session = Session::new(client, credentials.login(&reference.host), reference, "pull")?;
+    reference: &OciReference,
+) -> Result<Vec<String>, ChartError> {
+    let mut session = RegistrySession::new(client, credentials.login(&reference.host), reference, "pull")?;
     let mut url = session.url("tags/list")?;
     let mut versions: Vec<Version> = Vec::new();
     for _ in 0..MOST_PAGES {
-        let answer = session.expect(Request::new(Method::GET, url.clone())).await?;
+        let answer = session.expect(HttpRequest::new(Method::GET, url.clone())).await?;
         let next = answer.header(&LINK).and_then(next_page);
         let page: Value = serde_json::from_slice(&answer.body(LARGEST_MANIFEST).await?)
-            .map_err(|error| Error::Publish(format!("{reference}: {error}")))?;
+            .map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         let names =
             page.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         versions.extend(names.filter_map(|name| Version::parse_strict(&name.replace('_', "+")).ok()));
         let Some(next) = next else { break };
-        let next = url.join(&next).map_err(|error| Error::Publish(format!("{reference}: {error}")))?;
+        let next = url.join(&next).map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         if next.origin() != session.base.origin() {
             return fail(format!("{reference}: the list of tags goes on at another host, {}", shown(&next)));
         }
@@ -256,13 +259,14 @@ fn next_page(link: &str) -> Option<String> {
 }
 
 /// Asks a registry whether it knows a login.
-pub async fn check_login(client: &Client, host: &str, login: &Login) -> Result<(), Error> {
-    let reference = Reference { host: host.to_owned(), repository: String::new(), tag: None, digest: None };
+pub async fn check_login(client: &HttpClient, host: &str, login: &Login) -> Result<(), ChartError> {
+    let reference =
+        OciReference { host: host.to_owned(), repository: String::new(), tag: None, digest: None };
     if !is_host(host) {
         return fail(format!("invalid host {:?}: expected HOST[:PORT]", without_credentials(host)));
     }
-    let mut session = Session::new(client, Some(login.clone()), &reference, "")?;
-    let response = session.send(Request::new(Method::GET, session.base.clone())).await?;
+    let mut session = RegistrySession::new(client, Some(login.clone()), &reference, "")?;
+    let response = session.send(HttpRequest::new(Method::GET, session.base.clone())).await?;
     match response.status() {
         status if status.is_success() => Ok(()),
         status => fail(format!("login to {host} failed: {status}")),
@@ -271,23 +275,23 @@ pub async fn check_login(client: &Client, host: &str, login: &Login) -> Result<(
 
 /// Fetches a chart by tag or digest; every digest is checked.
 pub async fn pull(
-    client: &Client,
+    client: &HttpClient,
     credentials: &Credentials,
-    reference: &Reference,
-) -> Result<Pulled, Error> {
+    reference: &OciReference,
+) -> Result<PulledChart, ChartError> {
     let Some(wanted) = reference.digest.as_ref().or(reference.tag.as_ref()) else {
         return fail(format!("{reference}: a tag or digest is needed"));
     };
-    let mut session = Session::new(client, credentials.login(&reference.host), reference, "pull")?;
-    let mut request = Request::new(Method::GET, session.url(&format!("manifests/{wanted}"))?);
+    let mut session = RegistrySession::new(client, credentials.login(&reference.host), reference, "pull")?;
+    let mut request = HttpRequest::new(Method::GET, session.url(&format!("manifests/{wanted}"))?);
     request.headers.insert(ACCEPT, HeaderValue::from_static(MANIFEST));
     let bytes = session.expect(request).await?.body(LARGEST_MANIFEST).await?;
     let digest = format!("sha256:{}", sha256_hex(&bytes));
     if let Some(promised) = reference.digest.as_ref().filter(|promised| **promised != digest) {
         return fail(format!("chart reference digest mismatch: {digest} is not {promised}"));
     }
-    let manifest: Value =
-        serde_json::from_slice(&bytes).map_err(|error| Error::Publish(format!("{reference}: {error}")))?;
+    let manifest: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
     let layers = manifest.get("layers").and_then(Value::as_array).cloned().unwrap_or_default();
     let layer = |kinds: &[&str]| {
         layers
@@ -306,27 +310,28 @@ pub async fn pull(
         Some(digest) => Some(session.blob(&digest).await?),
         None => None,
     };
-    Ok(Pulled { chart, provenance, digest })
+    Ok(PulledChart { chart, provenance, digest })
 }
 
 /// Puts a packed chart into a registry; the tag is its version.
 pub async fn push(
-    client: &Client,
+    client: &HttpClient,
     credentials: &Credentials,
     parent: &str,
-    metadata: &Metadata,
+    metadata: &ChartMetadata,
     chart: &[u8],
     provenance: Option<&[u8]>,
     created: &str,
-) -> Result<Pushed, Error> {
+) -> Result<PushedChart, ChartError> {
     let tag = metadata.version.replace('+', "_");
-    let reference = Reference::parse(&format!("{}/{}:{tag}", parent.trim_end_matches('/'), metadata.name))?;
+    let reference =
+        OciReference::parse(&format!("{}/{}:{tag}", parent.trim_end_matches('/'), metadata.name))?;
     if reference.name() != metadata.name {
         return fail(format!("strict mode enabled, ref base name does not match chart name: {reference}"));
     }
     let config = go_json(&metadata.to_json()).into_bytes();
     let login = credentials.login(&reference.host);
-    let mut session = Session::new(client, login, &reference, "pull,push")?;
+    let mut session = RegistrySession::new(client, login, &reference, "pull,push")?;
     let mut layers = Vec::new();
     for (kind, content) in [(CHART, Some(chart)), (PROVENANCE, provenance)] {
         if let Some(content) = content {
@@ -345,19 +350,19 @@ pub async fn push(
     });
     let bytes = go_json(&manifest).into_bytes();
     let digest = format!("sha256:{}", sha256_hex(&bytes));
-    let mut request = Request::new(Method::PUT, session.url(&format!("manifests/{tag}"))?);
+    let mut request = HttpRequest::new(Method::PUT, session.url(&format!("manifests/{tag}"))?);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MANIFEST));
     request.content = Some(bytes);
     let answer = session.send(request).await?;
     if !answer.status().is_success() {
         return fail(format!("{reference}: {}", answer.status()));
     }
-    Ok(Pushed { reference: reference.to_string(), digest })
+    Ok(PushedChart { reference: reference.to_string(), digest })
 }
 
 /// What the manifest says of the chart: its own annotations, and the standard ones, which win for
 /// title and version.
-fn annotations(metadata: &Metadata, created: &str) -> Map<String, Value> {
+fn annotations(metadata: &ChartMetadata, created: &str) -> Map<String, Value> {
     const PREFIX: &str = "org.opencontainers.image.";
     let authors: Vec<String> = metadata
         .maintainers

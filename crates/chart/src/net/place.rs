@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use crate::deps::sha256_hex;
-use crate::error::Error;
+use crate::error::ChartError;
 use slipway_go::filepath::is_file_name;
 
 /// The name an archive at an address is kept under: always a plain `.tgz`.
-pub(super) fn archive_name(url: &Url) -> Result<String, Error> {
+pub(super) fn archive_name(url: &Url) -> Result<String, ChartError> {
     let last = url.path().rsplit('/').next().unwrap_or_default();
     let stem = last.strip_suffix(".tgz").unwrap_or(last);
     named(stem, &slipway_http::shown(url))
 }
 
 /// The name an archive of a chart is kept under.
-pub(super) fn chart_name(name: &str, version: &str) -> Result<String, Error> {
+pub(super) fn chart_name(name: &str, version: &str) -> Result<String, ChartError> {
     named(&format!("{name}-{version}"), name)
 }
 
-fn named(stem: &str, what: &str) -> Result<String, Error> {
+fn named(stem: &str, what: &str) -> Result<String, ChartError> {
     if stem.starts_with('.') || !is_file_name(stem) {
-        return Err(Error::Publish(format!("{what} names no file")));
+        return Err(ChartError::Publish(format!("{what} names no file")));
     }
     Ok(format!("{stem}.tgz"))
 }

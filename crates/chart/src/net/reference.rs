@@ -3,22 +3,24 @@
 use slipway_event::without_credentials;
 use url::Url;
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// A chart in a registry: `oci://host/path/name[:tag][@digest]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct OciReference {
     pub host: String,
     pub repository: String,
     pub tag: Option<String>,
     pub digest: Option<String>,
 }
 
-impl Reference {
-    pub fn parse(text: &str) -> Result<Self, Error> {
+impl OciReference {
+    pub fn parse(text: &str) -> Result<Self, ChartError> {
         let bad = || {
             let text = without_credentials(text);
-            Error::Publish(format!("invalid reference {text:?}: expected oci://HOST/PATH[:TAG][@DIGEST]"))
+            ChartError::Publish(format!(
+                "invalid reference {text:?}: expected oci://HOST/PATH[:TAG][@DIGEST]"
+            ))
         };
         let rest = text.strip_prefix("oci://").unwrap_or(text);
         let (rest, digest) = match rest.split_once('@') {
@@ -53,7 +55,7 @@ impl Reference {
     }
 }
 
-impl std::fmt::Display for Reference {
+impl std::fmt::Display for OciReference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.host, self.repository)?;
         if let Some(tag) = &self.tag {
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn references_are_taken_apart() {
-        let reference = Reference::parse("oci://r.example:5000/a/b/chart:1.2.3_x@sha256:ab").unwrap();
+        let reference = OciReference::parse("oci://r.example:5000/a/b/chart:1.2.3_x@sha256:ab").unwrap();
         assert_eq!(reference.host, "r.example:5000");
         assert_eq!((reference.repository.as_str(), reference.name()), ("a/b/chart", "chart"));
         assert_eq!(reference.tag.as_deref(), Some("1.2.3_x"));
@@ -106,7 +108,7 @@ mod tests {
             "oci://h/a@sha256:../x",
             "oci://h/a@sha256",
         ] {
-            assert!(Reference::parse(bad).is_err(), "{bad}");
+            assert!(OciReference::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::error::Error;
+use crate::error::ChartError;
 use crate::load::go_io;
-use crate::repo::{Entry, Index, Repository};
+use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
 use slipway_http::{HttpError, parse_url};
 
 use super::credentials::{Credentials, Login};
-use super::home::{Home, replace};
-use super::http::{Client, ClientOptions, NetworkOptions};
+use super::home::{HelmHome, replace};
+use super::http::{ClientOptions, HttpClient, NetworkOptions};
 use super::index::{check_digest, fetch_index, is_same_origin, login};
 use super::oci;
 use super::place::{archive_name, cache_directory, chart_name};
-use super::reference::Reference;
+use super::reference::OciReference;
 
 /// How to reach what the user names: the flags beside a chart's name.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub struct AccessOptions {
     /// The address of a repository to look in.
     pub repo: String,
     /// A version or constraint; empty means the newest release.
@@ -41,7 +41,7 @@ pub struct Access {
 
 /// Whether the signature of a chart is fetched with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provenance {
+pub enum ProvenanceMode {
     No,
     /// Its absence is worth a note.
     IfThere,
@@ -50,7 +50,7 @@ pub enum Provenance {
 
 /// A chart brought to this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Downloaded {
+pub struct DownloadedChart {
     pub path: PathBuf,
     /// The file with the signature, if it was asked for and is there.
     pub provenance: Option<PathBuf>,
@@ -59,14 +59,14 @@ pub struct Downloaded {
 }
 
 /// Asks a `docker-credential-…` program for a host's login.
-pub type Helper = dyn Fn(&str, &str) -> Option<Login> + Send + Sync;
+pub type CredentialHelper = dyn Fn(&str, &str) -> Option<Login> + Send + Sync;
 
 /// Finds and fetches charts.
 #[derive(Clone)]
-pub struct Remote {
-    pub home: Home,
-    pub access: Access,
-    helper: Arc<Helper>,
+pub struct RemoteCharts {
+    pub home: HelmHome,
+    pub access: AccessOptions,
+    helper: Arc<CredentialHelper>,
     network: NetworkOptions,
     /// Indexes already read, shared by all clones.
     indexes: Indexes,
@@ -74,11 +74,11 @@ pub struct Remote {
 
 /// Indexes by the address of their repository and the user they were read as. Whoever comes while one is
 /// read waits for it instead of reading it again.
-type Indexes = Arc<Mutex<HashMap<(String, String), Arc<OnceCell<Arc<Index>>>>>>;
+type Indexes = Arc<Mutex<HashMap<(String, String), Arc<OnceCell<Arc<RepositoryIndex>>>>>>;
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteCharts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote")
+        f.debug_struct("RemoteCharts")
             .field("home", &self.home)
             .field("access", &self.access)
             .finish_non_exhaustive()
@@ -86,7 +86,7 @@ impl fmt::Debug for Remote {
 }
 
 /// A chart's archive and signature, not yet on disk.
-struct Archive {
+struct FetchedArchive {
     file_name: String,
     chart: Vec<u8>,
     signature: Option<Vec<u8>>,
@@ -94,27 +94,28 @@ struct Archive {
 }
 
 /// What to fetch and from whom.
-pub(super) enum Target {
+pub(super) enum FetchTarget {
     Http {
         url: String,
-        repository: Repository,
+        repository: RepositoryEntry,
         digest: String,
     },
     /// A registry, and whether the login that was given is for it.
     Oci {
-        reference: Reference,
+        reference: OciReference,
         login: bool,
     },
 }
 
-pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Publish(text.into()))
+pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+    Err(ChartError::Publish(text.into()))
 }
 
-impl Archive {
+impl FetchedArchive {
     /// Writes the chart, and its signature beside it.
-    fn store(self, directory: &Path) -> Result<Downloaded, Error> {
-        fs::create_dir_all(directory).map_err(|error| Error::Publish(go_io("mkdir", directory, &error)))?;
+    fn store(self, directory: &Path) -> Result<DownloadedChart, ChartError> {
+        fs::create_dir_all(directory)
+            .map_err(|error| ChartError::Publish(go_io("mkdir", directory, &error)))?;
         let path = directory.join(&self.file_name);
         replace(&path, &self.chart)?;
         let provenance = match self.signature {
@@ -125,12 +126,12 @@ impl Archive {
             }
             None => None,
         };
-        Ok(Downloaded { path, provenance, notes: self.notes })
+        Ok(DownloadedChart { path, provenance, notes: self.notes })
     }
 }
 
-impl Remote {
-    pub fn new(home: Home, access: Access, helper: Arc<Helper>) -> Self {
+impl RemoteCharts {
+    pub fn new(home: HelmHome, access: AccessOptions, helper: Arc<CredentialHelper>) -> Self {
         Self { home, access, helper, network: NetworkOptions::default(), indexes: Arc::default() }
     }
 
@@ -141,13 +142,17 @@ impl Remote {
     }
 
     /// A chart on this machine by that name: where it already is, or where it was put into the cache.
-    pub async fn locate(&self, name: &str, provenance: Provenance) -> Result<Downloaded, Error> {
+    pub async fn locate(
+        &self,
+        name: &str,
+        provenance: ProvenanceMode,
+    ) -> Result<DownloadedChart, ChartError> {
         let name = name.trim();
         let path = Path::new(name);
         if path.exists() {
             let beside = PathBuf::from(format!("{name}.prov"));
-            let provenance = (provenance != Provenance::No && beside.is_file()).then_some(beside);
-            return Ok(Downloaded { path: path.to_owned(), provenance, notes: Vec::new() });
+            let provenance = (provenance != ProvenanceMode::No && beside.is_file()).then_some(beside);
+            return Ok(DownloadedChart { path: path.to_owned(), provenance, notes: Vec::new() });
         }
         if path.is_absolute() || name.starts_with('.') {
             return fail(format!("path {} not found", crate::values::go_quote(name)));
@@ -162,17 +167,21 @@ impl Remote {
         &self,
         name: &str,
         directory: &Path,
-        provenance: Provenance,
-    ) -> Result<Downloaded, Error> {
+        provenance: ProvenanceMode,
+    ) -> Result<DownloadedChart, ChartError> {
         self.fetch_archive(name, provenance).await?.store(directory)
     }
 
-    async fn fetch_archive(&self, name: &str, provenance: Provenance) -> Result<Archive, Error> {
+    async fn fetch_archive(
+        &self,
+        name: &str,
+        provenance: ProvenanceMode,
+    ) -> Result<FetchedArchive, ChartError> {
         match self.resolve(name).await? {
-            Target::Http { url, repository, digest } => {
+            FetchTarget::Http { url, repository, digest } => {
                 self.fetch_http(&url, &repository, &digest, provenance).await
             }
-            Target::Oci { reference, login } => {
+            FetchTarget::Oci { reference, login } => {
                 let credentials =
                     if login { self.credentials(&reference.host)? } else { self.known(&reference.host)? };
                 self.fetch_oci(name, &reference, &credentials, provenance).await
@@ -183,10 +192,10 @@ impl Remote {
     async fn fetch_http(
         &self,
         url: &str,
-        repository: &Repository,
+        repository: &RepositoryEntry,
         digest: &str,
-        provenance: Provenance,
-    ) -> Result<Archive, Error> {
+        provenance: ProvenanceMode,
+    ) -> Result<FetchedArchive, ChartError> {
         let client = self.client(repository)?;
         let login = login(repository, url);
         let mut address = parse_url(url)?;
@@ -195,13 +204,13 @@ impl Remote {
         check_digest(url, digest, &chart)?;
         let mut notes = Vec::new();
         let mut signature = None;
-        if provenance != Provenance::No {
+        if provenance != ProvenanceMode::No {
             address.set_path(&format!("{}.prov", address.path()));
             let shown = without_credentials(address.as_str());
             match client.get(address.as_str(), login.as_ref()).await {
                 Ok(bytes) => signature = Some(bytes),
                 Err(error @ HttpError::Interrupted(_)) => return Err(error.into()),
-                Err(error) if provenance == Provenance::Must => {
+                Err(error) if provenance == ProvenanceMode::Must => {
                     return fail(format!("failed to fetch provenance {shown:?}: {error}"));
                 }
                 Err(error) => {
@@ -210,17 +219,17 @@ impl Remote {
                 }
             }
         }
-        Ok(Archive { file_name, chart, signature, notes })
+        Ok(FetchedArchive { file_name, chart, signature, notes })
     }
 
     async fn fetch_oci(
         &self,
         name: &str,
-        reference: &Reference,
+        reference: &OciReference,
         credentials: &Credentials,
-        provenance: Provenance,
-    ) -> Result<Archive, Error> {
-        let client = self.client(&Repository::default())?;
+        provenance: ProvenanceMode,
+    ) -> Result<FetchedArchive, ChartError> {
+        let client = self.client(&RepositoryEntry::default())?;
         let pulled = oci::pull(&client, credentials, reference).await?;
         let mut notes = vec![format!("Pulled: {reference}"), format!("Digest: {}", pulled.digest)];
         if reference.tag.as_ref().is_some_and(|tag| tag.contains('_')) {
@@ -228,34 +237,35 @@ impl Remote {
                 "{reference} contains an underscore.\n\nOCI artifact references (e.g. tags) do not support the plus sign (+). To support\nstoring semantic versions, Helm adopts the convention of changing plus (+) to\nan underscore (_) in chart version tags when pushing to a registry and back to\na plus (+) when pulling from a registry."
             ));
         }
-        if pulled.provenance.is_none() && provenance == Provenance::Must {
+        if pulled.provenance.is_none() && provenance == ProvenanceMode::Must {
             return fail(format!("{reference} has no provenance"));
         }
-        if pulled.provenance.is_none() && provenance == Provenance::IfThere {
+        if pulled.provenance.is_none() && provenance == ProvenanceMode::IfThere {
             let name = without_credentials(name);
             notes.push(format!("WARNING: Verification not found for {name}: no provenance layer"));
         }
         let tag = reference.tag.clone().unwrap_or_else(|| "latest".into()).replace('_', "+");
-        let signature = pulled.provenance.filter(|_| provenance != Provenance::No);
+        let signature = pulled.provenance.filter(|_| provenance != ProvenanceMode::No);
         let file_name = chart_name(reference.name(), &tag)?;
-        Ok(Archive { file_name, chart: pulled.chart, signature, notes })
+        Ok(FetchedArchive { file_name, chart: pulled.chart, signature, notes })
     }
 
     /// Every version of a chart in the repository or registry it is named with, newest first.
-    pub async fn versions(&self, name: &str) -> Result<Vec<String>, Error> {
+    pub async fn versions(&self, name: &str) -> Result<Vec<String>, ChartError> {
         if name.starts_with("oci://") {
-            let reference = Reference::parse(name)?;
+            let reference = OciReference::parse(name)?;
             let credentials = self.credentials(&reference.host)?;
-            return oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await;
+            return oci::tags(&self.client(&RepositoryEntry::default())?, &credentials, &reference).await;
         }
-        let repository = self.over(Repository { url: self.access.repo.clone(), ..Repository::default() });
+        let repository =
+            self.over(RepositoryEntry { url: self.access.repo.clone(), ..RepositoryEntry::default() });
         let index = self.index(&repository).await?;
         let entries = index.entries.get(name).into_iter().flatten();
         Ok(entries.map(|entry| entry.metadata.version.clone()).collect())
     }
 
     /// Tells what a name means.
-    async fn resolve(&self, name: &str) -> Result<Target, Error> {
+    async fn resolve(&self, name: &str) -> Result<FetchTarget, ChartError> {
         if name.starts_with("oci://") {
             return self.resolve_oci(name).await;
         }
@@ -265,7 +275,7 @@ impl Remote {
         let url = url::Url::parse(name).ok().filter(|url| url.has_host() && !url.path().is_empty());
         if url.is_some() {
             let repository = self.repository_of(name)?;
-            return Ok(Target::Http { url: name.to_owned(), repository, digest: String::new() });
+            return Ok(FetchTarget::Http { url: name.to_owned(), repository, digest: String::new() });
         }
         let Some((repo, chart)) = name.split_once('/') else {
             return fail(format!(
@@ -276,11 +286,11 @@ impl Remote {
         let repositories = self.home.repositories()?;
         let Some(repository) = repositories.get(repo) else { return fail(format!("repo {repo} not found")) };
         let index = self.home.cached_index(repo).map_err(|error| {
-            Error::Publish(format!("no cached repo found. (try 'helm repo update'): {error}"))
+            ChartError::Publish(format!("no cached repo found. (try 'helm repo update'): {error}"))
         })?;
         let version = &self.access.version;
         let entry = index.find(chart, version).map_err(|error| {
-            Error::Publish(format!(
+            ChartError::Publish(format!(
                 "chart {chart:?} matching {version} not found in {repo} index. (try 'helm repo update'): {error}"
             ))
         })?;
@@ -288,9 +298,9 @@ impl Remote {
     }
 
     /// A chart in the repository named by its address.
-    async fn resolve_in(&self, name: &str) -> Result<Target, Error> {
+    async fn resolve_in(&self, name: &str) -> Result<FetchTarget, ChartError> {
         let address = &self.access.repo;
-        let repository = self.over(Repository { url: address.clone(), ..Repository::default() });
+        let repository = self.over(RepositoryEntry { url: address.clone(), ..RepositoryEntry::default() });
         let index = self.index(&repository).await?;
         let version = &self.access.version;
         let Ok(entry) = index.find(name, version) else {
@@ -301,8 +311,8 @@ impl Remote {
         target(entry, repository)
     }
 
-    async fn resolve_oci(&self, name: &str) -> Result<Target, Error> {
-        let mut reference = Reference::parse(name)?;
+    async fn resolve_oci(&self, name: &str) -> Result<FetchTarget, ChartError> {
+        let mut reference = OciReference::parse(name)?;
         let version = &self.access.version;
         if let Some(tag) = &reference.tag {
             if !version.is_empty() && tag.replace('_', "+") != *version {
@@ -311,27 +321,27 @@ impl Remote {
                     tag.replace('_', "+")
                 ));
             }
-            return Ok(Target::Oci { reference, login: true });
+            return Ok(FetchTarget::Oci { reference, login: true });
         }
         if reference.digest.is_some() {
-            return Ok(Target::Oci { reference, login: true });
+            return Ok(FetchTarget::Oci { reference, login: true });
         }
         // A full version is a tag; asking for the list would need more rights.
         if slipway_go::semver::Version::parse_strict(version).is_ok() {
             reference.tag = Some(version.replace('+', "_"));
-            return Ok(Target::Oci { reference, login: true });
+            return Ok(FetchTarget::Oci { reference, login: true });
         }
         let credentials = self.credentials(&reference.host)?;
-        let tags = oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await?;
+        let tags = oci::tags(&self.client(&RepositoryEntry::default())?, &credentials, &reference).await?;
         let Some(tag) = oci::choose(&tags, version) else {
             return fail(format!("Could not locate a version matching provided version string {version}"));
         };
         reference.tag = Some(tag.replace('+', "_"));
-        Ok(Target::Oci { reference, login: true })
+        Ok(FetchTarget::Oci { reference, login: true })
     }
 
     /// The known repository an address belongs to, for its login.
-    fn known_repository_of(&self, address: &str) -> Result<Option<Repository>, Error> {
+    fn known_repository_of(&self, address: &str) -> Result<Option<RepositoryEntry>, ChartError> {
         Ok(self.home.repositories()?.repositories.into_iter().find(|repository| {
             let base = repository.url.trim_end_matches('/');
             address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
@@ -339,14 +349,16 @@ impl Remote {
     }
 
     /// The repository an address belongs to; one of its own if it is in none.
-    fn repository_of(&self, address: &str) -> Result<Repository, Error> {
+    fn repository_of(&self, address: &str) -> Result<RepositoryEntry, ChartError> {
         let known = self.known_repository_of(address)?;
-        Ok(self
-            .over(known.unwrap_or_else(|| Repository { url: address.to_owned(), ..Repository::default() })))
+        Ok(self.over(
+            known
+                .unwrap_or_else(|| RepositoryEntry { url: address.to_owned(), ..RepositoryEntry::default() }),
+        ))
     }
 
     /// The flags say more than the file.
-    fn over(&self, mut repository: Repository) -> Repository {
+    fn over(&self, mut repository: RepositoryEntry) -> RepositoryEntry {
         if let Some(login) = &self.access.login {
             repository.username.clone_from(&login.username);
             repository.password.clone_from(&login.password);
@@ -366,22 +378,22 @@ impl Remote {
     }
 
     /// A client with the certificates of a repository.
-    pub fn client(&self, repository: &Repository) -> Result<Client, Error> {
+    pub fn client(&self, repository: &RepositoryEntry) -> Result<HttpClient, ChartError> {
         let repository = self.over(repository.clone());
-        let read = |path: &str| -> Result<Option<Vec<u8>>, Error> {
+        let read = |path: &str| -> Result<Option<Vec<u8>>, ChartError> {
             if path.is_empty() {
                 return Ok(None);
             }
             let path = Path::new(path);
             let bytes = slipway_problem::read_file(path)
-                .map_err(|error| Error::Publish(go_io("open", path, &error)))?;
+                .map_err(|error| ChartError::Publish(go_io("open", path, &error)))?;
             Ok(Some(bytes))
         };
         let identity = match (read(&repository.cert_file)?, read(&repository.key_file)?) {
             (Some(certificate), Some(key)) => Some([certificate, b"\n".to_vec(), key].concat()),
             _ => None,
         };
-        Ok(Client::new(&ClientOptions {
+        Ok(HttpClient::new(&ClientOptions {
             ca: read(&repository.ca_file)?,
             identity,
             insecure_skip_tls_verify: repository.insecure_skip_tls_verify,
@@ -392,7 +404,7 @@ impl Remote {
     }
 
     /// The login for a registry: the flag's, Helm's, Docker's, or what a helper program knows.
-    pub fn credentials(&self, host: &str) -> Result<Credentials, Error> {
+    pub fn credentials(&self, host: &str) -> Result<Credentials, ChartError> {
         match &self.access.login {
             Some(login) => {
                 let mut found = Credentials::default();
@@ -404,7 +416,7 @@ impl Remote {
     }
 
     /// The login this machine knows for a registry.
-    pub(super) fn known(&self, host: &str) -> Result<Credentials, Error> {
+    pub(super) fn known(&self, host: &str) -> Result<Credentials, ChartError> {
         let mut found = Credentials::default();
         for known in self.home.credentials()? {
             let login = known.login(host).or_else(|| {
@@ -420,7 +432,7 @@ impl Remote {
     }
 
     /// Fetches the index of a known repository and keeps it.
-    pub async fn update(&self, repository: &Repository) -> Result<Arc<Index>, Error> {
+    pub async fn update(&self, repository: &RepositoryEntry) -> Result<Arc<RepositoryIndex>, ChartError> {
         let (index, bytes) = fetch_index(&self.client(repository)?, repository).await?;
         self.home.store_index(&repository.name, &index, &bytes)?;
         Ok(Arc::new(index))
@@ -428,7 +440,7 @@ impl Remote {
 
     /// The content at an address, for values files. The login that was given is for the chart's
     /// repository, so it is sent only if the file is there as well.
-    pub async fn get(&self, url: &str) -> Result<Vec<u8>, Error> {
+    pub async fn get(&self, url: &str) -> Result<Vec<u8>, ChartError> {
         let repository = self.known_repository_of(url)?;
         let login = match &self.access.login {
             Some(given) if is_same_origin(&self.access.repo, url) => Some(given.clone()),
@@ -438,7 +450,10 @@ impl Remote {
     }
 
     /// The index of a repository, read once for as long as this value or a clone of it lives.
-    pub(super) async fn index(&self, repository: &Repository) -> Result<Arc<Index>, Error> {
+    pub(super) async fn index(
+        &self,
+        repository: &RepositoryEntry,
+    ) -> Result<Arc<RepositoryIndex>, ChartError> {
         let cell = self.index_cell(repository);
         let index = cell.get_or_try_init(async || {
             if repository.name.is_empty() {
@@ -450,14 +465,14 @@ impl Remote {
         index.await.cloned()
     }
 
-    fn index_cell(&self, repository: &Repository) -> Arc<OnceCell<Arc<Index>>> {
+    fn index_cell(&self, repository: &RepositoryEntry) -> Arc<OnceCell<Arc<RepositoryIndex>>> {
         let key = (repository.url.trim_end_matches('/').to_owned(), repository.username.clone());
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(indexes.entry(key).or_default())
     }
 
     /// Uses the cached index of every known repository instead of fetching it.
-    pub fn use_cache(&self) -> Result<(), Error> {
+    pub fn use_cache(&self) -> Result<(), ChartError> {
         for repository in self.home.repositories()?.repositories {
             if let Ok(index) = self.home.cached_index(&repository.name) {
                 // One that was read already is newer.
@@ -469,18 +484,18 @@ impl Remote {
 }
 
 /// Where an index says a chart is.
-pub(super) fn target(entry: &Entry, repository: Repository) -> Result<Target, Error> {
+pub(super) fn target(entry: &IndexEntry, repository: RepositoryEntry) -> Result<FetchTarget, ChartError> {
     let url = entry.url(&repository.url)?;
     if url.starts_with("oci://") {
         // Its registry is another party: the repository's login is not for it.
-        return Ok(Target::Oci { reference: Reference::parse(&url)?, login: false });
+        return Ok(FetchTarget::Oci { reference: OciReference::parse(&url)?, login: false });
     }
-    Ok(Target::Http { url, repository, digest: entry.digest.clone() })
+    Ok(FetchTarget::Http { url, repository, digest: entry.digest.clone() })
 }
 
 /// Runs to its end on a thread of its own, so that it works inside and outside of a runtime.
-pub fn wait<T: Send>(work: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
-    let failed = |text: String| Error::Publish(text);
+pub fn wait<T: Send>(work: impl Future<Output = Result<T, ChartError>> + Send) -> Result<T, ChartError> {
+    let failed = |text: String| ChartError::Publish(text);
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -5,14 +5,14 @@
 
 use std::fmt;
 
-use super::key::{Key, Public, hashed_key};
+use super::key::{OpenPgpKey, PublicKey, hashed_key};
 use super::packet::{packets, unarmour};
 use super::signature::Signature;
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// Whom keys belong to.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(super) struct KeyIdentity {
     /// `Name <address>` of every user the owner vouches for.
     pub(super) names: Vec<String>,
     /// The primary key, then the subkeys.
@@ -22,7 +22,7 @@ pub(super) struct Identity {
 /// A key and the reason it must not be used, if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct IdentityKey {
-    pub(super) key: Key,
+    pub(super) key: OpenPgpKey,
     pub(super) problem: Option<KeyProblem>,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for KeyProblem {
 /// A key with the packet it came from, without its secret part.
 #[derive(Clone, Debug)]
 struct KeyPacket {
-    key: Key,
+    key: OpenPgpKey,
     body: Vec<u8>,
 }
 
@@ -78,7 +78,7 @@ const SUBKEY_REVOCATION: u8 = 0x28;
 const NAME_REVOCATION: u8 = 0x30;
 
 /// The certificates of a keyring file, binary or armoured.
-pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, Error> {
+pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, ChartError> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP"));
     let bytes = match text {
         Some(text) if text.contains("PRIVATE KEY BLOCK") => unarmour(text, "PGP PRIVATE KEY BLOCK")?,
@@ -106,7 +106,7 @@ pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Certificate>, Error> {
 
 impl KeyPacket {
     fn read(tag: u8, body: &[u8]) -> Option<Self> {
-        let (mut key, secret) = Key::read(body).ok()?;
+        let (mut key, secret) = OpenPgpKey::read(body).ok()?;
         if matches!(tag, 5 | 7) {
             key.secret = Some(secret.to_vec());
         }
@@ -161,7 +161,7 @@ impl Certificate {
     }
 
     /// What the certificate is worth at a moment.
-    pub(super) fn identity(&self, now: u64) -> Identity {
+    pub(super) fn identity(&self, now: u64) -> KeyIdentity {
         let primary_content = hashed_key(&self.primary.body);
         let names: Vec<(&Vec<u8>, &Signature)> = self
             .names
@@ -179,7 +179,7 @@ impl Certificate {
         let problem = match latest {
             _ if revoked => Some(KeyProblem::Revoked),
             // Whoever uses it is told that we cannot.
-            None if matches!(primary.public, Public::Other(_)) => None,
+            None if matches!(primary.public, PublicKey::Other(_)) => None,
             None => Some(KeyProblem::NotCertified),
             Some(latest) if latest.may_sign == Some(false) => Some(KeyProblem::CannotSign),
             Some(_) => None,
@@ -199,7 +199,7 @@ impl Certificate {
         }));
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let names = names.into_iter().map(|(name, _)| text(name)).collect();
-        Identity { names, keys }
+        KeyIdentity { names, keys }
     }
 
     fn of_kind(&self, kind: u8) -> impl Iterator<Item = &Signature> {

@@ -6,15 +6,15 @@ use aws_lc_rs::signature::{self, Ed25519KeyPair, KeyPair as _, RsaKeyPair, Unpar
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::packet::{Bytes, fail, mpi};
+use super::packet::{ByteReader, fail, mpi};
 use super::signature::Signature;
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// One key that may sign.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub(super) struct OpenPgpKey {
     pub(super) fingerprint: [u8; 20],
-    pub(super) public: Public,
+    pub(super) public: PublicKey,
     /// When it was made, in seconds since 1970.
     pub(super) created: u64,
     /// The packet from which the secret part can be had.
@@ -24,7 +24,7 @@ pub(super) struct Key {
 
 /// The public part, by algorithm.
 #[derive(Clone, Debug)]
-pub(super) enum Public {
+pub(super) enum PublicKey {
     Rsa {
         n: Vec<u8>,
         e: Vec<u8>,
@@ -37,28 +37,28 @@ pub(super) enum Public {
 /// Ed25519 in the older encoding.
 const ED25519_OID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 
-impl Key {
+impl OpenPgpKey {
     /// Reads the public fields; what is left of the packet is the secret part.
-    pub(super) fn read(body: &[u8]) -> Result<(Self, &[u8]), Error> {
-        let mut bytes = Bytes(body);
+    pub(super) fn read(body: &[u8]) -> Result<(Self, &[u8]), ChartError> {
+        let mut bytes = ByteReader(body);
         if bytes.byte()? != 4 {
             return fail("only OpenPGP keys of version 4 are supported");
         }
         let created = bytes.number(4)? as u64;
         let algorithm = bytes.byte()?;
         let public = match algorithm {
-            1 | 3 => Public::Rsa { n: bytes.mpi()?.to_vec(), e: bytes.mpi()?.to_vec() },
+            1 | 3 => PublicKey::Rsa { n: bytes.mpi()?.to_vec(), e: bytes.mpi()?.to_vec() },
             22 => {
                 let length = bytes.number(1)?;
                 let curve = bytes.take(length)?;
                 let point = bytes.mpi()?;
                 match point.split_first() {
-                    Some((0x40, point)) if curve == ED25519_OID => Public::Ed25519(point.to_vec()),
-                    _ => Public::Other(algorithm),
+                    Some((0x40, point)) if curve == ED25519_OID => PublicKey::Ed25519(point.to_vec()),
+                    _ => PublicKey::Other(algorithm),
                 }
             }
-            27 => Public::Ed25519(bytes.take(32)?.to_vec()),
-            _ => Public::Other(algorithm),
+            27 => PublicKey::Ed25519(bytes.take(32)?.to_vec()),
+            _ => PublicKey::Other(algorithm),
         };
         let public_length = body.len() - bytes.0.len();
         let fingerprint = Sha1::digest(hashed_key(&body[..public_length])).into();
@@ -74,10 +74,10 @@ impl Key {
     }
 
     /// Whether the signature is this key's over the given content.
-    pub(super) fn made(&self, signature: &Signature, content: &[u8]) -> Result<bool, Error> {
+    pub(super) fn made(&self, signature: &Signature, content: &[u8]) -> Result<bool, ChartError> {
         let message = [content, &signature.trailer].concat();
         match &self.public {
-            Public::Rsa { n, e } => {
+            PublicKey::Rsa { n, e } => {
                 let parameters = match signature.hash {
                     2 => &signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
                     8 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
@@ -93,7 +93,7 @@ impl Key {
                 let key = signature::RsaPublicKeyComponents { n, e };
                 Ok(key.verify(parameters, &message, &value).is_ok())
             }
-            Public::Ed25519(point) => {
+            PublicKey::Ed25519(point) => {
                 let digest = digest(signature.hash, &message)?;
                 let value: Vec<u8> = match signature.values.as_slice() {
                     [whole] => whole.clone(),
@@ -107,22 +107,22 @@ impl Key {
                 };
                 Ok(UnparsedPublicKey::new(&signature::ED25519, point).verify(&digest, &value).is_ok())
             }
-            Public::Other(algorithm) => {
+            PublicKey::Other(algorithm) => {
                 fail(format!("keys of algorithm {algorithm} are not supported; RSA and Ed25519 are"))
             }
         }
     }
 
     /// The secret key, ready to sign.
-    pub(super) fn unlock(&self, passphrase: &[u8]) -> Result<Signer, Error> {
+    pub(super) fn unlock(&self, passphrase: &[u8]) -> Result<SigningKey, ChartError> {
         let Some(secret) = &self.secret else {
             return fail("the keyring has only the public part of the key");
         };
         let plain = unlock(secret, passphrase)?;
-        let mut bytes = Bytes(&plain);
-        let bad = || Error::Publish("the secret key is damaged".into());
+        let mut bytes = ByteReader(&plain);
+        let bad = || ChartError::Publish("the secret key is damaged".into());
         match &self.public {
-            Public::Rsa { n, e } => {
+            PublicKey::Rsa { n, e } => {
                 let (d, p, q, u) = (bytes.mpi()?, bytes.mpi()?, bytes.mpi()?, bytes.mpi()?);
                 // OpenPGP keeps p⁻¹ mod q, PKCS#1 wants q⁻¹ mod p: the two primes change places.
                 let (p, q) = (q, p);
@@ -136,28 +136,28 @@ impl Key {
                 let rest = |prime: &[u8]| remainder(d, &one_less(prime));
                 let der = der_sequence(&[&[0], n, e, d, p, q, &rest(p), &rest(q), u]);
                 let pair = RsaKeyPair::from_der(&der).map_err(|_| bad())?;
-                Ok(Signer::Rsa(pair))
+                Ok(SigningKey::Rsa(pair))
             }
-            Public::Ed25519(public) => {
+            PublicKey::Ed25519(public) => {
                 let seed = if plain.len() == 32 { plain.as_slice() } else { bytes.mpi()? };
                 let mut whole = [0; 32];
                 whole[32usize.saturating_sub(seed.len())..].copy_from_slice(seed);
                 let pair = Ed25519KeyPair::from_seed_and_public_key(&whole, public).map_err(|_| bad())?;
                 debug_assert_eq!(pair.public_key().as_ref(), public);
-                Ok(Signer::Ed25519(pair))
+                Ok(SigningKey::Ed25519(pair))
             }
-            Public::Other(algorithm) => fail(format!("keys of algorithm {algorithm} cannot sign here")),
+            PublicKey::Other(algorithm) => fail(format!("keys of algorithm {algorithm} cannot sign here")),
         }
     }
 }
 
 /// A secret key in use.
-pub(super) enum Signer {
+pub(super) enum SigningKey {
     Rsa(RsaKeyPair),
     Ed25519(Ed25519KeyPair),
 }
 
-impl Signer {
+impl SigningKey {
     /// The algorithm's number.
     pub(super) fn algorithm(&self) -> u8 {
         match self {
@@ -167,13 +167,13 @@ impl Signer {
     }
 
     /// Signs with SHA-512; gives the numbers of the signature as they are written.
-    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, ChartError> {
         let mut out = Vec::new();
         match self {
             Self::Rsa(pair) => {
                 let mut value = vec![0; pair.public_modulus_len()];
                 pair.sign(&signature::RSA_PKCS1_SHA512, &SystemRandom::new(), message, &mut value)
-                    .map_err(|_| Error::Publish("signing failed".into()))?;
+                    .map_err(|_| ChartError::Publish("signing failed".into()))?;
                 mpi(&value, &mut out);
             }
             Self::Ed25519(pair) => {
@@ -246,7 +246,7 @@ pub(super) fn hashed_key(body: &[u8]) -> Vec<u8> {
 }
 
 /// A digest by OpenPGP's number.
-fn digest(algorithm: u8, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+fn digest(algorithm: u8, bytes: &[u8]) -> Result<Vec<u8>, ChartError> {
     Ok(match algorithm {
         2 => Sha1::digest(bytes).to_vec(),
         8 => Sha256::digest(bytes).to_vec(),
@@ -258,7 +258,7 @@ fn digest(algorithm: u8, bytes: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 /// The digest of some zeros and of `unit` repeated up to a length.
-fn stretched(algorithm: u8, zeros: usize, unit: &[u8], total: usize) -> Result<Vec<u8>, Error> {
+fn stretched(algorithm: u8, zeros: usize, unit: &[u8], total: usize) -> Result<Vec<u8>, ChartError> {
     fn run<D: Digest>(zeros: usize, unit: &[u8], total: usize) -> Vec<u8> {
         let mut hash = D::new();
         hash.update(vec![0; zeros]);
@@ -283,13 +283,15 @@ fn stretched(algorithm: u8, zeros: usize, unit: &[u8], total: usize) -> Result<V
 }
 
 /// The secret fields in the clear.
-fn unlock(secret: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut bytes = Bytes(secret);
+fn unlock(secret: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, ChartError> {
+    let mut bytes = ByteReader(secret);
     let usage = bytes.byte()?;
     if usage == 0 {
         // The last two bytes are a sum.
         let plain = bytes.0.len().checked_sub(2).map(|end| &bytes.0[..end]);
-        return plain.map(<[u8]>::to_vec).ok_or_else(|| Error::Publish("the secret key is cut off".into()));
+        return plain
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| ChartError::Publish("the secret key is cut off".into()));
     }
     if usage != 254 && usage != 255 {
         return fail(format!("secret keys protected by method {usage} are not supported"));
@@ -322,7 +324,7 @@ fn unlock(secret: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, Error> {
     key.truncate(key_length);
     let iv = bytes.take(16)?;
     let mut plain = cfb_decrypt(&key, iv, bytes.0)?;
-    let wrong = || Error::Publish("the passphrase does not fit the key".into());
+    let wrong = || ChartError::Publish("the passphrase does not fit the key".into());
     if usage == 254 {
         let at = plain.len().checked_sub(20).ok_or_else(wrong)?;
         if Sha1::digest(&plain[..at])[..] != plain[at..] {
@@ -340,8 +342,8 @@ fn unlock(secret: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(plain)
 }
 
-fn cfb_decrypt(key: &[u8], iv: &[u8], data: &[u8]) -> Result<Vec<u8>, Error> {
-    let bad = |_| Error::Publish("the secret key is damaged".into());
+fn cfb_decrypt(key: &[u8], iv: &[u8], data: &[u8]) -> Result<Vec<u8>, ChartError> {
+    let bad = |_| ChartError::Publish("the secret key is damaged".into());
     let mut before: [u8; 16] = iv.try_into().unwrap_or_default();
     let mut plain = Vec::with_capacity(data.len());
     let encrypt: Box<dyn Fn(&mut aes::Block)> = match key.len() {

@@ -12,9 +12,9 @@ mod signature;
 
 use crate::codec;
 use crate::deps::sha256_hex;
-use crate::error::Error;
-use crate::metadata::Metadata;
-use certificate::{Certificate, Identity};
+use crate::error::ChartError;
+use crate::metadata::ChartMetadata;
+use certificate::{Certificate, KeyIdentity};
 use packet::fail;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub struct Keyring(Vec<Certificate>);
 
 /// What a good signature says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedSignature {
     /// `Name <address>` of whoever signed.
     pub signed_by: Vec<String>,
     /// Of the key, in upper-case hexadecimal.
@@ -35,11 +35,11 @@ pub struct Verified {
 
 impl Keyring {
     /// Reads a keyring: GnuPG's older `.gpg` files or an export, binary or armoured.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
         certificate::keyring(bytes).map(Self)
     }
 
-    fn identities(&self, now: u64) -> Vec<Identity> {
+    fn identities(&self, now: u64) -> Vec<KeyIdentity> {
         self.0.iter().map(|certificate| certificate.identity(now)).collect()
     }
 
@@ -48,13 +48,13 @@ impl Keyring {
         &self,
         name: &str,
         passphrase: &[u8],
-        metadata: &Metadata,
+        metadata: &ChartMetadata,
         file_name: &str,
         archive: &[u8],
         now: u64,
-    ) -> Result<String, Error> {
+    ) -> Result<String, ChartError> {
         let identities = self.identities(now);
-        let named: Vec<&Identity> = identities
+        let named: Vec<&KeyIdentity> = identities
             .iter()
             .filter(|identity| identity.names.iter().any(|one| one.contains(name)))
             .collect();
@@ -91,14 +91,14 @@ impl Keyring {
         archive: &[u8],
         provenance: &str,
         now: u64,
-    ) -> Result<Verified, Error> {
+    ) -> Result<VerifiedSignature, ChartError> {
         let (text, signature) = signature::clear_read(provenance)?;
         let identities = self.identities(now);
         let (identity, fingerprint) = signature::check(&text, &signature, &identities, now)?;
         let Some((_, sums)) = text.split_once("\n...\n") else {
             return fail("message block must have at least two parts");
         };
-        let sums = codec::read(sums.as_bytes()).map_err(Error::Publish)?;
+        let sums = codec::read(sums.as_bytes()).map_err(ChartError::Publish)?;
         let Some(promised) = sums.pointer("/files").and_then(|files| files.get(file_name)?.as_str()) else {
             return fail(format!("provenance does not contain a SHA for a file named {file_name:?}"));
         };
@@ -106,7 +106,7 @@ impl Keyring {
         if found != promised {
             return fail(format!("sha256 sum does not match for {file_name}: {promised:?} != {found:?}"));
         }
-        Ok(Verified {
+        Ok(VerifiedSignature {
             signed_by: identity.names.clone(),
             fingerprint: crate::secret::to_hex(&fingerprint).to_uppercase(),
             hash: found,
@@ -114,7 +114,7 @@ impl Keyring {
     }
 }
 
-impl std::fmt::Display for Verified {
+impl std::fmt::Display for VerifiedSignature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for name in &self.signed_by {
             writeln!(f, "Signed by: {name}")?;

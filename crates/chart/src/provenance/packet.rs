@@ -1,6 +1,6 @@
 //! OpenPGP packets, as many of them as signatures and keyrings need (RFC 9580).
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// One packet: its kind and content.
 pub(super) struct Packet<'b> {
@@ -8,43 +8,43 @@ pub(super) struct Packet<'b> {
     pub(super) body: std::borrow::Cow<'b, [u8]>,
 }
 
-pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Publish(text.into()))
+pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+    Err(ChartError::Publish(text.into()))
 }
 
-fn cut_off() -> Error {
-    Error::Publish("the OpenPGP data is cut off".into())
+fn cut_off() -> ChartError {
+    ChartError::Publish("the OpenPGP data is cut off".into())
 }
 
 /// A reader that never goes past the end.
 #[derive(Clone, Copy)]
-pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
+pub(super) struct ByteReader<'b>(pub(super) &'b [u8]);
 
-impl<'b> Bytes<'b> {
-    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Error> {
+impl<'b> ByteReader<'b> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], ChartError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or_else(cut_off)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Error> {
+    pub(super) fn byte(&mut self) -> Result<u8, ChartError> {
         Ok(self.take(1)?[0])
     }
 
-    pub(super) fn number(&mut self, bytes: usize) -> Result<usize, Error> {
+    pub(super) fn number(&mut self, bytes: usize) -> Result<usize, ChartError> {
         Ok(self.take(bytes)?.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     }
 
     /// A number of any size, without leading zeros.
-    pub(super) fn mpi(&mut self) -> Result<&'b [u8], Error> {
+    pub(super) fn mpi(&mut self) -> Result<&'b [u8], ChartError> {
         let bits = self.number(2)?;
         self.take(bits.div_ceil(8))
     }
 }
 
 /// Takes a stream of packets apart.
-pub(super) fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, Error> {
-    let mut rest = Bytes(bytes);
+pub(super) fn packets(bytes: &[u8]) -> Result<Vec<Packet<'_>>, ChartError> {
+    let mut rest = ByteReader(bytes);
     let mut all = Vec::new();
     while !rest.0.is_empty() {
         let head = rest.byte()?;
@@ -144,9 +144,9 @@ pub(super) fn armour(kind: &str, bytes: &[u8]) -> String {
 }
 
 /// The binary data under armour of that kind.
-pub(super) fn unarmour(text: &str, kind: &str) -> Result<Vec<u8>, Error> {
+pub(super) fn unarmour(text: &str, kind: &str) -> Result<Vec<u8>, ChartError> {
     use base64::Engine as _;
-    let bad = || Error::Publish(format!("the {kind} block is damaged"));
+    let bad = || ChartError::Publish(format!("the {kind} block is damaged"));
     let (_, rest) = text.split_once(&format!("-----BEGIN {kind}-----")).ok_or_else(bad)?;
     let (block, _) = rest.split_once("-----END").ok_or_else(bad)?;
     // Headers end with an empty line.

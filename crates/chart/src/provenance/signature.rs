@@ -1,9 +1,9 @@
 //! OpenPGP signatures, and text signed in the clear.
 
-use super::certificate::{Identity, IdentityKey};
-use super::key::Signer;
-use super::packet::{Bytes, armour, fail, length, packet, packets, unarmour};
-use crate::error::Error;
+use super::certificate::{IdentityKey, KeyIdentity};
+use super::key::SigningKey;
+use super::packet::{ByteReader, armour, fail, length, packet, packets, unarmour};
+use crate::error::ChartError;
 
 /// A signature of version 4.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    pub(super) fn read(body: &[u8]) -> Result<Self, Error> {
-        let mut bytes = Bytes(body);
+    pub(super) fn read(body: &[u8]) -> Result<Self, ChartError> {
+        let mut bytes = ByteReader(body);
         if bytes.byte()? != 4 {
             return fail("only OpenPGP signatures of version 4 are supported");
         }
@@ -64,8 +64,8 @@ impl Signature {
     }
 
     /// Only what is hashed is vouched for; the issuer is a mere hint.
-    fn subpackets(&mut self, area: &[u8], hashed: bool) -> Result<(), Error> {
-        let mut bytes = Bytes(area);
+    fn subpackets(&mut self, area: &[u8], hashed: bool) -> Result<(), ChartError> {
+        let mut bytes = ByteReader(area);
         while !bytes.0.is_empty() {
             let first = bytes.number(1)?;
             let count = match first {
@@ -73,7 +73,7 @@ impl Signature {
                 192..255 => ((first - 192) << 8) + bytes.number(1)? + 192,
                 _ => bytes.number(4)?,
             };
-            let mut content = Bytes(bytes.take(count)?);
+            let mut content = ByteReader(bytes.take(count)?);
             let kind = content.byte()?;
             match kind & 0x7f {
                 2 if hashed => self.created = content.number(4)? as u64,
@@ -126,10 +126,10 @@ fn canonical(text: &str) -> Vec<u8> {
 /// Signs text in the clear, as Helm and GnuPG do.
 pub(super) fn clear_sign(
     text: &str,
-    signer: &Signer,
+    signer: &SigningKey,
     fingerprint: &[u8; 20],
     now: u64,
-) -> Result<String, Error> {
+) -> Result<String, ChartError> {
     let mut hashed = vec![5, 2];
     hashed.extend((now as u32).to_be_bytes());
     hashed.extend([22, 33, 4]);
@@ -159,8 +159,8 @@ pub(super) fn clear_sign(
 }
 
 /// The signed text, without what protects its dashes, and the signature's data.
-pub(super) fn clear_read(message: &str) -> Result<(String, Vec<u8>), Error> {
-    let missing = || Error::Publish("signature block not found".into());
+pub(super) fn clear_read(message: &str) -> Result<(String, Vec<u8>), ChartError> {
+    let missing = || ChartError::Publish("signature block not found".into());
     let message = message.replace("\r\n", "\n");
     let (_, rest) = message.split_once("-----BEGIN PGP SIGNED MESSAGE-----\n").ok_or_else(missing)?;
     // Headers end with an empty line; there may be none.
@@ -177,9 +177,9 @@ pub(super) fn clear_read(message: &str) -> Result<(String, Vec<u8>), Error> {
 pub(super) fn check<'k>(
     text: &str,
     signatures: &[u8],
-    identities: &'k [Identity],
+    identities: &'k [KeyIdentity],
     now: u64,
-) -> Result<(&'k Identity, [u8; 20]), Error> {
+) -> Result<(&'k KeyIdentity, [u8; 20]), ChartError> {
     let content = canonical(text);
     for packet in packets(signatures)?.iter().filter(|packet| packet.tag == 2) {
         let signature = Signature::read(&packet.body)?;

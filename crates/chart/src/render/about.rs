@@ -2,76 +2,80 @@
 
 use std::borrow::Cow;
 
-use slipway_gotmpl::{Json, List, ListKind, Map, MapKind, Numbers, Object, Str, Value};
+use slipway_gotmpl::{
+    GoList, GoMap, GoObject, GoString, GoValue, ListKind, MapKind, ObjectJson, WholeNumbers,
+};
 
-use crate::metadata::{Dependency, Maintainer, Metadata};
+use crate::metadata::{ChartMetadata, Dependency, Maintainer};
 
 /// Helm's nameless struct around the metadata.
-pub(super) struct About {
-    metadata: Value,
+pub(super) struct ChartObject {
+    metadata: GoValue,
     is_root: bool,
 }
 
-impl About {
-    pub(super) fn value(metadata: &Metadata, is_root: bool) -> Value {
-        Value::object(Self { metadata: Value::object(MetadataObject(metadata.clone())), is_root })
+impl ChartObject {
+    pub(super) fn value(metadata: &ChartMetadata, is_root: bool) -> GoValue {
+        GoValue::object(Self { metadata: GoValue::object(MetadataObject(metadata.clone())), is_root })
     }
 
-    fn inner(&self) -> Option<&dyn Object> {
+    fn inner(&self) -> Option<&dyn GoObject> {
         match &self.metadata {
-            Value::Object(object) => Some(object.as_ref()),
+            GoValue::Object(object) => Some(object.as_ref()),
             _ => None,
         }
     }
 }
 
-impl Object for About {
+impl GoObject for ChartObject {
     fn type_name(&self) -> Cow<'static, str> {
         "struct { chart.Metadata; IsRoot bool }".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
-        vec![("Metadata", self.metadata.clone()), ("IsRoot", Value::Bool(self.is_root))]
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
+        vec![("Metadata", self.metadata.clone()), ("IsRoot", GoValue::Bool(self.is_root))]
     }
 
-    fn field(&self, name: &str) -> Option<Value> {
+    fn field(&self, name: &str) -> Option<GoValue> {
         match name {
-            "IsRoot" => Some(Value::Bool(self.is_root)),
+            "IsRoot" => Some(GoValue::Bool(self.is_root)),
             "Metadata" => Some(self.metadata.clone()),
             name => self.inner().and_then(|metadata| metadata.field(name)),
         }
     }
 
-    fn json(&self) -> Json {
-        let mut members = match self.inner().map(Object::json) {
-            Some(Json::Fields(members)) => members,
+    fn json(&self) -> ObjectJson {
+        let mut members = match self.inner().map(GoObject::json) {
+            Some(ObjectJson::Fields(members)) => members,
             _ => Vec::new(),
         };
-        members.push(("IsRoot".into(), Value::Bool(self.is_root)));
-        Json::Fields(members)
+        members.push(("IsRoot".into(), GoValue::Bool(self.is_root)));
+        ObjectJson::Fields(members)
     }
 }
 
-struct MetadataObject(Metadata);
+struct MetadataObject(ChartMetadata);
 
-fn strings(items: &[String]) -> Value {
+fn strings(items: &[String]) -> GoValue {
     if items.is_empty() {
-        return Value::List(List::nil(ListKind::String));
+        return GoValue::List(GoList::nil(ListKind::String));
     }
-    Value::strings(items.iter().map(String::as_str))
+    GoValue::strings(items.iter().map(String::as_str))
 }
 
-fn json_fields(json: &serde_json::Value) -> Json {
+fn json_fields(json: &serde_json::Value) -> ObjectJson {
     let members = json.as_object().into_iter().flatten();
-    Json::Fields(
-        members.map(|(key, value)| (key.as_str().into(), Value::from_json(value, Numbers::Int64))).collect(),
+    ObjectJson::Fields(
+        members
+            .map(|(key, value)| (key.as_str().into(), GoValue::from_json(value, WholeNumbers::Int64)))
+            .collect(),
     )
 }
 
 impl MetadataObject {
-    fn one(&self, name: &str) -> Option<Value> {
+    fn one(&self, name: &str) -> Option<GoValue> {
         let metadata = &self.0;
-        let text = |text: &str| Some(Value::str(text));
+        let text = |text: &str| Some(GoValue::str(text));
         match name {
             "Name" => text(&metadata.name),
             "Home" => text(&metadata.home),
@@ -80,10 +84,10 @@ impl MetadataObject {
             "Description" => text(&metadata.description),
             "Keywords" => Some(strings(&metadata.keywords)),
             "Maintainers" => {
-                let items: Vec<Value> = metadata
+                let items: Vec<GoValue> = metadata
                     .maintainers
                     .iter()
-                    .map(|maintainer| Value::ptr(MaintainerObject(maintainer.clone())))
+                    .map(|maintainer| GoValue::ptr(MaintainerObject(maintainer.clone())))
                     .collect();
                 Some(pointers("*chart.Maintainer", items))
             }
@@ -92,21 +96,23 @@ impl MetadataObject {
             "Condition" => text(&metadata.condition),
             "Tags" => text(&metadata.tags),
             "AppVersion" => text(&metadata.app_version),
-            "Deprecated" => Some(Value::Bool(metadata.deprecated)),
-            "Annotations" if metadata.annotations.is_empty() => Some(Value::Map(Map::nil(MapKind::Strings))),
+            "Deprecated" => Some(GoValue::Bool(metadata.deprecated)),
+            "Annotations" if metadata.annotations.is_empty() => {
+                Some(GoValue::Map(GoMap::nil(MapKind::Strings)))
+            }
             "Annotations" => {
                 let entries = metadata
                     .annotations
                     .iter()
-                    .map(|(key, value)| (Str::from(key.as_str()), Value::str(value.as_str())));
-                Some(Value::Map(Map::of(MapKind::Strings, entries.collect())))
+                    .map(|(key, value)| (GoString::from(key.as_str()), GoValue::str(value.as_str())));
+                Some(GoValue::Map(GoMap::of(MapKind::Strings, entries.collect())))
             }
             "KubeVersion" => text(&metadata.kube_version),
             "Dependencies" => {
-                let items: Vec<Value> = metadata
+                let items: Vec<GoValue> = metadata
                     .dependencies
                     .iter()
-                    .map(|dependency| Value::ptr(DependencyObject(dependency.clone())))
+                    .map(|dependency| GoValue::ptr(DependencyObject(dependency.clone())))
                     .collect();
                 Some(pointers("*chart.Dependency", items))
             }
@@ -116,9 +122,9 @@ impl MetadataObject {
     }
 }
 
-fn pointers(element: &'static str, items: Vec<Value>) -> Value {
+fn pointers(element: &'static str, items: Vec<GoValue>) -> GoValue {
     let kind = ListKind::Of(element);
-    Value::List(if items.is_empty() { List::nil(kind) } else { List::of(kind, items) })
+    GoValue::List(if items.is_empty() { GoList::nil(kind) } else { GoList::of(kind, items) })
 }
 
 const METADATA_FIELDS: [&str; 17] = [
@@ -141,76 +147,80 @@ const METADATA_FIELDS: [&str; 17] = [
     "Type",
 ];
 
-impl Object for MetadataObject {
+impl GoObject for MetadataObject {
     fn type_name(&self) -> Cow<'static, str> {
         "chart.Metadata".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         METADATA_FIELDS.into_iter().filter_map(|name| Some((name, self.one(name)?))).collect()
     }
 
-    fn field(&self, name: &str) -> Option<Value> {
+    fn field(&self, name: &str) -> Option<GoValue> {
         self.one(name)
     }
 
-    fn json(&self) -> Json {
+    fn json(&self) -> ObjectJson {
         json_fields(&self.0.to_json())
     }
 }
 
 struct MaintainerObject(Maintainer);
 
-impl Object for MaintainerObject {
+impl GoObject for MaintainerObject {
     fn type_name(&self) -> Cow<'static, str> {
         "chart.Maintainer".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         vec![
-            ("Name", Value::str(self.0.name.as_str())),
-            ("Email", Value::str(self.0.email.as_str())),
-            ("URL", Value::str(self.0.url.as_str())),
+            ("Name", GoValue::str(self.0.name.as_str())),
+            ("Email", GoValue::str(self.0.email.as_str())),
+            ("URL", GoValue::str(self.0.url.as_str())),
         ]
     }
 
-    fn json(&self) -> Json {
+    fn json(&self) -> ObjectJson {
         let names = ["name", "email", "url"];
         let members = names.into_iter().zip(self.fields()).filter(|(_, (_, value))| value.truth());
-        Json::Fields(members.map(|(name, (_, value))| (Str::from(name), value)).collect())
+        ObjectJson::Fields(members.map(|(name, (_, value))| (GoString::from(name), value)).collect())
     }
 }
 
 struct DependencyObject(Dependency);
 
-impl Object for DependencyObject {
+impl GoObject for DependencyObject {
     fn type_name(&self) -> Cow<'static, str> {
         "chart.Dependency".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         let dependency = &self.0;
-        let imports: Vec<Value> = dependency
+        let imports: Vec<GoValue> = dependency
             .import_values
             .iter()
-            .map(|import| Value::from_json(import, Numbers::Float64))
+            .map(|import| GoValue::from_json(import, WholeNumbers::Float64))
             .collect();
         vec![
-            ("Name", Value::str(dependency.name.as_str())),
-            ("Version", Value::str(dependency.version.as_str())),
-            ("Repository", Value::str(dependency.repository.as_str())),
-            ("Condition", Value::str(dependency.condition.as_str())),
+            ("Name", GoValue::str(dependency.name.as_str())),
+            ("Version", GoValue::str(dependency.version.as_str())),
+            ("Repository", GoValue::str(dependency.repository.as_str())),
+            ("Condition", GoValue::str(dependency.condition.as_str())),
             ("Tags", strings(&dependency.tags)),
-            ("Enabled", Value::Bool(dependency.enabled)),
+            ("Enabled", GoValue::Bool(dependency.enabled)),
             (
                 "ImportValues",
-                if imports.is_empty() { Value::List(List::nil(ListKind::Any)) } else { Value::list(imports) },
+                if imports.is_empty() {
+                    GoValue::List(GoList::nil(ListKind::Any))
+                } else {
+                    GoValue::list(imports)
+                },
             ),
-            ("Alias", Value::str(dependency.alias.as_str())),
+            ("Alias", GoValue::str(dependency.alias.as_str())),
         ]
     }
 
-    fn json(&self) -> Json {
+    fn json(&self) -> ObjectJson {
         json_fields(&self.0.to_json())
     }
 }

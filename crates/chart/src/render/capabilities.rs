@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use slipway_go::semver::Version;
 use slipway_gotmpl::{
-    Args, Ctx, FuncError, FuncResult, Json, Kind, List, ListKind, Object, Signature, Str, Ty, Value,
+    FuncArgs, FuncContext, FuncError, FuncResult, FuncSignature, GoKind, GoList, GoObject, GoString, GoType,
+    GoValue, ListKind, ObjectJson,
 };
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// The versions a chart is rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +31,9 @@ pub struct KubeVersion {
 
 impl KubeVersion {
     /// Reads a version loosely written: `1.20`, `v1.20.3-gke.1+b`.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, ChartError> {
         let version = Version::parse(text)
-            .map_err(|error| Error::Values(format!("invalid kube version '{text}': {error}")))?;
+            .map_err(|error| ChartError::Values(format!("invalid kube version '{text}': {error}")))?;
         Ok(Self {
             version: format!("v{version}"),
             major: version.major.to_string(),
@@ -60,11 +61,11 @@ impl Capabilities {
         self
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        Value::ptr(CapabilitiesObject {
-            kube_version: Value::object(KubeVersionObject(self.kube_version.clone())),
-            api_versions: Value::object(VersionSet::new(self.api_versions.clone())),
-            helm_version: Value::object(BuildInfo),
+    pub(super) fn to_value(&self) -> GoValue {
+        GoValue::ptr(CapabilitiesObject {
+            kube_version: GoValue::object(KubeVersionObject(self.kube_version.clone())),
+            api_versions: GoValue::object(VersionSet::new(self.api_versions.clone())),
+            helm_version: GoValue::object(BuildInfo),
         })
     }
 }
@@ -73,17 +74,17 @@ impl Capabilities {
 pub const HELM_VERSION: &str = "v3.17.3";
 
 struct CapabilitiesObject {
-    kube_version: Value,
-    api_versions: Value,
-    helm_version: Value,
+    kube_version: GoValue,
+    api_versions: GoValue,
+    helm_version: GoValue,
 }
 
-impl Object for CapabilitiesObject {
+impl GoObject for CapabilitiesObject {
     fn type_name(&self) -> Cow<'static, str> {
         "chartutil.Capabilities".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         vec![
             ("KubeVersion", self.kube_version.clone()),
             ("APIVersions", self.api_versions.clone()),
@@ -91,7 +92,7 @@ impl Object for CapabilitiesObject {
         ]
     }
 
-    fn field(&self, name: &str) -> Option<Value> {
+    fn field(&self, name: &str) -> Option<GoValue> {
         match name {
             "KubeVersion" => Some(self.kube_version.clone()),
             "APIVersions" => Some(self.api_versions.clone()),
@@ -100,12 +101,13 @@ impl Object for CapabilitiesObject {
         }
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<Signature> {
-        (name == "Copy" && addressable).then(|| Signature::new(&[], Ty::Named("*chartutil.Capabilities")))
+    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+        (name == "Copy" && addressable)
+            .then(|| FuncSignature::new(&[], GoType::Named("*chartutil.Capabilities")))
     }
 
-    fn call(&self, _name: &str, _ctx: &mut Ctx<'_>, _args: Args<'_>) -> FuncResult {
-        Ok(Value::ptr(Self {
+    fn call(&self, _name: &str, _ctx: &mut FuncContext<'_>, _args: FuncArgs<'_>) -> FuncResult {
+        Ok(GoValue::ptr(Self {
             kube_version: self.kube_version.clone(),
             api_versions: self.api_versions.clone(),
             helm_version: self.helm_version.clone(),
@@ -115,94 +117,95 @@ impl Object for CapabilitiesObject {
 
 struct KubeVersionObject(KubeVersion);
 
-impl Object for KubeVersionObject {
+impl GoObject for KubeVersionObject {
     fn type_name(&self) -> Cow<'static, str> {
         "chartutil.KubeVersion".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         vec![
-            ("Version", Value::str(self.0.version.as_str())),
-            ("Major", Value::str(self.0.major.as_str())),
-            ("Minor", Value::str(self.0.minor.as_str())),
+            ("Version", GoValue::str(self.0.version.as_str())),
+            ("Major", GoValue::str(self.0.major.as_str())),
+            ("Minor", GoValue::str(self.0.minor.as_str())),
         ]
     }
 
-    fn method(&self, name: &str, addressable: bool) -> Option<Signature> {
-        (addressable && matches!(name, "String" | "GitVersion")).then(|| Signature::new(&[], Ty::String))
+    fn method(&self, name: &str, addressable: bool) -> Option<FuncSignature> {
+        (addressable && matches!(name, "String" | "GitVersion"))
+            .then(|| FuncSignature::new(&[], GoType::String))
     }
 
-    fn call(&self, _name: &str, _ctx: &mut Ctx<'_>, _args: Args<'_>) -> FuncResult {
-        Ok(Value::str(self.0.version.as_str()))
+    fn call(&self, _name: &str, _ctx: &mut FuncContext<'_>, _args: FuncArgs<'_>) -> FuncResult {
+        Ok(GoValue::str(self.0.version.as_str()))
     }
 
-    fn text(&self, addressable: bool) -> Option<Str> {
+    fn text(&self, addressable: bool) -> Option<GoString> {
         addressable.then(|| self.0.version.as_str().into())
     }
 }
 
 struct BuildInfo;
 
-impl Object for BuildInfo {
+impl GoObject for BuildInfo {
     fn type_name(&self) -> Cow<'static, str> {
         "version.BuildInfo".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         vec![
-            ("Version", Value::str(HELM_VERSION)),
-            ("GitCommit", Value::str("e4da49785aa6e6ee2b86efd5dd9e43400318262b")),
-            ("GitTreeState", Value::str("clean")),
-            ("GoVersion", Value::str("go1.23.7")),
+            ("Version", GoValue::str(HELM_VERSION)),
+            ("GitCommit", GoValue::str("e4da49785aa6e6ee2b86efd5dd9e43400318262b")),
+            ("GitTreeState", GoValue::str("clean")),
+            ("GoVersion", GoValue::str("go1.23.7")),
         ]
     }
 
-    fn json(&self) -> Json {
+    fn json(&self) -> ObjectJson {
         let names = ["version", "git_commit", "git_tree_state", "go_version"];
         let members = names.into_iter().zip(self.fields());
-        Json::Fields(members.map(|(name, (_, value))| (Str::from(name), value)).collect())
+        ObjectJson::Fields(members.map(|(name, (_, value))| (GoString::from(name), value)).collect())
     }
 }
 
 struct VersionSet {
     versions: Arc<[String]>,
-    list: Rc<Value>,
+    list: Rc<GoValue>,
 }
 
 impl VersionSet {
     fn new(versions: Arc<[String]>) -> Self {
-        let items = versions.iter().map(|version| Value::str(version.as_str())).collect();
-        Self { list: Rc::new(Value::List(List::of(ListKind::String, items))), versions }
+        let items = versions.iter().map(|version| GoValue::str(version.as_str())).collect();
+        Self { list: Rc::new(GoValue::List(GoList::of(ListKind::String, items))), versions }
     }
 }
 
-impl Object for VersionSet {
+impl GoObject for VersionSet {
     fn type_name(&self) -> Cow<'static, str> {
         "chartutil.VersionSet".into()
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Slice
+    fn kind(&self) -> GoKind {
+        GoKind::Slice
     }
 
-    fn inner(&self) -> Option<Value> {
+    fn inner(&self) -> Option<GoValue> {
         Some((*self.list).clone())
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<Signature> {
-        (name == "Has").then(|| Signature::new(&[Ty::String], Ty::Bool))
+    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
+        (name == "Has").then(|| FuncSignature::new(&[GoType::String], GoType::Bool))
     }
 
-    fn call(&self, name: &str, _ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
+    fn call(&self, name: &str, _ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
         if name != "Has" {
             return Err(FuncError::new(format!("no method {name}")));
         }
         let wanted = args.str(0);
-        Ok(Value::Bool(self.versions.iter().any(|version| version.as_bytes() == wanted)))
+        Ok(GoValue::Bool(self.versions.iter().any(|version| version.as_bytes() == wanted)))
     }
 
-    fn json(&self) -> Json {
-        Json::Value((*self.list).clone())
+    fn json(&self) -> ObjectJson {
+        ObjectJson::Value((*self.list).clone())
     }
 }
 

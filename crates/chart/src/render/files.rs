@@ -7,31 +7,33 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use slipway_gotmpl::{
-    Args, Ctx, FuncError, FuncResult, Json, Kind, Map, MapKind, Object, Signature, Str, Ty, Value,
+    FuncArgs, FuncContext, FuncError, FuncResult, FuncSignature, GoKind, GoMap, GoObject, GoString, GoType,
+    GoValue, MapKind, ObjectJson,
 };
 
-use super::glob::Glob;
+use super::glob::GlobPattern;
 use crate::codec;
-use crate::load::File;
+use crate::load::ChartFile;
 use slipway_go::filepath;
 
 /// Helm's `engine.files`.
-pub(super) struct Files(Rc<BTreeMap<String, Str>>);
+pub(super) struct FilesObject(Rc<BTreeMap<String, GoString>>);
 
 const TYPE: &str = "engine.files";
 
-impl Files {
-    pub(super) fn value(files: &[File]) -> Value {
-        let files = files.iter().map(|file| (file.name.clone(), Str::from(Arc::clone(&file.data)))).collect();
-        Value::object(Self(Rc::new(files)))
+impl FilesObject {
+    pub(super) fn value(files: &[ChartFile]) -> GoValue {
+        let files =
+            files.iter().map(|file| (file.name.clone(), GoString::from(Arc::clone(&file.data)))).collect();
+        GoValue::object(Self(Rc::new(files)))
     }
 
-    fn get(&self, name: &[u8]) -> Option<&Str> {
+    fn get(&self, name: &[u8]) -> Option<&GoString> {
         std::str::from_utf8(name).ok().and_then(|name| self.0.get(name))
     }
 
     /// One entry per base name, the last path winning, as YAML.
-    fn by_base_name(&self, encode: impl Fn(&Str) -> String) -> String {
+    fn by_base_name(&self, encode: impl Fn(&GoString) -> String) -> String {
         let entries: BTreeMap<&str, String> =
             self.0.iter().map(|(name, data)| (filepath::base(name), encode(data))).collect();
         let json = entries.into_iter().map(|(name, data)| (name.to_owned(), data.into())).collect();
@@ -40,62 +42,62 @@ impl Files {
     }
 }
 
-impl Object for Files {
+impl GoObject for FilesObject {
     fn type_name(&self) -> Cow<'static, str> {
         TYPE.into()
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Map
+    fn kind(&self) -> GoKind {
+        GoKind::Map
     }
 
-    fn inner(&self) -> Option<Value> {
-        let entries = self.0.iter().map(|(name, data)| (name.as_str().into(), Value::Bytes(data.clone())));
-        Some(Value::Map(Map::of(MapKind::Bytes, entries.collect())))
+    fn inner(&self) -> Option<GoValue> {
+        let entries = self.0.iter().map(|(name, data)| (name.as_str().into(), GoValue::Bytes(data.clone())));
+        Some(GoValue::Map(GoMap::of(MapKind::Bytes, entries.collect())))
     }
 
-    fn method(&self, name: &str, _addressable: bool) -> Option<Signature> {
+    fn method(&self, name: &str, _addressable: bool) -> Option<FuncSignature> {
         Some(match name {
-            "Get" => Signature::new(&[Ty::String], Ty::String),
-            "GetBytes" => Signature::new(&[Ty::String], Ty::Bytes),
-            "Glob" => Signature::new(&[Ty::String], Ty::Named(TYPE)),
-            "Lines" => Signature::new(&[Ty::String], Ty::StrList),
-            "AsConfig" | "AsSecrets" => Signature::new(&[], Ty::String),
+            "Get" => FuncSignature::new(&[GoType::String], GoType::String),
+            "GetBytes" => FuncSignature::new(&[GoType::String], GoType::Bytes),
+            "Glob" => FuncSignature::new(&[GoType::String], GoType::Named(TYPE)),
+            "Lines" => FuncSignature::new(&[GoType::String], GoType::StrList),
+            "AsConfig" | "AsSecrets" => FuncSignature::new(&[], GoType::String),
             _ => return None,
         })
     }
 
-    fn call(&self, name: &str, _ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
+    fn call(&self, name: &str, _ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
         Ok(match name {
-            "Get" => Value::Str(self.get(args.str(0)).cloned().unwrap_or_default()),
-            "GetBytes" => Value::Bytes(self.get(args.str(0)).cloned().unwrap_or_default()),
+            "Get" => GoValue::Str(self.get(args.str(0)).cloned().unwrap_or_default()),
+            "GetBytes" => GoValue::Bytes(self.get(args.str(0)).cloned().unwrap_or_default()),
             "Glob" => {
-                let glob = Glob::new(&args.text(0));
+                let glob = GlobPattern::new(&args.text(0));
                 let chosen = self.0.iter().filter(|(name, _)| glob.matches(name));
-                Value::object(Self(Rc::new(chosen.map(|(k, v)| (k.clone(), v.clone())).collect())))
+                GoValue::object(Self(Rc::new(chosen.map(|(k, v)| (k.clone(), v.clone())).collect())))
             }
             "Lines" => {
                 let Some(data) = self.get(args.str(0)) else {
-                    return Ok(Value::strings(Vec::<Str>::new()));
+                    return Ok(GoValue::strings(Vec::<GoString>::new()));
                 };
                 let Some(last) = data.last() else {
                     return Err(FuncError::new("runtime error: index out of range [-1]"));
                 };
                 let body = if *last == b'\n' { &data[..data.len() - 1] } else { data };
-                Value::strings(body.split(|byte| *byte == b'\n'))
+                GoValue::strings(body.split(|byte| *byte == b'\n'))
             }
-            "AsConfig" => Value::from(self.by_base_name(|data| data.lossy().into_owned())),
-            "AsSecrets" => {
-                Value::from(self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data)))
-            }
+            "AsConfig" => GoValue::from(self.by_base_name(|data| data.lossy().into_owned())),
+            "AsSecrets" => GoValue::from(
+                self.by_base_name(|data| base64::engine::general_purpose::STANDARD.encode(data)),
+            ),
             other => return Err(FuncError::new(format!("no method {other}"))),
         })
     }
 
-    fn json(&self) -> Json {
+    fn json(&self) -> ObjectJson {
         match self.inner() {
-            Some(inner) => Json::Value(inner),
-            None => Json::Fields(Vec::new()),
+            Some(inner) => ObjectJson::Value(inner),
+            None => ObjectJson::Fields(Vec::new()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use regex::bytes::Regex;
 
 /// A pattern: `*` and `?` stop at `/`, `**` does not; `[abc]`, `[a-z]`, `[!a]`, `{a,b}`, `\` escape.
-pub(super) struct Glob {
+pub(super) struct GlobPattern {
     matcher: Matcher,
 }
 
@@ -15,7 +15,7 @@ enum Matcher {
     Pattern(Box<Regex>),
 }
 
-impl Glob {
+impl GlobPattern {
     pub(super) fn new(pattern: &str) -> Self {
         let matcher = match translate(pattern) {
             None => Matcher::Everything,
@@ -164,7 +164,7 @@ mod tests {
             ("[", &all),
         ];
         for (pattern, expected) in cases {
-            let glob = Glob::new(pattern);
+            let glob = GlobPattern::new(pattern);
             let found: Vec<_> = files.into_iter().filter(|name| glob.matches(name)).collect();
             assert_eq!(found.join(" "), *expected, "{pattern}");
         }

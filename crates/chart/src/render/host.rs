@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
-use slipway_gotmpl::Host;
+use slipway_gotmpl::TemplateHost;
 
 /// Gives the same "random" bytes and the same time in every run with the same seed.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl SeededHost {
     }
 }
 
-impl Host for SeededHost {
+impl TemplateHost for SeededHost {
     fn now(&self) -> SystemTime {
         self.now
     }

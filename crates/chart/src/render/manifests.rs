@@ -7,12 +7,12 @@ use serde::de::{Deserialize, Deserializer, Error as Error_, IgnoredAny, MapAcces
 use serde_json::{Map, Value};
 
 use crate::codec;
-use crate::decode::Fields;
-use crate::error::{Error, Notice, Notices};
+use crate::decode::StructFields;
+use crate::error::{ChartError, LogNotice, Notices};
 
 /// One document a template produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest {
+pub struct RenderedManifest {
     /// The template, with its charts: `parent/charts/child/templates/x.yaml`.
     pub path: String,
     /// The text, trimmed; not necessarily UTF-8.
@@ -24,8 +24,8 @@ pub struct Manifest {
 
 /// A document Helm applies at a moment of the release rather than as part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
-    pub manifest: Manifest,
+pub struct RenderedHook {
+    pub manifest: RenderedManifest,
     /// `pre-install`, `test` and so on.
     pub events: Vec<String>,
     pub weight: i64,
@@ -33,14 +33,14 @@ pub struct Hook {
     pub output_log_policies: Vec<String>,
 }
 
-impl Hook {
+impl RenderedHook {
     /// Whether it is a test.
     pub fn is_test(&self) -> bool {
         self.events.iter().any(|event| event == "test")
     }
 }
 
-impl Manifest {
+impl RenderedManifest {
     /// The text, with what is not UTF-8 replaced.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.content)
@@ -91,14 +91,14 @@ pub const INSTALL_ORDER: [&str; 36] = [
 pub(super) fn sort(
     mut files: Vec<(String, Vec<u8>)>,
     notices: &mut Notices,
-) -> Result<(Vec<Manifest>, Vec<Hook>), Error> {
+) -> Result<(Vec<RenderedManifest>, Vec<RenderedHook>), ChartError> {
     files.sort_by(|a, b| a.0.cmp(&b.0));
     let mut manifests = Vec::new();
     let mut hooks = Vec::new();
     for (path, content) in files {
         let mut read = |piece: Vec<u8>| {
             read_piece(&path, piece, &mut manifests, &mut hooks, notices)
-                .map_err(|error| Error::Manifest(format!("YAML parse error on {path}: {error}")))
+                .map_err(|error| ChartError::Manifest(format!("YAML parse error on {path}: {error}")))
         };
         match split(&content).as_slice() {
             // Mostly a file is one document, which need not be copied then.
@@ -114,7 +114,9 @@ pub(super) fn sort(
         }
     }
     manifests.sort_by(|a, b| install_rank(&a.kind).cmp(&install_rank(&b.kind)));
-    hooks.sort_by(|a: &Hook, b: &Hook| install_rank(&a.manifest.kind).cmp(&install_rank(&b.manifest.kind)));
+    hooks.sort_by(|a: &RenderedHook, b: &RenderedHook| {
+        install_rank(&a.manifest.kind).cmp(&install_rank(&b.manifest.kind))
+    });
     Ok((manifests, hooks))
 }
 
@@ -129,12 +131,12 @@ pub fn install_rank(kind: &str) -> (usize, &str) {
 fn read_piece(
     path: &str,
     piece: Vec<u8>,
-    manifests: &mut Vec<Manifest>,
-    hooks: &mut Vec<Hook>,
+    manifests: &mut Vec<RenderedManifest>,
+    hooks: &mut Vec<RenderedHook>,
     notices: &mut Notices,
 ) -> Result<(), String> {
     let head = Head::read(&piece)?;
-    let manifest = Manifest {
+    let manifest = RenderedManifest {
         path: path.to_owned(),
         content: piece,
         api_version: head.api_version,
@@ -155,7 +157,7 @@ fn read_piece(
             | "post-upgrade" | "pre-rollback" | "post-rollback" | "test" => known.push(event),
             "test-success" => known.push("test".to_owned()),
             _ => {
-                notices.push(Notice(format!(
+                notices.push(LogNotice(format!(
                     "manifest_sorter.go:196: info: skipping unknown hook: {}",
                     crate::values::go_quote(&event)
                 )));
@@ -168,7 +170,7 @@ fn read_piece(
             .map(|text| text.split(',').map(|word| word.trim().to_lowercase()).collect())
             .unwrap_or_default()
     };
-    hooks.push(Hook {
+    hooks.push(RenderedHook {
         weight: annotation("helm.sh/hook-weight").and_then(|text| text.parse().ok()).unwrap_or_default(),
         delete_policies: list("helm.sh/hook-delete-policy"),
         output_log_policies: list("helm.sh/hook-output-log-policy"),
@@ -190,7 +192,7 @@ struct Head {
 impl Head {
     fn read(piece: &[u8]) -> Result<Self, String> {
         let Top(map) = codec::read_as(piece)?;
-        let fields = Fields::new(&map, "SimpleHead");
+        let fields = StructFields::new(&map, "SimpleHead");
         let mut head = Self {
             api_version: fields.string("apiVersion")?,
             kind: fields.string("kind")?,
@@ -198,7 +200,7 @@ impl Head {
         };
         let go_type = "struct { Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }";
         if let Some(metadata) = fields.object("metadata", go_type)? {
-            let fields = Fields::nested(metadata, "metadata.");
+            let fields = StructFields::nested(metadata, "metadata.");
             head.name = fields.string("name")?;
             head.annotations = fields.string_map("annotations")?.unwrap_or_default();
         }

@@ -15,21 +15,21 @@ use slipway_gotmpl::NoHost;
 
 pub use capabilities::{Capabilities, HELM_VERSION, KubeVersion};
 pub use host::SeededHost;
-pub use manifests::{Hook, INSTALL_ORDER, Manifest, install_rank, split};
+pub use manifests::{INSTALL_ORDER, RenderedHook, RenderedManifest, install_rank, split};
 pub use name::{generate_name, name_from_template};
 pub use options::{RenderOptions, check_release_name};
-pub use program::Program;
-pub(crate) use program::Trace;
-pub use rendered::Rendered;
+pub use program::ChartProgram;
+pub(crate) use program::TraceMode;
+pub use rendered::RenderedChart;
 
-use crate::error::{Error, Notices};
+use crate::error::{ChartError, Notices};
 use crate::load::Chart;
 
-/// Renders a chart once. For many renderings of one chart keep a [`Program`].
+/// Renders a chart once. For many renderings of one chart keep a [`ChartProgram`].
 pub fn render(
     chart: &Chart,
     values: &serde_json::Map<String, serde_json::Value>,
     options: &RenderOptions,
-) -> Result<Rendered, Error> {
-    Program::new(chart.clone()).render_with(values, options, &NoHost, &mut Notices::new())
+) -> Result<RenderedChart, ChartError> {
+    ChartProgram::new(chart.clone()).render_with(values, options, &NoHost, &mut Notices::new())
 }

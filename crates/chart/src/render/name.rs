@@ -1,8 +1,8 @@
 //! Names for releases that were not given one.
 
-use slipway_gotmpl::{FuncMap, Host, Limits, Renderer, TemplateSet, Value};
+use slipway_gotmpl::{FuncMap, GoValue, RenderLimits, TemplateHost, TemplateRenderer, TemplateSet};
 
-use crate::error::Error;
+use crate::error::ChartError;
 use slipway_go::filepath;
 
 /// The name `--generate-name` makes: the chart's, without extension, and the time in seconds.
@@ -14,14 +14,15 @@ pub fn generate_name(chart: &str, seconds: u64) -> String {
 }
 
 /// The name `--name-template` makes.
-pub fn name_from_template(template: &str, host: &dyn Host) -> Result<String, Error> {
+pub fn name_from_template(template: &str, host: &dyn TemplateHost) -> Result<String, ChartError> {
     const NAME: &str = "name-template";
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let mut functions = FuncMap::builtins();
     functions.extend(&slipway_gotmpl::sprig::functions());
     let mut set = TemplateSet::new(functions, &limits);
-    set.parse(NAME, template).map_err(|error| Error::Unusable(error.to_string()))?;
-    let mut renderer = Renderer::new(&set, &limits, host);
-    let text = renderer.execute(NAME, &Value::Nil).map_err(|error| Error::Unusable(error.to_string()))?;
+    set.parse(NAME, template).map_err(|error| ChartError::Unusable(error.to_string()))?;
+    let mut renderer = TemplateRenderer::new(&set, &limits, host);
+    let text =
+        renderer.execute(NAME, &GoValue::Nil).map_err(|error| ChartError::Unusable(error.to_string()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

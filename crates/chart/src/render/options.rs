@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use slipway_gotmpl::Limits;
+use slipway_gotmpl::RenderLimits;
 
 use super::capabilities::Capabilities;
-use crate::error::Error;
+use crate::error::ChartError;
 use crate::values::SchemaSource;
 
 /// How to render. The defaults are those of `helm template`.
@@ -29,7 +29,7 @@ pub struct RenderOptions {
     /// Notes of subcharts as well as the chart's own.
     pub subchart_notes: bool,
     /// What a rendering may consume.
-    pub limits: Limits,
+    pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address; without it they are an error.
     pub schemas: Option<Arc<dyn SchemaSource>>,
 }
@@ -48,7 +48,7 @@ impl Default for RenderOptions {
             skip_tests: false,
             show_only: Vec::new(),
             subchart_notes: false,
-            limits: Limits::default(),
+            limits: RenderLimits::default(),
             schemas: None,
         }
     }
@@ -58,7 +58,7 @@ impl Default for RenderOptions {
 const LONGEST_NAME: usize = 53;
 
 /// Checks a release's name.
-pub fn check_release_name(name: &str) -> Result<(), Error> {
+pub fn check_release_name(name: &str) -> Result<(), ChartError> {
     let part = |part: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let bytes = part.as_bytes();
@@ -70,12 +70,12 @@ pub fn check_release_name(name: &str) -> Result<(), Error> {
         }
     };
     if name.is_empty() {
-        return Err(Error::Unusable("no name provided".into()));
+        return Err(ChartError::Unusable("no name provided".into()));
     }
     if name.len() <= LONGEST_NAME && name.split('.').all(part) {
         return Ok(());
     }
-    Err(Error::Unusable(format!(
+    Err(ChartError::Unusable(format!(
         "release name {}: invalid release name, must match regex ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than {LONGEST_NAME}",
         crate::values::go_quote(name)
     )))

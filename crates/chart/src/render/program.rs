@@ -3,34 +3,35 @@
 use std::sync::{Arc, Mutex};
 
 use slipway_gotmpl::{
-    FuncMap, Host, Limits, Map, MapKind, NoHost, Renderer, Segment, Str, TemplateSet, Value, remove_no_value,
+    FuncMap, GoMap, GoString, GoValue, MapKind, NoHost, RenderLimits, TemplateHost, TemplateRenderer,
+    TemplateSet, TextSegment, remove_no_value,
 };
 
-use super::about::About;
-use super::files::Files;
+use super::about::ChartObject;
+use super::files::FilesObject;
 use super::manifests;
 use super::options::{RenderOptions, check_release_name};
-use super::rendered::Rendered;
-use crate::error::{Error, Notice, Notices};
-use crate::load::{Chart, Crd};
-use crate::values::{self, Node, SchemaSource, coalesce};
+use super::rendered::RenderedChart;
+use crate::error::{ChartError, LogNotice, Notices};
+use crate::load::{Chart, CrdFile};
+use crate::values::{self, ChartNode, SchemaSource, coalesce};
 use crate::version;
 
 /// A chart ready to be rendered many times with different values.
-pub struct Program {
+pub struct ChartProgram {
     chart: Chart,
     /// The templates parsed last, and for which choice of subcharts.
     parsed: Mutex<Option<(Vec<String>, Arc<TemplateSet>)>>,
 }
 
-impl std::fmt::Debug for Program {
+impl std::fmt::Debug for ChartProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("chart", &self.chart.metadata.name).finish_non_exhaustive()
+        f.debug_struct("ChartProgram").field("chart", &self.chart.metadata.name).finish_non_exhaustive()
     }
 }
 
 /// One template of the tree of charts.
-struct Template<'c> {
+struct ChartTemplate<'c> {
     path: String,
     base: String,
     text: &'c Arc<[u8]>,
@@ -38,27 +39,27 @@ struct Template<'c> {
     scope: usize,
 }
 
-impl Template<'_> {
+impl ChartTemplate<'_> {
     fn is_partial(&self) -> bool {
         slipway_go::filepath::base(&self.path).starts_with('_')
     }
 }
 
 /// What a rendering of every file gives, before it is taken apart.
-pub(crate) struct Output {
+pub(crate) struct TemplateOutput {
     /// By path, in the order they were executed.
     pub(crate) files: Vec<(String, Vec<u8>)>,
-    pub(crate) segments: Vec<(String, Vec<Segment>)>,
+    pub(crate) segments: Vec<(String, Vec<TextSegment>)>,
 }
 
 /// Whether to note where every piece of text came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trace {
+pub(crate) enum TraceMode {
     No,
     Yes,
 }
 
-impl Program {
+impl ChartProgram {
     /// Takes a chart; its templates are parsed when it is first rendered.
     pub fn new(chart: Chart) -> Self {
         Self { chart, parsed: Mutex::new(None) }
@@ -74,7 +75,7 @@ impl Program {
         &self,
         user: &serde_json::Map<String, serde_json::Value>,
         options: &RenderOptions,
-    ) -> Result<Rendered, Error> {
+    ) -> Result<RenderedChart, ChartError> {
         self.render_with(user, options, &NoHost, &mut Notices::new())
     }
 
@@ -83,11 +84,11 @@ impl Program {
         &self,
         user: &serde_json::Map<String, serde_json::Value>,
         options: &RenderOptions,
-        host: &dyn Host,
+        host: &dyn TemplateHost,
         notices: &mut Notices,
-    ) -> Result<Rendered, Error> {
+    ) -> Result<RenderedChart, ChartError> {
         let prepared = self.prepare(user, options, notices)?;
-        let output = self.execute(&prepared, options, host, Trace::No)?;
+        let output = self.execute(&prepared, options, host, TraceMode::No)?;
         let crds = crds(&prepared.tree, prepared.tree.name());
         rendered(&self.chart, output.files, crds, options, notices)
     }
@@ -97,10 +98,10 @@ impl Program {
         &self,
         user: &serde_json::Map<String, serde_json::Value>,
         schemas: Option<&dyn SchemaSource>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ChartError> {
         let (user, notices) = (coalesce::to_map(user), &mut Notices::new());
-        let tree = Node::process(&self.chart, &user, notices).map_err(Error::Values)?;
-        let values = coalesce::final_values(&tree, &user, notices).map_err(Error::Values)?;
+        let tree = ChartNode::process(&self.chart, &user, notices).map_err(ChartError::Values)?;
+        let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
         values::check_schemas(&tree, &values, schemas)
     }
 
@@ -110,44 +111,44 @@ impl Program {
         user: &serde_json::Map<String, serde_json::Value>,
         options: &RenderOptions,
         notices: &mut Notices,
-    ) -> Result<Prepared<'_>, Error> {
+    ) -> Result<PreparedRender<'_>, ChartError> {
         let chart = &self.chart;
         check_usable(chart, notices)?;
         check_release_name(&options.name)?;
         let user = coalesce::to_map(user);
-        let tree = Node::process(chart, &user, notices).map_err(Error::Values)?;
-        let values = coalesce::final_values(&tree, &user, notices).map_err(Error::Values)?;
+        let tree = ChartNode::process(chart, &user, notices).map_err(ChartError::Values)?;
+        let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
         if !options.skip_schema_validation {
             values::check_schemas(&tree, &values, options.schemas.as_deref())?;
         }
         let wanted = &chart.metadata.kube_version;
         let given = &options.capabilities.kube_version.version;
         if !wanted.is_empty() && !version::satisfies(wanted, given) {
-            return Err(Error::Template(format!(
+            return Err(ChartError::Template(format!(
                 "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {given}"
             )));
         }
-        Ok(Prepared { tree, values })
+        Ok(PreparedRender { tree, values })
     }
 
     pub(crate) fn execute(
         &self,
-        prepared: &Prepared<'_>,
+        prepared: &PreparedRender<'_>,
         options: &RenderOptions,
-        host: &dyn Host,
-        trace: Trace,
-    ) -> Result<Output, Error> {
+        host: &dyn TemplateHost,
+        trace: TraceMode,
+    ) -> Result<TemplateOutput, ChartError> {
         self.execute_tree(&prepared.tree, &prepared.values, options, host, trace)
     }
 
     pub(crate) fn execute_tree(
         &self,
-        tree: &Node<'_>,
-        values: &Map,
+        tree: &ChartNode<'_>,
+        values: &GoMap,
         options: &RenderOptions,
-        host: &dyn Host,
-        trace: Trace,
-    ) -> Result<Output, Error> {
+        host: &dyn TemplateHost,
+        trace: TraceMode,
+    ) -> Result<TemplateOutput, ChartError> {
         let mut scopes = Scopes::new(options);
         let mut templates = Vec::new();
         scopes.add(tree, tree.name(), values, &mut templates, true);
@@ -156,34 +157,38 @@ impl Program {
         templates.sort_by(|a, b| (depth(&b.path), &b.path).cmp(&(depth(&a.path), &a.path)));
         let set = self.parse(&templates, &options.limits)?;
 
-        let mut renderer = Renderer::new(&set, &options.limits, host);
-        let mut output = Output { files: Vec::with_capacity(templates.len()), segments: Vec::new() };
+        let mut renderer = TemplateRenderer::new(&set, &options.limits, host);
+        let mut output = TemplateOutput { files: Vec::with_capacity(templates.len()), segments: Vec::new() };
         for template in templates.iter().filter(|template| !template.is_partial()) {
             let scope = &scopes.maps[template.scope];
-            let about: Map = [
-                ("Name", Value::str(template.path.as_str())),
-                ("BasePath", Value::str(template.base.as_str())),
+            let about: GoMap = [
+                ("Name", GoValue::str(template.path.as_str())),
+                ("BasePath", GoValue::str(template.base.as_str())),
             ]
             .into_iter()
             .collect();
-            scope.insert("Template", Value::Map(about.with_kind(MapKind::Values)));
-            let data = Value::Map(scope.clone());
+            scope.insert("Template", GoValue::Map(about.with_kind(MapKind::Values)));
+            let data = GoValue::Map(scope.clone());
             let result = match trace {
-                Trace::No => renderer.execute(&template.path, &data),
-                Trace::Yes => renderer.execute_traced(&template.path, &data).map(|(text, segments)| {
+                TraceMode::No => renderer.execute(&template.path, &data),
+                TraceMode::Yes => renderer.execute_traced(&template.path, &data).map(|(text, segments)| {
                     output.segments.push((template.path.clone(), segments));
                     text
                 }),
             };
-            let text = result.map_err(|error| Error::Template(error.helm_text(&template.path)))?;
+            let text = result.map_err(|error| ChartError::Template(error.helm_text(&template.path)))?;
             // A trace counts bytes of the text as it was written.
-            let text = if trace == Trace::No { remove_no_value(text) } else { text };
+            let text = if trace == TraceMode::No { remove_no_value(text) } else { text };
             output.files.push((template.path.clone(), text));
         }
         Ok(output)
     }
 
-    fn parse(&self, templates: &[Template<'_>], limits: &Limits) -> Result<Arc<TemplateSet>, Error> {
+    fn parse(
+        &self,
+        templates: &[ChartTemplate<'_>],
+        limits: &RenderLimits,
+    ) -> Result<Arc<TemplateSet>, ChartError> {
         let paths = || templates.iter().map(|template| &template.path);
         let mut parsed = self.parsed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((of, set)) = &*parsed
@@ -194,7 +199,8 @@ impl Program {
         let mut set = TemplateSet::new(FuncMap::helm(&slipway_gotmpl::sprig::functions()), limits);
         let files: Vec<(&str, Arc<[u8]>)> =
             templates.iter().map(|template| (&*template.path, Arc::clone(template.text))).collect();
-        set.parse_all(&files).map_err(|(at, error)| Error::Template(error.helm_text(&templates[at].path)))?;
+        set.parse_all(&files)
+            .map_err(|(at, error)| ChartError::Template(error.helm_text(&templates[at].path)))?;
         let set = Arc::new(set);
         *parsed = Some((paths().cloned().collect(), Arc::clone(&set)));
         Ok(set)
@@ -202,19 +208,19 @@ impl Program {
 }
 
 /// The charts that take part and the values they get.
-pub(crate) struct Prepared<'c> {
-    pub(crate) tree: Node<'c>,
-    pub(crate) values: Map,
+pub(crate) struct PreparedRender<'c> {
+    pub(crate) tree: ChartNode<'c>,
+    pub(crate) values: GoMap,
 }
 
 /// Takes rendered files apart.
 pub(crate) fn rendered(
     chart: &Chart,
     files: Vec<(String, Vec<u8>)>,
-    crds: Vec<Crd>,
+    crds: Vec<CrdFile>,
     options: &RenderOptions,
     notices: &mut Notices,
-) -> Result<Rendered, Error> {
+) -> Result<RenderedChart, ChartError> {
     let (notes, files): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|(path, _)| path.ends_with("NOTES.txt"));
     let own = format!("{}/templates/NOTES.txt", chart.name());
@@ -224,11 +230,11 @@ pub(crate) fn rendered(
     let notes: Vec<String> =
         notes.into_iter().map(|(_, text)| String::from_utf8_lossy(&text).into_owned()).collect();
     let (manifests, hooks) = manifests::sort(files, notices)?;
-    Ok(Rendered { manifests, hooks, notes: notes.join("\n"), crds, post_rendered: None })
+    Ok(RenderedChart { manifests, hooks, notes: notes.join("\n"), crds, post_rendered: None })
 }
 
 /// The definitions of the charts that take part.
-pub(crate) fn crds(node: &Node<'_>, path: &str) -> Vec<Crd> {
+pub(crate) fn crds(node: &ChartNode<'_>, path: &str) -> Vec<CrdFile> {
     let mut crds = node.chart.own_crds(path);
     for child in &node.dependencies {
         crds.extend(self::crds(child, &format!("{path}/charts/{}", child.name())));
@@ -236,13 +242,13 @@ pub(crate) fn crds(node: &Node<'_>, path: &str) -> Vec<Crd> {
     crds
 }
 
-fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), Error> {
+fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), ChartError> {
     let metadata = &chart.metadata;
     if !matches!(metadata.chart_type.as_str(), "" | "application") {
-        return Err(Error::Unusable(format!("{} charts are not installable", metadata.chart_type)));
+        return Err(ChartError::Unusable(format!("{} charts are not installable", metadata.chart_type)));
     }
     if metadata.deprecated {
-        notices.push(Notice("WARNING: This chart is deprecated".into()));
+        notices.push(LogNotice("WARNING: This chart is deprecated".into()));
     }
     let missing: Vec<&str> = metadata
         .dependencies
@@ -253,7 +259,7 @@ fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), Error> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::Unusable(format!(
+    Err(ChartError::Unusable(format!(
         "An error occurred while checking for chart dependencies. You may need to run `helm dependency build` to fetch missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
         missing.join(", ")
     )))
@@ -261,42 +267,46 @@ fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), Error> {
 
 /// The data each chart's templates see.
 struct Scopes {
-    release: Value,
-    capabilities: Value,
-    maps: Vec<Map>,
+    release: GoValue,
+    capabilities: GoValue,
+    maps: Vec<GoMap>,
 }
 
 impl Scopes {
     fn new(options: &RenderOptions) -> Self {
-        let release: Map = [
-            ("Name", Value::str(options.name.as_str())),
-            ("Namespace", Value::str(options.namespace.as_str())),
-            ("IsUpgrade", Value::Bool(options.is_upgrade)),
-            ("IsInstall", Value::Bool(!options.is_upgrade)),
-            ("Revision", Value::Int(options.revision)),
-            ("Service", Value::str("Helm")),
+        let release: GoMap = [
+            ("Name", GoValue::str(options.name.as_str())),
+            ("Namespace", GoValue::str(options.namespace.as_str())),
+            ("IsUpgrade", GoValue::Bool(options.is_upgrade)),
+            ("IsInstall", GoValue::Bool(!options.is_upgrade)),
+            ("Revision", GoValue::Int(options.revision)),
+            ("Service", GoValue::str("Helm")),
         ]
         .into_iter()
         .collect();
-        Self { release: Value::Map(release), capabilities: options.capabilities.to_value(), maps: Vec::new() }
+        Self {
+            release: GoValue::Map(release),
+            capabilities: options.capabilities.to_value(),
+            maps: Vec::new(),
+        }
     }
 
     fn add<'c>(
         &mut self,
-        node: &Node<'c>,
+        node: &ChartNode<'c>,
         path: &str,
-        values: &Map,
-        templates: &mut Vec<Template<'c>>,
+        values: &GoMap,
+        templates: &mut Vec<ChartTemplate<'c>>,
         is_root: bool,
-    ) -> Map {
-        let subcharts = Map::new();
-        let scope: Map = [
-            ("Chart", About::value(&node.metadata, is_root)),
-            ("Files", Files::value(&node.chart.files)),
+    ) -> GoMap {
+        let subcharts = GoMap::new();
+        let scope: GoMap = [
+            ("Chart", ChartObject::value(&node.metadata, is_root)),
+            ("Files", FilesObject::value(&node.chart.files)),
             ("Release", self.release.clone()),
             ("Capabilities", self.capabilities.clone()),
-            ("Values", Value::Map(values.with_kind(MapKind::Values))),
-            ("Subcharts", Value::Map(subcharts.clone())),
+            ("Values", GoValue::Map(values.with_kind(MapKind::Values))),
+            ("Subcharts", GoValue::Map(subcharts.clone())),
         ]
         .into_iter()
         .collect();
@@ -308,11 +318,11 @@ impl Scopes {
             // A name with a dot is looked up as a path, and so finds nothing.
             let values = coalesce::table(values, name).unwrap_or_default();
             let below = self.add(child, &format!("{path}/charts/{name}"), &values, templates, false);
-            subcharts.insert(Str::from(name), Value::Map(below.with_kind(MapKind::Any)));
+            subcharts.insert(GoString::from(name), GoValue::Map(below.with_kind(MapKind::Any)));
         }
         let is_library = node.metadata.is_library();
         for file in &node.chart.templates {
-            let template = Template {
+            let template = ChartTemplate {
                 path: format!("{path}/{}", file.name),
                 base: format!("{path}/templates"),
                 text: &file.data,

@@ -5,23 +5,23 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::manifests::{Hook, Manifest, split, trim};
+use super::manifests::{RenderedHook, RenderedManifest, split, trim};
 use super::options::RenderOptions;
-use crate::error::Error;
-use crate::load::Crd;
+use crate::error::ChartError;
+use crate::load::CrdFile;
 use slipway_go::filepath;
 
 /// Everything a chart produced.
 #[derive(Clone, Debug, Default)]
-pub struct Rendered {
+pub struct RenderedChart {
     /// In install order.
-    pub manifests: Vec<Manifest>,
+    pub manifests: Vec<RenderedManifest>,
     /// In install order; weights count when they are executed.
-    pub hooks: Vec<Hook>,
+    pub hooks: Vec<RenderedHook>,
     pub notes: String,
     /// The definitions of the charts that took part, as they stand in their files.
-    pub crds: Vec<Crd>,
-    /// What a post-renderer made of [`Rendered::manifest_text`].
+    pub crds: Vec<CrdFile>,
+    /// What a post-renderer made of [`RenderedChart::manifest_text`].
     pub post_rendered: Option<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ fn document<'d>(path: &'d str, content: &'d [u8]) -> [&'d [u8]; 5] {
     [b"---\n# Source: ", path.as_bytes(), b"\n", content, b"\n"]
 }
 
-impl Rendered {
+impl RenderedChart {
     /// Paths and contents: definitions if asked for, then what is no hook.
     fn documents(&self, options: &RenderOptions) -> Vec<(&str, &[u8])> {
         let crds = self.crds.iter().filter(|_| options.include_crds);
@@ -62,20 +62,21 @@ impl Rendered {
         &mut self,
         options: &RenderOptions,
         filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, String>,
-    ) -> Result<(), Error> {
-        let text = filter(self.manifest_text(options))
-            .map_err(|error| Error::Manifest(format!("error while running post render on files: {error}")))?;
+    ) -> Result<(), ChartError> {
+        let text = filter(self.manifest_text(options)).map_err(|error| {
+            ChartError::Manifest(format!("error while running post render on files: {error}"))
+        })?;
         self.post_rendered = Some(text);
         Ok(())
     }
 
     /// The standard output of `helm template`.
-    pub fn to_template_output(&self, options: &RenderOptions) -> Result<Vec<u8>, Error> {
+    pub fn to_template_output(&self, options: &RenderOptions) -> Result<Vec<u8>, ChartError> {
         Ok(self.template_output(options)?.concat())
     }
 
     /// The standard output of `helm template` in pieces, for it may be many megabytes.
-    pub fn template_output(&self, options: &RenderOptions) -> Result<Vec<Cow<'_, [u8]>>, Error> {
+    pub fn template_output(&self, options: &RenderOptions) -> Result<Vec<Cow<'_, [u8]>>, ChartError> {
         if !options.show_only.is_empty() {
             return Ok(vec![Cow::Owned(self.shown(options)?)]);
         }
@@ -101,7 +102,7 @@ impl Rendered {
     }
 
     /// The documents `--show-only` asks for.
-    fn shown(&self, options: &RenderOptions) -> Result<Vec<u8>, Error> {
+    fn shown(&self, options: &RenderOptions) -> Result<Vec<u8>, ChartError> {
         let everything = RenderOptions { show_only: Vec::new(), ..options.clone() };
         let out = self.to_template_output(&everything)?;
         let pieces: Vec<(&[u8], &str)> = split(&out)
@@ -123,7 +124,7 @@ impl Rendered {
                 }
             }
             if missing {
-                return Err(Error::Unusable(format!("could not find template {pattern} in chart")));
+                return Err(ChartError::Unusable(format!("could not find template {pattern} in chart")));
             }
         }
         Ok(shown)

@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use crate::codec;
-use crate::decode::{self, Fields};
-use crate::error::Error;
+use crate::decode::{self, StructFields};
+use crate::error::ChartError;
 
 /// The user's repositories.
 #[derive(Clone, Debug, Default)]
-pub struct Repositories {
+pub struct RepositoryList {
     pub generated: String,
-    pub repositories: Vec<Repository>,
+    pub repositories: Vec<RepositoryEntry>,
 }
 
 /// One repository and how to get in.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Repository {
+pub struct RepositoryEntry {
     pub name: String,
     pub url: String,
     pub username: String,
@@ -28,24 +28,24 @@ pub struct Repository {
     pub pass_credentials_all: bool,
 }
 
-impl std::fmt::Debug for Repository {
+impl std::fmt::Debug for RepositoryEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let url = slipway_event::without_credentials(&self.url);
-        f.debug_struct("Repository").field("name", &self.name).field("url", &url).finish_non_exhaustive()
+        f.debug_struct("RepositoryEntry").field("name", &self.name).field("url", &url).finish_non_exhaustive()
     }
 }
 
-impl Repositories {
+impl RepositoryList {
     /// Reads the file's content.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
         let read = || -> Result<Self, String> {
             let value = codec::read(bytes)?;
             let Some(map) = decode::object(&value, "repo.File")? else { return Ok(Self::default()) };
-            let fields = Fields::new(map, "File");
+            let fields = StructFields::new(map, "File");
             let items = fields.objects("repositories", "[]*repo.Entry", "repo.Entry")?;
             let repositories = items.into_iter().flatten().map(|map| {
-                let fields = Fields::new(map, "Entry.repositories");
-                Ok(Repository {
+                let fields = StructFields::new(map, "Entry.repositories");
+                Ok(RepositoryEntry {
                     name: fields.string("name")?,
                     url: fields.string("url")?,
                     username: fields.string("username")?,
@@ -62,22 +62,22 @@ impl Repositories {
                 repositories: repositories.collect::<Result<_, String>>()?,
             })
         };
-        read().map_err(Error::Publish)
+        read().map_err(ChartError::Publish)
     }
 
     /// The repository of that name.
-    pub fn get(&self, name: &str) -> Option<&Repository> {
+    pub fn get(&self, name: &str) -> Option<&RepositoryEntry> {
         self.repositories.iter().find(|repository| repository.name == name)
     }
 
     /// The repository at that address, with or without a final slash.
-    pub fn by_url(&self, url: &str) -> Option<&Repository> {
+    pub fn by_url(&self, url: &str) -> Option<&RepositoryEntry> {
         let plain = |url: &str| url.trim_end_matches('/').to_owned();
         self.repositories.iter().find(|repository| plain(&repository.url) == plain(url))
     }
 
     /// Adds or replaces one.
-    pub fn update(&mut self, repository: Repository) {
+    pub fn update(&mut self, repository: RepositoryEntry) {
         match self.repositories.iter_mut().find(|known| known.name == repository.name) {
             Some(known) => *known = repository,
             None => self.repositories.push(repository),

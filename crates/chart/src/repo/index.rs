@@ -8,23 +8,23 @@ use slipway_event::without_credentials;
 use slipway_go::semver::{Constraints, Version};
 
 use crate::codec;
-use crate::decode::{self, Fields};
+use crate::decode::{self, StructFields};
 use crate::deps::{go_json, sha256_hex};
-use crate::error::{Error, Notice, Notices};
+use crate::error::{ChartError, LogNotice, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::metadata::Metadata;
+use crate::metadata::ChartMetadata;
 
 /// The charts of a repository, newest versions first.
 #[derive(Clone, Debug, Default)]
-pub struct Index {
+pub struct RepositoryIndex {
     pub generated: String,
-    pub entries: BTreeMap<String, Vec<Entry>>,
+    pub entries: BTreeMap<String, Vec<IndexEntry>>,
 }
 
 /// One version of a chart in a repository.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
-    pub metadata: Metadata,
+pub struct IndexEntry {
+    pub metadata: ChartMetadata,
     /// Absolute, or relative to the repository.
     pub urls: Vec<String>,
     pub created: String,
@@ -32,26 +32,29 @@ pub struct Entry {
     pub removed: bool,
 }
 
-fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Publish(text.into()))
+fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+    Err(ChartError::Publish(text.into()))
 }
 
-impl Index {
+impl RepositoryIndex {
     /// Reads an index; entries that make no chart are left out with a notice naming `source`.
-    pub fn parse(bytes: &[u8], source: &str, notices: &mut Notices) -> Result<Self, Error> {
+    pub fn parse(bytes: &[u8], source: &str, notices: &mut Notices) -> Result<Self, ChartError> {
         if bytes.is_empty() {
             return fail("empty index.yaml file");
         }
         let value = match serde_json::from_slice(bytes) {
             Ok(value) => value,
-            Err(_) => codec::read(bytes).map_err(Error::Publish)?,
+            Err(_) => codec::read(bytes).map_err(ChartError::Publish)?,
         };
-        let map =
-            decode::object(&value, "repo.IndexFile").map_err(Error::Publish)?.cloned().unwrap_or_default();
-        let fields = Fields::new(&map, "IndexFile");
+        let map = decode::object(&value, "repo.IndexFile")
+            .map_err(ChartError::Publish)?
+            .cloned()
+            .unwrap_or_default();
+        let fields = StructFields::new(&map, "IndexFile");
         let mut index =
-            Self { generated: fields.string("generated").map_err(Error::Publish)?, ..Self::default() };
-        let entries = fields.object("entries", "map[string]repo.ChartVersions").map_err(Error::Publish)?;
+            Self { generated: fields.string("generated").map_err(ChartError::Publish)?, ..Self::default() };
+        let entries =
+            fields.object("entries", "map[string]repo.ChartVersions").map_err(ChartError::Publish)?;
         for (name, versions) in entries.into_iter().flatten() {
             let list = match versions {
                 Value::Array(list) => list.as_slice(),
@@ -61,14 +64,14 @@ impl Index {
             let mut kept = Vec::new();
             for version in list {
                 let Some(map) = version.as_object() else {
-                    notices.push(Notice(format!(
+                    notices.push(LogNotice(format!(
                         "skipping loading invalid entry for chart {name:?} from {source}: empty entry"
                     )));
                     continue;
                 };
-                match Entry::read(map) {
+                match IndexEntry::read(map) {
                     Ok(entry) => kept.push(entry),
-                    Err(error) => notices.push(Notice(format!(
+                    Err(error) => notices.push(LogNotice(format!(
                         "skipping loading invalid entry for chart {name:?} {:?} from {source}: {error}",
                         map.get("version").and_then(Value::as_str).unwrap_or_default()
                     ))),
@@ -76,7 +79,7 @@ impl Index {
             }
             index.entries.insert(name.clone(), kept);
         }
-        if fields.string("apiVersion").map_err(Error::Publish)?.is_empty() {
+        if fields.string("apiVersion").map_err(ChartError::Publish)?.is_empty() {
             return fail("no API version specified");
         }
         index.sort();
@@ -99,7 +102,7 @@ impl Index {
 
     /// The version of a chart that is meant: exactly the one named, or the newest that satisfies the
     /// constraint; no constraint means the newest release.
-    pub fn find(&self, name: &str, wanted: &str) -> Result<&Entry, Error> {
+    pub fn find(&self, name: &str, wanted: &str) -> Result<&IndexEntry, ChartError> {
         let Some(versions) = self.entries.get(name).filter(|versions| !versions.is_empty()) else {
             return fail("no chart name found");
         };
@@ -112,7 +115,7 @@ impl Index {
         {
             return Ok(exact);
         }
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &&IndexEntry| {
             Version::parse(&entry.metadata.version).is_ok_and(|version| constraint.check(&version))
         };
         match versions.iter().find(fits) {
@@ -122,7 +125,7 @@ impl Index {
     }
 
     /// Describes the archives of a directory and of those directly inside it; what is no chart is left out.
-    pub fn of_directory(directory: &Path, base: &str, now: &str) -> Result<Self, Error> {
+    pub fn of_directory(directory: &Path, base: &str, now: &str) -> Result<Self, ChartError> {
         let mut index = Self { generated: now.to_owned(), ..Self::default() };
         let mut folders = vec![String::new()];
         folders.extend(names(directory, Path::is_dir)?);
@@ -132,10 +135,10 @@ impl Index {
                 let path = inside.join(&name);
                 let Ok(chart) = Chart::load(path.as_path(), &LoadOptions::default()) else { continue };
                 let bytes = slipway_problem::read_file(&path)
-                    .map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
+                    .map_err(|error| ChartError::Publish(go_io("open", &path, &error)))?;
                 let parts = [base.trim_end_matches('/'), &folder, &name];
                 let url: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                index.add(Entry {
+                index.add(IndexEntry {
                     metadata: chart.metadata,
                     urls: vec![url.join("/")],
                     created: now.to_owned(),
@@ -148,7 +151,7 @@ impl Index {
         Ok(index)
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: IndexEntry) {
         let versions = self.entries.entry(entry.metadata.name.clone()).or_default();
         if !versions.iter().any(|known| known.metadata.version == entry.metadata.version) {
             versions.push(entry);
@@ -165,7 +168,7 @@ impl Index {
         let entries: Map<String, Value> = self
             .entries
             .iter()
-            .map(|(name, versions)| (name.clone(), versions.iter().map(Entry::to_json).collect()))
+            .map(|(name, versions)| (name.clone(), versions.iter().map(IndexEntry::to_json).collect()))
             .collect();
         json!({"apiVersion": "v1", "entries": entries, "generated": self.generated})
     }
@@ -182,9 +185,9 @@ impl Index {
 }
 
 /// The names in a directory whose path pleases, sorted.
-fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, Error> {
-    let entries =
-        std::fs::read_dir(directory).map_err(|error| Error::Publish(go_io("open", directory, &error)))?;
+fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, ChartError> {
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| ChartError::Publish(go_io("open", directory, &error)))?;
     let mut names: Vec<String> = entries
         .flatten()
         .filter(|entry| pleases(&entry.path()))
@@ -194,10 +197,10 @@ fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String
     Ok(names)
 }
 
-impl Entry {
+impl IndexEntry {
     fn read(map: &Map<String, Value>) -> Result<Self, String> {
-        let fields = Fields::new(map, "ChartVersion");
-        let mut metadata = Metadata::default();
+        let fields = StructFields::new(map, "ChartVersion");
+        let mut metadata = ChartMetadata::default();
         metadata.read(&Value::Object(map.clone()))?;
         if metadata.api_version.is_empty() {
             metadata.api_version = "v1".into();
@@ -234,7 +237,7 @@ impl Entry {
     }
 
     /// The address to fetch it from, given the repository's.
-    pub fn url(&self, repository: &str) -> Result<String, Error> {
+    pub fn url(&self, repository: &str) -> Result<String, ChartError> {
         let Some(first) = self.urls.first() else {
             return fail(format!("chart {:?} has no downloadable URLs", self.metadata.name));
         };
@@ -243,7 +246,7 @@ impl Entry {
 }
 
 /// An address relative to a repository, made absolute; the repository's query is kept.
-pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Error> {
+pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, ChartError> {
     if let Ok(url) = url::Url::parse(reference)
         && !url.cannot_be_a_base()
     {
@@ -251,7 +254,7 @@ pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Erro
     }
     let invalid = |error| {
         let reference = without_credentials(reference);
-        Error::Publish(format!("invalid chart URL format: {reference}: {error}"))
+        ChartError::Publish(format!("invalid chart URL format: {reference}: {error}"))
     };
     let mut base = url::Url::parse(repository).map_err(invalid)?;
     if !base.path().ends_with('/') {
@@ -270,7 +273,7 @@ pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Erro
 mod tests {
     use super::*;
 
-    fn index() -> Index {
+    fn index() -> RepositoryIndex {
         let versions: String = ["0.2.0", "1.0.0-rc1", "0.10.0", "0.1.0"]
             .iter()
             .map(|version| {
@@ -280,7 +283,7 @@ mod tests {
             })
             .collect();
         let text = format!("apiVersion: v1\nentries:\n  foo:\n{versions}");
-        Index::parse(text.as_bytes(), "test", &mut Notices::new()).unwrap()
+        RepositoryIndex::parse(text.as_bytes(), "test", &mut Notices::new()).unwrap()
     }
 
     #[test]

@@ -4,8 +4,8 @@ mod config;
 mod index;
 mod search;
 
-pub use config::{Repositories, Repository};
+pub use config::{RepositoryEntry, RepositoryList};
 #[cfg(feature = "net")]
 pub(crate) use index::absolute;
-pub use index::{Entry, Index};
-pub use search::{Hit, SearchOptions, search};
+pub use index::{IndexEntry, RepositoryIndex};
+pub use search::{SearchHit, SearchOptions, search};

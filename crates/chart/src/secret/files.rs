@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::key::Key;
-use crate::error::Error;
+use super::key::EncryptionKey;
+use crate::error::ChartError;
 use crate::load::Chart;
 
 /// Encrypts a file's content; ends with a line break.
-pub fn encrypt_file(content: &[u8], key: &Key) -> Result<String, Error> {
+pub fn encrypt_file(content: &[u8], key: &EncryptionKey) -> Result<String, ChartError> {
     Ok(format!("{}\n", key.encrypt(content)?))
 }
 
 /// Decrypts a file's content.
-pub fn decrypt_file(text: &str, key: &Key) -> Result<Vec<u8>, Error> {
+pub fn decrypt_file(text: &str, key: &EncryptionKey) -> Result<Vec<u8>, ChartError> {
     key.decrypt(text.trim_end())
 }
 
 /// Decrypts with one key and encrypts with another.
-pub fn rotate_file(text: &str, old: &Key, new: &Key) -> Result<String, Error> {
+pub fn rotate_file(text: &str, old: &EncryptionKey, new: &EncryptionKey) -> Result<String, ChartError> {
     encrypt_file(&decrypt_file(text, old)?, new)
 }
 
@@ -27,13 +27,13 @@ pub struct SecretFiles(BTreeMap<String, Vec<u8>>);
 
 impl SecretFiles {
     /// Decrypts everything under `secret/`.
-    pub fn of(chart: &Chart, key: &Key) -> Result<Self, Error> {
+    pub fn of(chart: &Chart, key: &EncryptionKey) -> Result<Self, ChartError> {
         let mut files = BTreeMap::new();
         for file in &chart.files {
             if let Some(name) = file.name.strip_prefix("secret/") {
                 let text = String::from_utf8_lossy(&file.data);
                 let plain = decrypt_file(&text, key)
-                    .map_err(|error| Error::Secret(format!("cannot decrypt {}: {error}", file.name)))?;
+                    .map_err(|error| ChartError::Secret(format!("cannot decrypt {}: {error}", file.name)))?;
                 files.insert(name.to_owned(), plain);
             }
         }
@@ -46,15 +46,15 @@ impl SecretFiles {
     }
 
     /// One file's content; the error lists what there is.
-    pub fn get(&self, path: &str) -> Result<&[u8], Error> {
+    pub fn get(&self, path: &str) -> Result<&[u8], ChartError> {
         if path.starts_with('/') {
-            return Err(Error::Secret(format!("the secret file path {path:?} must be relative")));
+            return Err(ChartError::Secret(format!("the secret file path {path:?} must be relative")));
         }
         match self.0.get(path) {
             Some(content) => Ok(content),
             None => {
                 let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-                Err(Error::Secret(format!(
+                Err(ChartError::Secret(format!(
                     "secret file {path:?} not found; there are: {}",
                     if known.is_empty() { "none".to_owned() } else { known.join(", ") }
                 )))

@@ -4,15 +4,15 @@ use aes::cipher::block_padding::NoPadding;
 use aes::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use data_encoding::HEXLOWER;
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// A key as werf and Nelm keep it: 16, 24 or 32 bytes in hexadecimal.
 #[derive(Clone)]
-pub struct Key(Vec<u8>);
+pub struct EncryptionKey(Vec<u8>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("EncryptionKey(…)")
     }
 }
 
@@ -20,15 +20,15 @@ const IV: usize = 16;
 /// The length of the initialisation vector, written before it.
 const PREFIX: [u8; 2] = [IV as u8, 0];
 
-fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Secret(text.into()))
+fn fail<T>(text: impl Into<String>) -> Result<T, ChartError> {
+    Err(ChartError::Secret(text.into()))
 }
 
-impl Key {
+impl EncryptionKey {
     /// Reads the hexadecimal form; white space around it is fine.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, ChartError> {
         let bytes = from_hex(text.trim().as_bytes())
-            .ok_or_else(|| Error::Secret("the secret key is not hexadecimal".into()))?;
+            .ok_or_else(|| ChartError::Secret("the secret key is not hexadecimal".into()))?;
         match bytes.len() {
             16 | 24 | 32 => Ok(Self(bytes)),
             other => fail(format!("the secret key has {other} bytes; it must have 16, 24 or 32")),
@@ -43,14 +43,14 @@ impl Key {
     }
 
     /// Encrypts with a random initialisation vector.
-    pub fn encrypt(&self, plain: &[u8]) -> Result<String, Error> {
+    pub fn encrypt(&self, plain: &[u8]) -> Result<String, ChartError> {
         let mut iv = [0; IV];
         random(&mut iv);
         self.encrypt_with(plain, iv)
     }
 
     /// Encrypts with a given initialisation vector: for tests and for keeping files stable.
-    pub fn encrypt_with(&self, plain: &[u8], iv: [u8; IV]) -> Result<String, Error> {
+    pub fn encrypt_with(&self, plain: &[u8], iv: [u8; IV]) -> Result<String, ChartError> {
         let padding = IV - plain.len() % IV;
         let mut buffer = plain.to_vec();
         buffer.resize(plain.len() + padding, padding as u8);
@@ -73,7 +73,7 @@ impl Key {
     }
 
     /// Decrypts the hexadecimal form; nothing decrypts to nothing.
-    pub fn decrypt(&self, text: &str) -> Result<Vec<u8>, Error> {
+    pub fn decrypt(&self, text: &str) -> Result<Vec<u8>, ChartError> {
         if text.is_empty() {
             return Ok(Vec::new());
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn known_ciphertexts_come_out_and_go_back() {
-        let key = Key::parse(KEY).unwrap();
+        let key = EncryptionKey::parse(KEY).unwrap();
         let iv: [u8; 16] = std::array::from_fn(|index| index as u8);
         for (plain, encrypted) in [
             (
@@ -156,16 +156,16 @@ mod tests {
     #[test]
     fn every_key_length_works_and_a_wrong_key_is_noticed() {
         for length in [32, 48, 64] {
-            let key = Key::parse(&"ab".repeat(length / 2)).unwrap();
-            let other = Key::parse(&"cd".repeat(length / 2)).unwrap();
+            let key = EncryptionKey::parse(&"ab".repeat(length / 2)).unwrap();
+            let other = EncryptionKey::parse(&"cd".repeat(length / 2)).unwrap();
             let text = key.encrypt(b"sixteen bytes ok").unwrap();
             assert_eq!(key.decrypt(&text).unwrap(), b"sixteen bytes ok");
             assert!(other.decrypt(&text).is_err_and(|error| error.to_string().contains("does not fit")));
         }
-        assert!(Key::parse("abcd").is_err());
-        assert!(Key::parse("zz").is_err());
-        assert_eq!(Key::parse(KEY).unwrap().decrypt("").unwrap(), b"");
-        assert!(Key::parse(KEY).unwrap().decrypt("1000").is_err());
-        assert_eq!(Key::generate().len(), 32);
+        assert!(EncryptionKey::parse("abcd").is_err());
+        assert!(EncryptionKey::parse("zz").is_err());
+        assert_eq!(EncryptionKey::parse(KEY).unwrap().decrypt("").unwrap(), b"");
+        assert!(EncryptionKey::parse(KEY).unwrap().decrypt("1000").is_err());
+        assert_eq!(EncryptionKey::generate().len(), 32);
     }
 }

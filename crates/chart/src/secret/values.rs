@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
-use slipway_yaml::{Node, Reader, Value};
+use slipway_yaml::{NodeValue, YamlNode, YamlReader};
 
-use super::key::Key;
+use super::key::EncryptionKey;
 use crate::codec;
-use crate::error::Error;
+use crate::error::ChartError;
 
 /// Decrypts an encrypted values file for use: every scalar is a string afterwards.
-pub fn decrypt_to_map(text: &str, key: &Key) -> Result<Map<String, Json>, Error> {
-    let mut values = match codec::read(text.as_bytes()).map_err(Error::Secret)? {
+pub fn decrypt_to_map(text: &str, key: &EncryptionKey) -> Result<Map<String, Json>, ChartError> {
+    let mut values = match codec::read(text.as_bytes()).map_err(ChartError::Secret)? {
         Json::Object(map) => map,
         Json::Null => Map::new(),
-        _ => return Err(Error::Secret("the encrypted values are not a map".into())),
+        _ => return Err(ChartError::Secret("the encrypted values are not a map".into())),
     };
     for value in values.values_mut() {
         decrypt_json(value, key)?;
@@ -22,7 +22,7 @@ pub fn decrypt_to_map(text: &str, key: &Key) -> Result<Map<String, Json>, Error>
     Ok(values)
 }
 
-fn decrypt_json(value: &mut Json, key: &Key) -> Result<(), Error> {
+fn decrypt_json(value: &mut Json, key: &EncryptionKey) -> Result<(), ChartError> {
     match value {
         Json::Null => Ok(()),
         Json::String(text) => {
@@ -31,33 +31,33 @@ fn decrypt_json(value: &mut Json, key: &Key) -> Result<(), Error> {
         }
         Json::Array(items) => items.iter_mut().try_for_each(|item| decrypt_json(item, key)),
         Json::Object(map) => map.values_mut().try_for_each(|item| decrypt_json(item, key)),
-        other => Err(Error::Secret(format!("cannot decrypt {other}: it is not a string"))),
+        other => Err(ChartError::Secret(format!("cannot decrypt {other}: it is not a string"))),
     }
 }
 
-fn plain(key: &Key, text: &str) -> Result<String, Error> {
+fn plain(key: &EncryptionKey, text: &str) -> Result<String, ChartError> {
     String::from_utf8(key.decrypt(text)?)
-        .map_err(|_| Error::Secret("the decrypted value is not UTF-8".into()))
+        .map_err(|_| ChartError::Secret("the decrypted value is not UTF-8".into()))
 }
 
 /// Encrypts every scalar of a values file; comments, order and layout stay.
-pub fn encrypt(text: &str, key: &Key) -> Result<String, Error> {
+pub fn encrypt(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
     rewrite(text, |_, node| key.encrypt(scalar(node)?.as_bytes()).map(hex_scalar))
 }
 
 /// Decrypts every scalar of a values file; comments, order and layout stay.
-pub fn decrypt(text: &str, key: &Key) -> Result<String, Error> {
+pub fn decrypt(text: &str, key: &EncryptionKey) -> Result<String, ChartError> {
     rewrite(text, |_, node| plain_scalar(&plain(key, text_of(node)?)?))
 }
 
 /// Decrypts with one key and encrypts with another.
-pub fn rotate(text: &str, old: &Key, new: &Key) -> Result<String, Error> {
+pub fn rotate(text: &str, old: &EncryptionKey, new: &EncryptionKey) -> Result<String, ChartError> {
     rewrite(text, |_, node| new.encrypt(&old.decrypt(text_of(node)?)?).map(hex_scalar))
 }
 
 /// Encrypts an edited plain file, keeping the ciphertext of every scalar that did not change, so that
 /// the difference in version control shows what did.
-pub fn encrypt_edited(edited: &str, encrypted: &str, key: &Key) -> Result<String, Error> {
+pub fn encrypt_edited(edited: &str, encrypted: &str, key: &EncryptionKey) -> Result<String, ChartError> {
     let mut known: BTreeMap<String, (String, String)> = BTreeMap::new();
     rewrite(encrypted, |path, node| {
         let text = text_of(node)?;
@@ -76,22 +76,23 @@ pub fn encrypt_edited(edited: &str, encrypted: &str, key: &Key) -> Result<String
 /// Replaces the text of every scalar value (keys and nulls stay).
 fn rewrite(
     text: &str,
-    mut replace: impl FnMut(&str, &Node) -> Result<String, Error>,
-) -> Result<String, Error> {
-    let documents =
-        Reader::helm().read(text, "values").map_err(|problems| Error::Secret(problems.to_string()))?;
+    mut replace: impl FnMut(&str, &YamlNode) -> Result<String, ChartError>,
+) -> Result<String, ChartError> {
+    let documents = YamlReader::helm()
+        .read(text, "values")
+        .map_err(|problems| ChartError::Secret(problems.to_string()))?;
     let mut spans: BTreeMap<usize, (usize, String)> = BTreeMap::new();
     for document in &documents {
         let mut pending = vec![(String::new(), document)];
         while let Some((path, node)) = pending.pop() {
             match &node.value {
-                Value::Null => {}
-                Value::Seq(items) => {
+                NodeValue::Null => {}
+                NodeValue::Seq(items) => {
                     pending.extend(
                         items.iter().enumerate().map(|(index, item)| (format!("{path}/{index}"), item)),
                     );
                 }
-                Value::Map(map) => {
+                NodeValue::Map(map) => {
                     pending
                         .extend(map.iter().map(|(key, value)| (format!("{path}/{}", key.key_text()), value)));
                 }
@@ -120,20 +121,24 @@ fn rewrite(
 }
 
 /// What a scalar says, as Go prints it.
-fn scalar(node: &Node) -> Result<String, Error> {
+fn scalar(node: &YamlNode) -> Result<String, ChartError> {
     Ok(match &node.value {
-        Value::String(text) => text.clone(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Uint(value) => value.to_string(),
-        Value::Float(value) => slipway_yaml::go_float(*value),
-        _ => return Err(Error::Secret("only scalars are encrypted".into())),
+        NodeValue::String(text) => text.clone(),
+        NodeValue::Bool(value) => value.to_string(),
+        NodeValue::Int(value) => value.to_string(),
+        NodeValue::Uint(value) => value.to_string(),
+        NodeValue::Float(value) => slipway_yaml::go_float(*value),
+        _ => return Err(ChartError::Secret("only scalars are encrypted".into())),
     })
 }
 
-fn text_of(node: &Node) -> Result<&str, Error> {
+fn text_of(node: &YamlNode) -> Result<&str, ChartError> {
     node.as_str().ok_or_else(|| {
-        Error::Secret(format!("line {}: cannot decrypt {}: it is not a string", node.span.line, node.raw()))
+        ChartError::Secret(format!(
+            "line {}: cannot decrypt {}: it is not a string",
+            node.span.line,
+            node.raw()
+        ))
     })
 }
 
@@ -144,14 +149,14 @@ fn hex_scalar(hex: String) -> String {
 }
 
 /// Any text as a YAML scalar on one line.
-fn plain_scalar(text: &str) -> Result<String, Error> {
+fn plain_scalar(text: &str) -> Result<String, ChartError> {
     if text.contains('\n') {
-        return serde_json::to_string(text).map_err(|error| Error::Secret(error.to_string()));
+        return serde_json::to_string(text).map_err(|error| ChartError::Secret(error.to_string()));
     }
-    let written = slipway_yaml::Emitter::helm()
+    let written = slipway_yaml::YamlEmitter::helm()
         .width(None)
         .emit(text)
-        .map_err(|error| Error::Secret(error.to_string()))?;
+        .map_err(|error| ChartError::Secret(error.to_string()))?;
     Ok(written.trim_end_matches('\n').to_owned())
 }
 
@@ -161,8 +166,8 @@ mod tests {
 
     const PLAIN: &str = "# top\na: secret # why\nb:\n  - 8080\n  - true\n  - null\n  - 1.5\nc: {d: 'x: y', e: \"\"}\nf: |\n  two\n  lines\ng: end\n";
 
-    fn key() -> Key {
-        Key::parse("00112233445566778899aabbccddeeff").unwrap()
+    fn key() -> EncryptionKey {
+        EncryptionKey::parse("00112233445566778899aabbccddeeff").unwrap()
     }
 
     #[test]
@@ -188,7 +193,7 @@ mod tests {
 
     #[test]
     fn keys_rotate_and_unchanged_values_keep_their_ciphertext() {
-        let new = Key::parse("ffeeddccbbaa99887766554433221100").unwrap();
+        let new = EncryptionKey::parse("ffeeddccbbaa99887766554433221100").unwrap();
         let encrypted = encrypt("a: one\nb: two\n", &key()).unwrap();
         let rotated = rotate(&encrypted, &key(), &new).unwrap();
         assert_eq!(decrypt(&rotated, &new).unwrap(), "a: one\nb: two\n");

@@ -7,14 +7,14 @@ mod tree;
 mod user;
 
 use serde_json::Value;
-use slipway_gotmpl::Map;
+use slipway_gotmpl::GoMap;
 
-use crate::error::Error;
+use crate::error::ChartError;
 
 pub use schema::SchemaSource;
 pub(crate) use schema::check as check_schema;
 pub(crate) use strvals::go_quote;
-pub(crate) use tree::Node;
+pub(crate) use tree::ChartNode;
 pub use user::{UserValues, is_address};
 
 /// Turns every number into a float: what Helm's decoding of YAML and JSON yields.
@@ -51,23 +51,28 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
 
 /// Checks the values against the schemas of every chart in the tree.
 pub(crate) fn check_schemas(
-    root: &Node<'_>,
-    values: &Map,
+    root: &ChartNode<'_>,
+    values: &GoMap,
     source: Option<&dyn SchemaSource>,
-) -> Result<(), Error> {
+) -> Result<(), ChartError> {
     let mut text = String::new();
     schema_problems(root, values, source, &mut text);
     if text.is_empty() {
         return Ok(());
     }
-    Err(Error::Schema(format!(
+    Err(ChartError::Schema(format!(
         "values don't meet the specifications of the schema(s) in the following chart(s):\n{text}"
     )))
 }
 
-fn schema_problems(node: &Node<'_>, values: &Map, source: Option<&dyn SchemaSource>, text: &mut String) {
+fn schema_problems(
+    node: &ChartNode<'_>,
+    values: &GoMap,
+    source: Option<&dyn SchemaSource>,
+    text: &mut String,
+) {
     if let Some(schema) = &node.chart.schema {
-        let json = serde_json::to_value(slipway_gotmpl::Value::Map(values.clone())).unwrap_or_default();
+        let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(values.clone())).unwrap_or_default();
         let found = schema::check(schema, &json, source).unwrap_or_else(|error| error);
         if !found.is_empty() {
             text.push_str(&format!("{}:\n{found}", node.name()));

@@ -5,7 +5,7 @@ use slipway_go::strconv;
 
 /// How the text after `=` becomes a value.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'r> {
+pub(super) enum ValueSyntax<'r> {
     /// `--set`: booleans, null and whole numbers are recognised.
     Typed,
     /// `--set-string`: always a string.
@@ -25,7 +25,11 @@ const LARGEST_INDEX: i64 = 65536;
 const DEEPEST_LIST: usize = 100;
 
 /// Reads `text` into `data`, changing in place what is already there.
-pub(super) fn parse_into(text: &str, kind: Kind<'_>, data: &mut Map<String, Value>) -> Result<(), String> {
+pub(super) fn parse_into(
+    text: &str,
+    kind: ValueSyntax<'_>,
+    data: &mut Map<String, Value>,
+) -> Result<(), String> {
     let mut parser = Parser { text: text.chars().collect(), at: 0, kind };
     loop {
         match parser.key(data, 0) {
@@ -50,7 +54,7 @@ fn fail<T>(message: impl Into<String>) -> Step<T> {
 struct Parser<'r> {
     text: Vec<char>,
     at: usize,
-    kind: Kind<'r>,
+    kind: ValueSyntax<'r>,
 }
 
 /// What ended a run of characters.
@@ -70,7 +74,7 @@ impl Parser<'_> {
             if stops.contains(&letter) {
                 return (run, Some(letter));
             }
-            if letter == '\\' && !matches!(self.kind, Kind::Literal) {
+            if letter == '\\' && !matches!(self.kind, ValueSyntax::Literal) {
                 match self.next() {
                     Some(escaped) => run.push(escaped),
                     None => break,
@@ -84,7 +88,7 @@ impl Parser<'_> {
 
     fn key(&mut self, data: &mut Map<String, Value>, names: usize) -> Step {
         let stops: &[char] =
-            if matches!(self.kind, Kind::Literal) { &['=', '[', '.'] } else { &['=', '[', ',', '.'] };
+            if matches!(self.kind, ValueSyntax::Literal) { &['=', '[', '.'] } else { &['=', '[', ',', '.'] };
         let (name, stop) = self.until(stops);
         match stop {
             None if name.is_empty() => Err(Stop::End),
@@ -230,12 +234,12 @@ impl Parser<'_> {
     /// The value after `=`; nothing at the end of the text.
     fn value(&mut self) -> Step<Option<Value>> {
         match self.kind {
-            Kind::Literal => {
+            ValueSyntax::Literal => {
                 let rest: String = self.text[self.at..].iter().collect();
                 self.at = self.text.len();
                 Ok(Some(Value::String(rest)))
             }
-            Kind::Json => self.json().map(Some),
+            ValueSyntax::Json => self.json().map(Some),
             _ => self.plain(),
         }
     }
@@ -268,8 +272,8 @@ impl Parser<'_> {
 
     fn scalar(&self, text: String) -> Step<Value> {
         match self.kind {
-            Kind::Typed => Ok(typed(text)),
-            Kind::File(read) => read(&text).map(Value::String).map_err(Stop::Error),
+            ValueSyntax::Typed => Ok(typed(text)),
+            ValueSyntax::File(read) => read(&text).map(Value::String).map_err(Stop::Error),
             _ => Ok(Value::String(text)),
         }
     }

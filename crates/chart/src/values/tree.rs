@@ -6,28 +6,28 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use serde_json::Value as Json;
-use slipway_gotmpl::{Map, Value};
+use slipway_gotmpl::{GoMap, GoValue};
 
-use super::coalesce::{self, Nulls};
-use crate::error::{Notice, Notices};
+use super::coalesce::{self, NullHandling};
+use crate::error::{LogNotice, Notices};
 use crate::load::Chart;
-use crate::metadata::{Dependency, Metadata};
+use crate::metadata::{ChartMetadata, Dependency};
 use crate::version;
 
 /// A chart in its place in the tree.
 #[derive(Clone)]
-pub(crate) struct Node<'c> {
+pub(crate) struct ChartNode<'c> {
     pub(crate) chart: &'c Chart,
     /// The chart's own, or one with another name and fewer dependencies.
-    pub(crate) metadata: Cow<'c, Metadata>,
+    pub(crate) metadata: Cow<'c, ChartMetadata>,
     /// The chart's defaults after imports, where they differ from the file's.
-    values: Option<Map>,
+    values: Option<GoMap>,
     /// The file's, taken over when they are first asked for; shared by all places of the chart.
-    own: Rc<OnceCell<Map>>,
-    pub(crate) dependencies: Vec<Node<'c>>,
+    own: Rc<OnceCell<GoMap>>,
+    pub(crate) dependencies: Vec<ChartNode<'c>>,
 }
 
-impl<'c> Node<'c> {
+impl<'c> ChartNode<'c> {
     /// Every chart below `chart`, nothing decided yet.
     pub(crate) fn new(chart: &'c Chart) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'c> Node<'c> {
             metadata: Cow::Borrowed(&chart.metadata),
             values: None,
             own: Rc::default(),
-            dependencies: chart.dependencies.iter().map(Node::new).collect(),
+            dependencies: chart.dependencies.iter().map(ChartNode::new).collect(),
         }
     }
 
@@ -45,7 +45,7 @@ impl<'c> Node<'c> {
     }
 
     /// Its defaults, to be changed at will: a copy, or what will not be needed again.
-    pub(crate) fn defaults(&self, last: bool) -> Map {
+    pub(crate) fn defaults(&self, last: bool) -> GoMap {
         match &self.values {
             Some(values) if last => values.clone(),
             Some(values) => coalesce::copy(values),
@@ -57,23 +57,23 @@ impl<'c> Node<'c> {
     }
 
     /// Decides which dependencies take part and imports their values.
-    pub(crate) fn process(chart: &'c Chart, user: &Map, notices: &mut Notices) -> Result<Self, String> {
+    pub(crate) fn process(chart: &'c Chart, user: &GoMap, notices: &mut Notices) -> Result<Self, String> {
         let mut root = Self::new(chart);
         root.choose(user, "", notices)?;
         root.import(notices)?;
         Ok(root)
     }
 
-    fn choose(&mut self, values: &Map, path: &str, notices: &mut Notices) -> Result<(), String> {
+    fn choose(&mut self, values: &GoMap, path: &str, notices: &mut Notices) -> Result<(), String> {
         if self.metadata.dependencies.is_empty() {
             return Ok(());
         }
         let mut declared = self.metadata.dependencies.clone();
         let loaded = std::mem::take(&mut self.dependencies);
-        let fits = |node: &Node<'_>, wanted: &Dependency| {
+        let fits = |node: &ChartNode<'_>, wanted: &Dependency| {
             node.name() == wanted.name && version::satisfies(&wanted.version, &node.metadata.version)
         };
-        let mut chosen: Vec<Node<'c>> =
+        let mut chosen: Vec<ChartNode<'c>> =
             loaded.iter().filter(|node| !declared.iter().any(|wanted| fits(node, wanted))).cloned().collect();
         for wanted in &mut declared {
             if let Some(found) = loaded.iter().find(|node| fits(node, wanted)) {
@@ -90,7 +90,7 @@ impl<'c> Node<'c> {
         }
         self.dependencies = chosen;
 
-        let values = coalesce::values(self, values, Nulls::Delete, notices)?;
+        let values = coalesce::values(self, values, NullHandling::Delete, notices)?;
         apply_tags(&mut declared, &values, notices);
         apply_conditions(&mut declared, &values, path, notices);
 
@@ -112,8 +112,8 @@ impl<'c> Node<'c> {
         if self.metadata.dependencies.is_empty() {
             return Ok(());
         }
-        let values = coalesce::values(self, &Map::new(), Nulls::Keep, notices)?;
-        let imported = Map::new();
+        let values = coalesce::values(self, &GoMap::new(), NullHandling::Keep, notices)?;
+        let imported = GoMap::new();
         let mut declared = self.metadata.dependencies.clone();
         for dependency in &mut declared {
             let mut written_out = Vec::new();
@@ -129,7 +129,7 @@ impl<'c> Node<'c> {
                 written_out.push(serde_json::json!({"child": child, "parent": parent}));
                 match coalesce::table(&values, &format!("{}.{child}", dependency.name)) {
                     Ok(table) => coalesce::merge_tables(&imported, &at_path(&parent, table), notices),
-                    Err(error) => notices.push(Notice(format!(
+                    Err(error) => notices.push(LogNotice(format!(
                         "dependencies.go:{}: Warning: ImportValues missing table{from}: {error}",
                         if from.is_empty() { 281 } else { 254 }
                     ))),
@@ -154,22 +154,22 @@ fn shown(value: &Json) -> String {
 }
 
 /// `table` under a dotted path; `.` is the root.
-fn at_path(path: &str, table: Map) -> Map {
+fn at_path(path: &str, table: GoMap) -> GoMap {
     if path == "." {
         return table;
     }
-    path.split('.').rev().fold(table, |inner, name| [(name, Value::Map(inner))].into_iter().collect())
+    path.split('.').rev().fold(table, |inner, name| [(name, GoValue::Map(inner))].into_iter().collect())
 }
 
-fn apply_tags(declared: &mut [Dependency], values: &Map, notices: &mut Notices) {
+fn apply_tags(declared: &mut [Dependency], values: &GoMap, notices: &mut Notices) {
     let Ok(tags) = coalesce::table(values, "tags") else { return };
     for dependency in declared {
         let (mut any_true, mut any_false) = (false, false);
         for tag in &dependency.tags {
             match tags.get(tag.as_str()) {
-                Some(Value::Bool(true)) => any_true = true,
-                Some(Value::Bool(false)) => any_false = true,
-                Some(_) => notices.push(Notice(format!(
+                Some(GoValue::Bool(true)) => any_true = true,
+                Some(GoValue::Bool(false)) => any_false = true,
+                Some(_) => notices.push(LogNotice(format!(
                     "dependencies.go:88: Warning: Tag '{tag}' for chart {} returned non-bool value",
                     dependency.name
                 ))),
@@ -180,15 +180,15 @@ fn apply_tags(declared: &mut [Dependency], values: &Map, notices: &mut Notices) 
     }
 }
 
-fn apply_conditions(declared: &mut [Dependency], values: &Map, path: &str, notices: &mut Notices) {
+fn apply_conditions(declared: &mut [Dependency], values: &GoMap, path: &str, notices: &mut Notices) {
     for dependency in declared {
         for condition in dependency.condition.trim().split(',').filter(|condition| !condition.is_empty()) {
             match coalesce::path_value(values, &format!("{path}{condition}")) {
-                Some(Value::Bool(enabled)) => {
+                Some(GoValue::Bool(enabled)) => {
                     dependency.enabled = enabled;
                     break;
                 }
-                Some(_) => notices.push(Notice(format!(
+                Some(_) => notices.push(LogNotice(format!(
                     "dependencies.go:63: Warning: Condition path '{condition}' for chart {} returned non-bool value",
                     dependency.name
                 ))),

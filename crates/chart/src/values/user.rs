@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::strvals::{self, Kind};
+use super::strvals::{self, ValueSyntax};
 use crate::codec;
-use crate::error::Error;
+use crate::error::ChartError;
 use crate::load::go_io;
 
 /// What the user gave, by kind of flag; within a kind in the order given.
@@ -31,9 +31,9 @@ pub struct UserValues {
 
 impl UserValues {
     /// Adds a values file by path.
-    pub fn read_file(&mut self, path: &Path) -> Result<(), Error> {
-        let content =
-            slipway_problem::read_file(path).map_err(|error| Error::Values(go_io("open", path, &error)))?;
+    pub fn read_file(&mut self, path: &Path) -> Result<(), ChartError> {
+        let content = slipway_problem::read_file(path)
+            .map_err(|error| ChartError::Values(go_io("open", path, &error)))?;
         self.files.push((path.display().to_string(), content));
         Ok(())
     }
@@ -49,22 +49,22 @@ impl UserValues {
         };
         for text in &self.set_file {
             // Mistakes are told when the values are put together.
-            let _ = strvals::parse_into(text, Kind::File(&read), &mut Map::new());
+            let _ = strvals::parse_into(text, ValueSyntax::File(&read), &mut Map::new());
         }
         found.into_inner()
     }
 
     /// Puts everything together.
-    pub fn build(&self) -> Result<Map<String, Value>, Error> {
+    pub fn build(&self) -> Result<Map<String, Value>, ChartError> {
         let mut base = self.base.clone();
         for (name, content) in &self.files {
             let values = codec::read_values(content)
-                .map_err(|error| Error::Values(format!("failed to parse {name}: {error}")))?;
+                .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
             merge(&mut base, values);
         }
         for text in &self.set_json {
             self.parse_flag("--set-json", text, &mut base)
-                .map_err(|_| Error::Values(format!("failed parsing --set-json data {text}")))?;
+                .map_err(|_| ChartError::Values(format!("failed parsing --set-json data {text}")))?;
         }
         for (flag, texts) in [
             ("--set", &self.set),
@@ -74,7 +74,7 @@ impl UserValues {
         ] {
             for text in texts {
                 self.parse_flag(flag, text, &mut base)
-                    .map_err(|error| Error::Values(format!("failed parsing {flag} data: {error}")))?;
+                    .map_err(|error| ChartError::Values(format!("failed parsing {flag} data: {error}")))?;
             }
         }
         Ok(base)
@@ -99,11 +99,11 @@ impl UserValues {
                 .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
         };
         let kind = match flag {
-            "--set-json" => Kind::Json,
-            "--set-string" => Kind::Text,
-            "--set-file" => Kind::File(&read),
-            "--set-literal" => Kind::Literal,
-            _ => Kind::Typed,
+            "--set-json" => ValueSyntax::Json,
+            "--set-string" => ValueSyntax::Text,
+            "--set-file" => ValueSyntax::File(&read),
+            "--set-literal" => ValueSyntax::Literal,
+            _ => ValueSyntax::Typed,
         };
         strvals::parse_into(text, kind, values)
     }

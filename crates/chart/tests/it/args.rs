@@ -8,7 +8,7 @@ pub(crate) struct Parsed {
     pub(crate) options: RenderOptions,
 }
 
-pub(crate) fn parse(words: &str) -> Result<Parsed, slipway_chart::Error> {
+pub(crate) fn parse(words: &str) -> Result<Parsed, slipway_chart::ChartError> {
     let mut options = RenderOptions::default();
     let mut values = UserValues::default();
     let mut plain = Vec::new();

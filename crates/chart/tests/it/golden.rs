@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use slipway_chart::{Chart, Error, LoadOptions, render};
+use slipway_chart::{Chart, ChartError, LoadOptions, render};
 
 use crate::args;
 
-fn run(words: &str) -> Result<Vec<u8>, Error> {
+fn run(words: &str) -> Result<Vec<u8>, ChartError> {
     let parsed = args::parse(words)?;
     let values = parsed.values.build()?;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(&parsed.chart);

@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 
-use slipway_chart::{Chart, File, LoadOptions, Notices, RenderOptions, Source, render};
+use slipway_chart::{Chart, ChartFile, ChartInput, LoadOptions, Notices, RenderOptions, render};
 
 const ABOUT: &str = "apiVersion: v2\nname: bad\nversion: 1.0.0\n";
 
-fn load(files: &[(&str, &str)]) -> Result<Chart, slipway_chart::Error> {
+fn load(files: &[(&str, &str)]) -> Result<Chart, slipway_chart::ChartError> {
     let files = [("Chart.yaml", ABOUT)].iter().chain(files);
-    let files = files.map(|(name, text)| File { name: (*name).into(), data: text.as_bytes().into() });
+    let files = files.map(|(name, text)| ChartFile { name: (*name).into(), data: text.as_bytes().into() });
     Chart::from_files(files.collect(), &LoadOptions::default(), &mut Notices::new())
 }
 
@@ -156,7 +156,7 @@ fn archives_that_lead_astray_end_in_an_error() {
     ] {
         let bytes = archive(name, size);
         let options = LoadOptions::default();
-        let error = Chart::load_with(Source::Archive(&bytes), &options, &mut Notices::new()).unwrap_err();
+        let error = Chart::load_with(ChartInput::Archive(&bytes), &options, &mut Notices::new()).unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
     }
 }

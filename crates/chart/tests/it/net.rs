@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use slipway_chart::deps::{self, UpdateOptions};
 use slipway_chart::net::{
-    Access, Client, ClientOptions, Credentials, Home, Login, Provenance, Reference, Remote, pull, push, tags,
+    AccessOptions, ClientOptions, Credentials, HelmHome, HttpClient, Login, OciReference, ProvenanceMode,
+    RemoteCharts, pull, push, tags,
 };
-use slipway_chart::repo::{Index, Repository, SearchOptions, search};
-use slipway_chart::{Chart, File, LoadOptions, Notices, PackageOptions, package};
+use slipway_chart::repo::{RepositoryEntry, RepositoryIndex, SearchOptions, search};
+use slipway_chart::{Chart, ChartFile, LoadOptions, Notices, PackageOptions, package};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -109,7 +110,7 @@ fn respond(
 
 fn chart(name: &str, version: &str) -> Chart {
     let text = format!("apiVersion: v2\nname: {name}\nversion: {version}\ndescription: a <chart>\n");
-    let files = vec![File { name: "Chart.yaml".into(), data: text.as_bytes().into() }];
+    let files = vec![ChartFile { name: "Chart.yaml".into(), data: text.as_bytes().into() }];
     Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).unwrap()
 }
 
@@ -117,7 +118,7 @@ fn chart(name: &str, version: &str) -> Chart {
 async fn a_chart_goes_to_a_registry_and_back() {
     let store = Store::default();
     let host = serve(Arc::clone(&store)).await;
-    let client = Client::new(&ClientOptions { plain_http: true, ..ClientOptions::default() }).unwrap();
+    let client = HttpClient::new(&ClientOptions { plain_http: true, ..ClientOptions::default() }).unwrap();
     let mut credentials = Credentials::default();
     let chart = chart("web", "1.2.3+x");
     let packed = package(&chart, &PackageOptions::default()).unwrap();
@@ -131,7 +132,7 @@ async fn a_chart_goes_to_a_registry_and_back() {
     credentials.insert(&host, &Login { username: "u".into(), password: "p".into() });
     let pushed = send(credentials.clone()).await.unwrap();
     assert_eq!(pushed.reference, format!("{host}/team/web:1.2.3_x"));
-    let reference = Reference::parse(&format!("{parent}/web:1.2.3_x")).unwrap();
+    let reference = OciReference::parse(&format!("{parent}/web:1.2.3_x")).unwrap();
     let pulled = pull(&client, &credentials, &reference).await.unwrap();
     assert_eq!(pulled.chart, packed.bytes);
     assert_eq!(pulled.digest, pushed.digest);
@@ -163,7 +164,7 @@ async fn dependencies_come_from_a_repository() {
     let folder = tempfile::tempdir().unwrap();
     let text = "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: sub, version: ~0.2, repository: \"@local\"}\n";
     std::fs::write(folder.path().join("Chart.yaml"), text).unwrap();
-    let remote = remote(folder.path(), Access::default());
+    let remote = remote(folder.path(), AccessOptions::default());
     add(&remote, "local", &format!("http://{host}/charts"));
     let fetcher = remote.clone();
     let lines = deps::update(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
@@ -176,18 +177,18 @@ async fn dependencies_come_from_a_repository() {
 }
 
 /// A way to charts whose state lives in a folder of the test.
-fn remote(folder: &std::path::Path, access: Access) -> Remote {
-    let home = Home {
+fn remote(folder: &std::path::Path, access: AccessOptions) -> RemoteCharts {
+    let home = HelmHome {
         repositories: folder.join("repositories.yaml"),
         cache: folder.join("cache"),
         registry: folder.join("registry/config.json"),
         docker: None,
     };
-    Remote::new(home, access, Arc::new(|_, _| None))
+    RemoteCharts::new(home, access, Arc::new(|_, _| None))
 }
 
-fn add(remote: &Remote, name: &str, url: &str) {
-    let repository = Repository { name: name.into(), url: url.into(), ..Repository::default() };
+fn add(remote: &RemoteCharts, name: &str, url: &str) {
+    let repository = RepositoryEntry { name: name.into(), url: url.into(), ..RepositoryEntry::default() };
     remote
         .home
         .change_repositories(|repositories| {
@@ -206,7 +207,7 @@ async fn repository() -> (tempfile::TempDir, String) {
         std::fs::write(folder.path().join(&packed.file_name), &packed.bytes).unwrap();
         store.lock().unwrap().insert(format!("/c/{}", packed.file_name), packed.bytes);
     }
-    let index = Index::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
+    let index = RepositoryIndex::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
     store.lock().unwrap().insert("/c/index.yaml".into(), index.to_yaml().into_bytes());
     let host = serve(store).await;
     (folder, format!("http://{host}/c"))
@@ -215,15 +216,15 @@ async fn repository() -> (tempfile::TempDir, String) {
 #[tokio::test]
 async fn charts_are_found_by_the_names_users_give() {
     let (folder, url) = repository().await;
-    let known = remote(folder.path(), Access::default());
+    let known = remote(folder.path(), AccessOptions::default());
     add(&known, "loc", &url);
-    let none = known.locate("loc/foo", Provenance::No).await.unwrap_err().to_string();
+    let none = known.locate("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert!(none.starts_with("no cached repo found. (try 'helm repo update')"), "{none}");
     let repositories = known.home.repositories().unwrap();
     known.update(repositories.get("loc").unwrap()).await.unwrap();
 
     let with = |version: &str, repo: &str| {
-        let access = Access { version: version.into(), repo: repo.into(), ..Access::default() };
+        let access = AccessOptions { version: version.into(), repo: repo.into(), ..AccessOptions::default() };
         remote(folder.path(), access)
     };
     let direct = format!("{url}/foo-0.2.0.tgz");
@@ -253,13 +254,13 @@ async fn charts_are_found_by_the_names_users_give() {
         ("", "", "./nothing", Err("path \"./nothing\" not found")),
         ("", "", "foo", Err("non-absolute URLs should be in form of repo_name/path_to_chart, got: foo")),
     ] {
-        let found = with(version, repo).locate(name, Provenance::No).await;
+        let found = with(version, repo).locate(name, ProvenanceMode::No).await;
         let found = found
             .map(|found| found.path.file_name().unwrap().to_string_lossy().into_owned())
             .map_err(|error| error.to_string());
         assert_eq!(found.as_deref().map_err(String::as_str), expected, "{name} {version}");
     }
-    let missing = with("9", &url).locate("foo", Provenance::No).await.unwrap_err().to_string();
+    let missing = with("9", &url).locate("foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert_eq!(missing, format!("chart \"foo\" version \"9\" not found in {url} repository"));
 
     let indexes = [("loc".to_owned(), known.home.cached_index("loc").unwrap())];
@@ -274,13 +275,13 @@ async fn charts_are_found_by_the_names_users_give() {
 #[tokio::test]
 async fn a_chart_that_is_not_what_the_index_promises_is_refused() {
     let (folder, url) = repository().await;
-    let known = remote(folder.path(), Access::default());
+    let known = remote(folder.path(), AccessOptions::default());
     add(&known, "loc", &url);
-    let mut index = Index::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
+    let mut index = RepositoryIndex::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
     for entry in index.entries.get_mut("foo").unwrap() {
         entry.digest = "00".repeat(32);
     }
     known.home.store_index("loc", &index, index.to_yaml().as_bytes()).unwrap();
-    let error = known.locate("loc/foo", Provenance::No).await.unwrap_err().to_string();
+    let error = known.locate("loc/foo", ProvenanceMode::No).await.unwrap_err().to_string();
     assert!(error.contains("the repository's index promises"), "{error}");
 }

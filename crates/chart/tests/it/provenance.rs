@@ -1,7 +1,7 @@
 //! Signed charts: what Helm signed we check, what we sign can be checked; keys made by GnuPG.
 
 use slipway_chart::provenance::Keyring;
-use slipway_chart::{Chart, LoadOptions, Metadata, Notices, Source};
+use slipway_chart::{Chart, ChartInput, ChartMetadata, LoadOptions, Notices};
 
 const PUBLIC: &[u8] = include_bytes!("../provenance/public.gpg");
 const SECRET: &[u8] = include_bytes!("../provenance/secret.gpg");
@@ -11,9 +11,9 @@ const BY_HELM: &str = include_str!("../provenance/web-0.1.0.tgz.prov");
 const NAME: &str = "web-0.1.0.tgz";
 const NOW: u64 = 1_900_000_000;
 
-fn metadata() -> Metadata {
+fn metadata() -> ChartMetadata {
     let options = LoadOptions::default();
-    Chart::load_with(Source::Archive(ARCHIVE), &options, &mut Notices::new()).unwrap().metadata
+    Chart::load_with(ChartInput::Archive(ARCHIVE), &options, &mut Notices::new()).unwrap().metadata
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Map;
-use slipway_chart::explain::{Query, Source as From, explain};
+use slipway_chart::explain::{FieldQuery, OriginSource as From, explain};
 use slipway_chart::lint::{LintOptions, lint};
 use slipway_chart::{
-    Chart, LoadOptions, Notices, PackageOptions, Part, Program, RenderOptions, SeededHost, Source,
-    UserValues, create, deps, package, render, show,
+    Chart, ChartInput, ChartPart, ChartProgram, LoadOptions, Notices, PackageOptions, RenderOptions,
+    SeededHost, UserValues, create, deps, package, render, show,
 };
 use slipway_chart::{generate_name, name_from_template};
 
@@ -26,16 +26,16 @@ fn a_package_is_reproducible_and_renders_the_same() {
     let prefix = [&[0x1f, 0x8b, 8, 0x14, 0, 0, 0, 0][..], &[0, 0xff, 0x29, 0]].concat();
     assert_eq!(packed.bytes[..prefix.len()][..8], prefix[..8]);
     assert_eq!(&packed.bytes[9..12], &[0xff, 0x29, 0]);
-    let again = Chart::load(Source::Archive(&packed.bytes), &LoadOptions::default()).unwrap();
+    let again = Chart::load(ChartInput::Archive(&packed.bytes), &LoadOptions::default()).unwrap();
     let options = RenderOptions { include_crds: true, ..RenderOptions::default() };
     let text = |chart: &Chart| {
         let rendered = render(chart, &Map::new(), &options).unwrap();
         rendered.to_template_output(&options).map(String::from_utf8).unwrap().unwrap()
     };
     assert_eq!(text(&chart), text(&again));
-    let shown = show(&again, Part::Chart).unwrap();
+    let shown = show(&again, ChartPart::Chart).unwrap();
     assert!(shown.starts_with(b"annotations:\n  team: web\n"));
-    assert_eq!(show(&again, Part::Readme).unwrap(), b"# Shop\n\n");
+    assert_eq!(show(&again, ChartPart::Readme).unwrap(), b"# Shop\n\n");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_created_chart_lints_and_renders() {
 
 #[test]
 fn a_program_is_parsed_once_and_rendered_often() {
-    let program = Program::new(fixture("shop"));
+    let program = ChartProgram::new(fixture("shop"));
     let options = RenderOptions::default();
     let first = program.render(&Map::new(), &options).unwrap();
     let values = UserValues { set: vec!["replicas=9".into()], ..UserValues::default() }.build().unwrap();
@@ -108,32 +108,33 @@ fn local_dependencies_are_brought_in_and_locked() {
     };
     assert_eq!(status(), "missing");
     let options = deps::UpdateOptions { generated: "2024-01-01T00:00:00Z".into() };
-    let lines = deps::update(&app, &deps::Offline, &options).unwrap();
+    let lines = deps::update(&app, &deps::OfflineFetcher, &options).unwrap();
     assert_eq!(lines, ["Saving 1 charts", "Deleting outdated charts"]);
     assert_eq!(status(), "ok");
     assert_eq!(
         fs::read_to_string(app.join("Chart.lock")).unwrap(),
         "dependencies:\n- name: sub\n  repository: file://../sub\n  version: 0.1.0\ndigest: sha256:9f5a4b2e58b3b4126cbd149a6ffa169780e6b8fa5e7c335fab11ca8dbadd87d9\ngenerated: \"2024-01-01T00:00:00Z\"\n"
     );
-    assert_eq!(deps::build(&app, &deps::Offline, &options).unwrap().len(), 2);
+    assert_eq!(deps::build(&app, &deps::OfflineFetcher, &options).unwrap().len(), 2);
     write(
         "app/Chart.yaml",
         "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: sub, version: ^9, repository: file://../sub}\n",
     );
-    let error = deps::build(&app, &deps::Offline, &options).unwrap_err().to_string();
+    let error = deps::build(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
     assert!(error.starts_with("the lock file (Chart.lock) is out of sync"), "{error}");
-    let error = deps::update(&app, &deps::Offline, &options).unwrap_err().to_string();
+    let error = deps::update(&app, &deps::OfflineFetcher, &options).unwrap_err().to_string();
     assert!(error.starts_with("can't get a valid version for 1 subchart(s): \"sub\""), "{error}");
 }
 
 #[test]
 fn a_field_is_explained_by_template_and_value() {
-    let program = Program::new(fixture("shop"));
+    let program = ChartProgram::new(fixture("shop"));
     let mut user = UserValues { set: vec!["cart.size=6".into()], ..UserValues::default() };
     user.files.push(("mine.yaml".into(), b"# mine\nreplicas: 4\n".to_vec()));
     let ask = |query: &str| {
         let host = SeededHost::new(1, 0);
-        explain(&program, &user, &RenderOptions::default(), &host, &Query::parse(query).unwrap()).unwrap()
+        explain(&program, &user, &RenderOptions::default(), &host, &FieldQuery::parse(query).unwrap())
+            .unwrap()
     };
     let found = ask("Deployment:spec.replicas");
     assert_eq!(found.len(), 1);
@@ -182,8 +183,8 @@ fn hostile_schemas_and_archives_end_in_errors() {
             ("values.yaml", "a: {b: 1}\n"),
             ("values.schema.json", schema),
         ];
-        let files =
-            files.map(|(name, text)| slipway_chart::File { name: name.into(), data: text.as_bytes().into() });
+        let files = files
+            .map(|(name, text)| slipway_chart::ChartFile { name: name.into(), data: text.as_bytes().into() });
         Chart::from_files(files.into(), &LoadOptions::default(), &mut Notices::new()).unwrap()
     };
     for (schema, expected) in [
@@ -201,24 +202,23 @@ fn hostile_schemas_and_archives_end_in_errors() {
     let mut options = LoadOptions::default();
     options.limits.archive = 1000;
     options.limits.file = 500;
-    let files =
-        |count: usize, size: usize| {
-            let mut files = vec![slipway_chart::File {
-                name: "Chart.yaml".into(),
-                data: b"apiVersion: v2\nname: h\nversion: 0.1.0\n"[..].into(),
-            }];
-            files.extend((0..count).map(|index| slipway_chart::File {
-                name: format!("f{index}"),
-                data: vec![b'x'; size].into(),
-            }));
-            let chart = Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).unwrap();
-            package(&chart, &PackageOptions::default()).unwrap().bytes
-        };
+    let files = |count: usize, size: usize| {
+        let mut files = vec![slipway_chart::ChartFile {
+            name: "Chart.yaml".into(),
+            data: b"apiVersion: v2\nname: h\nversion: 0.1.0\n"[..].into(),
+        }];
+        files.extend((0..count).map(|index| slipway_chart::ChartFile {
+            name: format!("f{index}"),
+            data: vec![b'x'; size].into(),
+        }));
+        let chart = Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).unwrap();
+        package(&chart, &PackageOptions::default()).unwrap().bytes
+    };
     for (bytes, expected) in [
         (files(1, 501), "decompressed chart file \"h/f0\" is larger than the maximum file size 500"),
         (files(3, 400), "decompressed chart is larger than the maximum file size 1000"),
     ] {
-        let error = Chart::load(Source::Archive(&bytes), &options).unwrap_err().to_string();
+        let error = Chart::load(ChartInput::Archive(&bytes), &options).unwrap_err().to_string();
         assert_eq!(error, expected);
     }
 }
@@ -238,12 +238,12 @@ fn hostile_charts_end_in_errors() {
     ];
     for (template, expected) in cases {
         let files = [("Chart.yaml", base), ("templates/t.yaml", template)]
-            .map(|(name, text)| slipway_chart::File { name: name.into(), data: text.as_bytes().into() });
+            .map(|(name, text)| slipway_chart::ChartFile { name: name.into(), data: text.as_bytes().into() });
         let chart = Chart::from_files(files.into(), &LoadOptions::default(), &mut Notices::new()).unwrap();
         let mut options = RenderOptions::default();
         options.limits.steps = 3_000_000;
         let error = render(&chart, &Map::new(), &options).unwrap_err().to_string();
         assert!(error.contains(expected), "{template}: {error:.300}");
     }
-    assert!(Chart::load(Source::Archive(b"\x1f\x8b\x08garbage"), &LoadOptions::default()).is_err());
+    assert!(Chart::load(ChartInput::Archive(b"\x1f\x8b\x08garbage"), &LoadOptions::default()).is_err());
 }

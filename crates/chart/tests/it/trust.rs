@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_chart::deps::{self, Fetch, UpdateOptions};
+use slipway_chart::deps::{self, DependencyFetcher, UpdateOptions};
 use slipway_chart::net::{
-    Access, Client, ClientOptions, Credentials, Home, Login, NetworkLimits, NetworkOptions, Provenance,
-    Reference, Remote, RemoteSchemas, check_login, pull, push, tags,
+    AccessOptions, ClientOptions, Credentials, HelmHome, HttpClient, Login, NetworkLimits, NetworkOptions,
+    OciReference, ProvenanceMode, RemoteCharts, RemoteSchemas, check_login, pull, push, tags,
 };
-use slipway_chart::repo::Repository;
+use slipway_chart::repo::RepositoryEntry;
 use slipway_chart::{
-    Chart, Error, File, LoadOptions, Notices, PackageOptions, RenderOptions, SchemaSource, package,
+    Chart, ChartError, ChartFile, LoadOptions, Notices, PackageOptions, RenderOptions, SchemaSource, package,
 };
 
 use crate::hosts::{Host, Reply, Seen, Stall, stall};
@@ -27,26 +27,26 @@ fn identity() -> Login {
 
 fn chart(name: &str, version: &str) -> Chart {
     let text = format!("apiVersion: v2\nname: {name}\nversion: {version}\n");
-    let files = vec![File { name: "Chart.yaml".into(), data: text.as_bytes().into() }];
+    let files = vec![ChartFile { name: "Chart.yaml".into(), data: text.as_bytes().into() }];
     Chart::from_files(files, &LoadOptions::default(), &mut Notices::new()).unwrap()
 }
 
-fn remote(folder: &std::path::Path, access: Access) -> Remote {
-    let home = Home {
+fn remote(folder: &std::path::Path, access: AccessOptions) -> RemoteCharts {
+    let home = HelmHome {
         repositories: folder.join("repositories.yaml"),
         cache: folder.join("cache"),
         registry: folder.join("registry/config.json"),
         docker: None,
     };
-    Remote::new(home, access, Arc::new(|_, _| None))
+    RemoteCharts::new(home, access, Arc::new(|_, _| None))
 }
 
 fn ok(content: impl Into<Vec<u8>>) -> Reply {
     ("200 OK", String::new(), content.into())
 }
 
-fn plain() -> Client {
-    Client::new(&ClientOptions { plain_http: true, ..ClientOptions::default() }).unwrap()
+fn plain() -> HttpClient {
+    HttpClient::new(&ClientOptions { plain_http: true, ..ClientOptions::default() }).unwrap()
 }
 
 /// A registry that asks for a login with `challenge` and then leads elsewhere by `lead`.
@@ -89,7 +89,7 @@ async fn credentials_of_a_registry_stay_with_it() {
         let known = |host: &Host, login: &Login| {
             let mut credentials = Credentials::default();
             credentials.insert(&host.address, login);
-            (credentials, Reference::parse(&format!("oci://{}/a/b:1.0.0", host.address)).unwrap())
+            (credentials, OciReference::parse(&format!("oci://{}/a/b:1.0.0", host.address)).unwrap())
         };
         let (credentials, reference) = known(&linking, &login());
         let error = tags(&client, &credentials, &reference).await.unwrap_err().to_string();
@@ -132,7 +132,7 @@ async fn identity_tokens_are_not_carried_to_another_host_by_a_redirect() {
     .await;
     let mut credentials = Credentials::default();
     credentials.insert(&host.address, &identity());
-    let reference = Reference::parse(&format!("oci://{}/a:1.0.0", host.address)).unwrap();
+    let reference = OciReference::parse(&format!("oci://{}/a:1.0.0", host.address)).unwrap();
     let error = pull(&plain(), &credentials, &reference).await.unwrap_err().to_string();
     assert!(error.contains("redirects what is sent to another host"), "{error}");
     assert!(host.seen().iter().any(|seen| seen.content.contains("refresh_token")), "the registry's own");
@@ -164,9 +164,10 @@ async fn credentials_of_a_repository_stay_with_it_unless_passed_on() {
     {
         let folder = tempfile::tempdir().unwrap();
         let repo = format!("http://{}/{path}", host.address);
-        let access = Access { repo, login: Some(login()), pass_credentials, ..Access::default() };
+        let access =
+            AccessOptions { repo, login: Some(login()), pass_credentials, ..AccessOptions::default() };
         let remote = remote(folder.path(), access);
-        remote.locate("foo", Provenance::IfThere).await.unwrap();
+        remote.locate("foo", ProvenanceMode::IfThere).await.unwrap();
         let seen = other.seen();
         assert!(seen.len() >= 2, "the chart and its signature come from there");
         for seen in &seen[seen.len() - 2..] {
@@ -201,7 +202,7 @@ async fn values_files_get_the_login_of_their_own_repository_only() {
     let (here, there) = (Host::start(|_| ok("a: 1")).await, Host::start(|_| ok("a: 1")).await);
     let folder = tempfile::tempdir().unwrap();
     let repo = format!("http://{}/charts", here.address);
-    let access = Access { repo, login: Some(login()), ..Access::default() };
+    let access = AccessOptions { repo, login: Some(login()), ..AccessOptions::default() };
     let remote = remote(folder.path(), access);
     remote.get(&format!("http://{}/values.yaml", here.address)).await.unwrap();
     remote.get(&format!("http://{}/values.yaml", there.address)).await.unwrap();
@@ -225,22 +226,22 @@ async fn no_error_shows_credentials_of_an_address() {
     let limits = NetworkLimits { idle: Duration::from_millis(20), ..NetworkLimits::default() };
     let network = NetworkOptions { limits, ..NetworkOptions::default() };
     let client =
-        Client::new(&ClientOptions { network: network.clone(), ..ClientOptions::default() }).unwrap();
+        HttpClient::new(&ClientOptions { network: network.clone(), ..ClientOptions::default() }).unwrap();
     let mut errors = Vec::new();
     for base in [host.address.as_str(), silent.as_str(), "127.0.0.1:1", "[bad"] {
         for path in ["none", "loop", "bad", "large"] {
             let address = format!("http://u:hush@{base}/{path}?sig=hush&X-Amz-Signature=hush");
             errors.extend(client.get_up_to(&address, None, 10).await.err().map(Into::into));
-            let access = Access { repo: address.clone(), ..Access::default() };
+            let access = AccessOptions { repo: address.clone(), ..AccessOptions::default() };
             let repo = remote(folder.path(), access).with_network(network.clone());
-            errors.extend(repo.locate("foo", Provenance::No).await.err());
-            let none = remote(folder.path(), Access::default()).with_network(network.clone());
-            errors.extend(none.locate(&address, Provenance::Must).await.err());
+            errors.extend(repo.locate("foo", ProvenanceMode::No).await.err());
+            let none = remote(folder.path(), AccessOptions::default()).with_network(network.clone());
+            errors.extend(none.locate(&address, ProvenanceMode::Must).await.err());
             errors.extend(none.get(&address).await.err());
         }
     }
-    errors.push(Reference::parse("oci://u:hush@host/chart").unwrap_err());
-    errors.push(deps::Offline.resolve("https://u:hush@h/", "a", "1").unwrap_err());
+    errors.push(OciReference::parse("oci://u:hush@host/chart").unwrap_err());
+    errors.push(deps::OfflineFetcher.resolve("https://u:hush@h/", "a", "1").unwrap_err());
     assert!(errors.len() > 60, "nearly all of them fail");
     for error in errors {
         assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
@@ -271,7 +272,7 @@ async fn servers_that_stall_are_given_up_on_by_the_limit_that_was_passed() {
         let host = stall(kind).await;
         let network = NetworkOptions { limits, ..NetworkOptions::default() };
         let url = format!("{scheme}://{host}/index.yaml");
-        let client = Client::new(&ClientOptions { network, ..ClientOptions::default() }).unwrap();
+        let client = HttpClient::new(&ClientOptions { network, ..ClientOptions::default() }).unwrap();
         let error = client.get(&url, None).await.unwrap_err().to_string();
         assert!(error.contains(&url) && error.contains(expected), "{kind:?}: {error}");
     }
@@ -287,17 +288,17 @@ async fn whoever_waits_for_a_silent_server_can_stop() {
     let network = NetworkOptions::default();
     let stop = network.stop.clone();
     let url = format!("http://{host}/charts");
-    let remote =
-        remote(folder.path(), Access { repo: url.clone(), ..Access::default() }).with_network(network);
-    let work = tokio::spawn(async move { remote.locate("foo", Provenance::No).await });
+    let remote = remote(folder.path(), AccessOptions { repo: url.clone(), ..AccessOptions::default() })
+        .with_network(network);
+    let work = tokio::spawn(async move { remote.locate("foo", ProvenanceMode::No).await });
     stop.cancel();
-    assert_eq!(work.await.unwrap(), Err(Error::Interrupted(format!("{url}/index.yaml"))));
+    assert_eq!(work.await.unwrap(), Err(ChartError::Interrupted(format!("{url}/index.yaml"))));
 }
 
 #[tokio::test]
 async fn a_repository_cannot_replace_what_is_kept_of_another() {
     let folder = tempfile::tempdir().unwrap();
-    let known = remote(folder.path(), Access::default());
+    let known = remote(folder.path(), AccessOptions::default());
     std::fs::create_dir_all(&known.home.cache).unwrap();
     let kept = known.home.cache.join("stable-index.yaml");
     std::fs::write(&kept, "mine").unwrap();
@@ -312,8 +313,8 @@ async fn a_repository_cannot_replace_what_is_kept_of_another() {
             _ => ok(bytes.clone()),
         })
         .await;
-        let access = Access { repo: format!("http://{}", host.address), ..Access::default() };
-        let found = remote(folder.path(), access).locate("foo", Provenance::IfThere).await.unwrap();
+        let access = AccessOptions { repo: format!("http://{}", host.address), ..AccessOptions::default() };
+        let found = remote(folder.path(), access).locate("foo", ProvenanceMode::IfThere).await.unwrap();
         assert!(found.path.starts_with(known.home.cache.join("charts")), "{:?}", found.path);
         assert_eq!(found.path.extension().unwrap(), "tgz");
         assert_eq!(found.provenance.unwrap().extension().unwrap(), "prov");
@@ -327,11 +328,11 @@ async fn a_repository_cannot_replace_what_is_kept_of_another() {
 fn names_that_lead_out_of_a_directory_are_refused() {
     /// Everything is to be had.
     struct Anything;
-    impl Fetch for Anything {
-        fn resolve(&self, _: &str, _: &str, wanted: &str) -> Result<Option<String>, Error> {
+    impl DependencyFetcher for Anything {
+        fn resolve(&self, _: &str, _: &str, wanted: &str) -> Result<Option<String>, ChartError> {
             Ok(Some(wanted.to_owned()))
         }
-        fn fetch(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>, Error> {
+        fn fetch(&self, _: &str, _: &str, _: &str) -> Result<Vec<u8>, ChartError> {
             Ok(b"x".to_vec())
         }
     }
@@ -352,7 +353,7 @@ fn names_that_lead_out_of_a_directory_are_refused() {
         std::fs::read_dir(outside.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["chart"]);
 
-    let known = remote(outside.path(), Access::default());
+    let known = remote(outside.path(), AccessOptions::default());
     for name in ["../up", "a/b", "..", "", "a\\b"] {
         assert!(known.home.cached_index(name).unwrap_err().to_string().contains("invalid repository name"));
         assert!(known.home.forget_index(name).is_err());
@@ -363,9 +364,9 @@ fn names_that_lead_out_of_a_directory_are_refused() {
 async fn repositories_with_bad_names_are_not_fetched_into_the_cache() {
     let host = Host::start(|_| ok(index("foo-1.0.0.tgz"))).await;
     let folder = tempfile::tempdir().unwrap();
-    let remote = remote(folder.path(), Access::default());
+    let remote = remote(folder.path(), AccessOptions::default());
     let url = format!("http://{}", host.address);
-    let repository = Repository { name: "../up".into(), url, ..Repository::default() };
+    let repository = RepositoryEntry { name: "../up".into(), url, ..RepositoryEntry::default() };
     assert!(remote.update(&repository).await.is_err());
     assert!(!folder.path().join("up-index.yaml").exists());
 }
@@ -378,14 +379,14 @@ fn with_schema(address: &str) -> Chart {
         ("values.yaml", "port: 70000\n".to_owned()),
         ("values.schema.json", schema),
     ];
-    let files = files.map(|(name, data)| File { name: name.into(), data: data.as_bytes().into() });
+    let files = files.map(|(name, data)| ChartFile { name: name.into(), data: data.as_bytes().into() });
     Chart::from_files(files.into(), &LoadOptions::default(), &mut Notices::new()).unwrap()
 }
 
 fn render_error(chart: Chart, schemas: Option<Arc<dyn SchemaSource>>) -> String {
     let options = RenderOptions { schemas, ..RenderOptions::default() };
     let user = slipway_chart::UserValues::default();
-    let program = slipway_chart::Program::new(chart);
+    let program = slipway_chart::ChartProgram::new(chart);
     let values = user.build().unwrap();
     program.render(&values, &options).unwrap_err().to_string()
 }

@@ -9,12 +9,12 @@ use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use slipway_event::{Clock, SystemClock};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 
 use super::codec;
 use super::{Release, Status};
 use crate::kinds::Kind;
-use crate::{At, Cluster, Delete, Deleted, Error, ErrorClass, ListOptions, WriteOptions};
+use crate::{Cluster, Delete, Deleted, Error, ErrorClass, ListOptions, WriteOptions};
 
 /// Labels that are Helm's own.
 const SYSTEM_LABELS: &[&str] = &["name", "owner", "status", "version", "createdAt", "modifiedAt"];
@@ -116,9 +116,9 @@ impl Storage {
     }
 
     /// Where a revision is stored.
-    pub fn at(&self, name: &str, revision: u32) -> At {
+    pub fn at(&self, name: &str, revision: u32) -> ObjectRef {
         let stored = format!("sh.helm.release.v1.{name}.v{revision}");
-        At::new(self.kind().gvk, Some(&self.namespace), stored)
+        ObjectRef::new(self.kind().gvk, Some(&self.namespace), stored)
     }
 
     async fn find(&self, selector: String) -> Result<Vec<Value>, Error> {
@@ -249,7 +249,7 @@ impl Storage {
         Ok(packed)
     }
 
-    fn pack(&self, release: &Release, moment: &str) -> Result<(At, Value), Error> {
+    fn pack(&self, release: &Release, moment: &str) -> Result<(ObjectRef, Value), Error> {
         let at = self.at(&release.name, release.version);
         let packed = self.packed(release, 0)?;
         let mut labels: Map<String, Value> =

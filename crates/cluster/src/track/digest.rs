@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde::Serialize;
 use serde_json::Value;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 
 use super::failures::guard;
 use crate::logs::{self, Source};
-use crate::{At, Cluster, ListOptions};
+use crate::{Cluster, ListOptions};
 
 /// How long collecting may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -126,7 +126,7 @@ fn unwell(pod: &Value) -> Vec<Container> {
 /// Collects what there is to know; what may not be read is left out.
 pub(super) async fn collect(
     cluster: &Cluster,
-    at: &At,
+    at: &ObjectRef,
     owner: &[String],
     pods: &[&Value],
     patience: Duration,
@@ -175,7 +175,7 @@ pub(super) async fn collect(
 }
 
 /// The warnings about an object, each with its time.
-async fn events_of(cluster: &Cluster, at: &At, uid: &str) -> Vec<(String, String)> {
+async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String, String)> {
     let Ok(Some(kind)) = cluster.kind(&Gvk::new("", "v1", "Event")).await else { return Vec::new() };
     let options = ListOptions { fields: format!("involvedObject.uid={uid}"), ..ListOptions::default() };
     let Ok(listed) = cluster.list(&kind, at.namespace.as_deref(), &options).await else { return Vec::new() };

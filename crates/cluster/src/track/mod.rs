@@ -12,6 +12,7 @@ mod rules;
 mod session;
 mod status;
 
+use slipway_manifest::ObjectRef;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 use crate::error::{Error, ErrorClass};
 use crate::observe::{Observer, Seen};
 use crate::request::seconds;
-use crate::{At, Cluster, Deadline};
+use crate::{Cluster, Deadline};
 
 pub use crate::observe::Vigil;
 pub use digest::{Container, Digest, LastWords};
@@ -35,10 +36,10 @@ pub use status::{Condition, Context, Readiness, is_ready_at_once, status};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TrackError {
     #[error("{at} did not become ready: {why}")]
-    NotReady { at: Box<At>, why: String, digest: Box<Digest> },
+    NotReady { at: Box<ObjectRef>, why: String, digest: Box<Digest> },
     #[error("{at} is not {goal} after {}: {why}{}", seconds(*after), last_error(trouble.as_deref()))]
     TimedOut {
-        at: Box<At>,
+        at: Box<ObjectRef>,
         /// `ready`, `there` or `gone`.
         goal: &'static str,
         after: Duration,
@@ -48,7 +49,7 @@ pub enum TrackError {
         digest: Box<Digest>,
     },
     #[error("{at} was deleted while it was waited for")]
-    Deleted { at: Box<At> },
+    Deleted { at: Box<ObjectRef> },
     #[error(transparent)]
     Cluster(#[from] Error),
 }
@@ -91,25 +92,25 @@ impl Tracker {
         }
     }
 
-    fn tell(&self, at: &At, rules: &ReadyRules, state: ObjectState, message: Option<String>) {
-        let (node, object) = (rules.node.clone(), at.object_ref());
+    fn tell(&self, at: &ObjectRef, rules: &ReadyRules, state: ObjectState, message: Option<String>) {
+        let (node, object) = (rules.node.clone(), at.clone());
         self.events.send(Event::Object { node, object, state, message });
     }
 
     /// Watches a place before something is written there that may be gone again before anybody looks.
-    pub async fn attend(&self, at: &At) -> Result<Vigil, Error> {
+    pub async fn attend(&self, at: &ObjectRef) -> Result<Vigil, Error> {
         Vigil::begin(&self.cluster, at).await
     }
 
     /// Waits until an object is ready. An object that exists only to be there is ready at once.
-    pub async fn ready(&self, at: &At, rules: &ReadyRules) -> Result<(), TrackError> {
+    pub async fn ready(&self, at: &ObjectRef, rules: &ReadyRules) -> Result<(), TrackError> {
         self.ready_since(at, rules, None).await
     }
 
     /// As [`ready`](Self::ready), with all that was seen since a place was attended to.
     pub async fn ready_since(
         &self,
-        at: &At,
+        at: &ObjectRef,
         rules: &ReadyRules,
         vigil: Option<Vigil>,
     ) -> Result<(), TrackError> {
@@ -134,7 +135,12 @@ impl Tracker {
         }
     }
 
-    async fn follow(&self, at: &At, rules: &ReadyRules, vigil: Option<Vigil>) -> Result<(), TrackError> {
+    async fn follow(
+        &self,
+        at: &ObjectRef,
+        rules: &ReadyRules,
+        vigil: Option<Vigil>,
+    ) -> Result<(), TrackError> {
         let has_own_rule = rules.ready_when.is_some() || rules.failed_when.is_some();
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
             return Ok(());
@@ -153,7 +159,7 @@ impl Tracker {
     }
 
     /// Waits until an object is there.
-    pub async fn present(&self, at: &At, timeout: Duration) -> Result<(), TrackError> {
+    pub async fn present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), TrackError> {
         let goal = Goal { at, name: "there", timeout: Some(timeout), cluster: self.bounded(Some(timeout)) };
         let last = Mutex::new("it does not exist".to_owned());
         let wait = async {
@@ -185,7 +191,7 @@ impl Tracker {
     /// Waits until an object is gone: any of that name, or the one with a certain uid.
     pub async fn absent(
         &self,
-        at: &At,
+        at: &ObjectRef,
         uid: Option<&str>,
         timeout: Option<Duration>,
     ) -> Result<(), TrackError> {
@@ -219,7 +225,7 @@ impl Tracker {
 
 /// What an object is to become, within the deadline of a cluster handle.
 struct Goal<'a> {
-    at: &'a At,
+    at: &'a ObjectRef,
     /// `there` or `gone`.
     name: &'static str,
     timeout: Option<Duration>,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use regex::Regex;
+use slipway_event::NodeId;
 
 use super::Condition;
 
@@ -50,7 +51,7 @@ pub struct ReadyRules {
     /// A Pod that is a hook is done when it has succeeded.
     pub hook: bool,
     /// The node of the graph that events are said about.
-    pub node: Option<String>,
+    pub node: Option<NodeId>,
     /// The uid it was written with; one of its name that went before is another.
     pub uid: Option<String>,
     /// It was just written: what its pods say is passed on even if it is ready at first sight.

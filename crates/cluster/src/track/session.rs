@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipway_event::{Event, ObjectState};
-use slipway_manifest::Gvk;
 use slipway_manifest::selector::LabelSelector;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use super::{ReadyRules, TrackError, Tracker, digest, generic, waited_for};
 use crate::logs::Source;
 use crate::observe::{Observer, Seen};
 use crate::watch::{Interest, Past, Watched};
-use crate::{At, Cluster, Deadline};
+use crate::{Cluster, Deadline};
 
 /// How long an object that was just written may be missing before it counts as deleted.
 const APPEARANCE: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ pub(super) struct Session<'t> {
     tracker: &'t Tracker,
     /// Bound by the time there is.
     cluster: Cluster,
-    at: &'t At,
+    at: &'t ObjectRef,
     rules: &'t ReadyRules,
     workload: Workload,
     observer: Observer,
@@ -114,7 +114,7 @@ impl<'t> Session<'t> {
     pub(super) fn new(
         tracker: &'t Tracker,
         cluster: Cluster,
-        at: &'t At,
+        at: &'t ObjectRef,
         rules: &'t ReadyRules,
         observer: Observer,
     ) -> Session<'t> {
@@ -513,7 +513,7 @@ impl<'t> Session<'t> {
             let (state, told) = pod_state(pod);
             let key = format!("{state:?} {told}");
             if self.told_pods.get(name) != Some(&key) {
-                self.tracker.tell(&At::live(pod), self.rules, state, Some(told));
+                self.tracker.tell(&ObjectRef::of(pod), self.rules, state, Some(told));
                 self.told_pods.insert(name.to_owned(), key);
             }
         }

@@ -58,7 +58,7 @@ impl Condition {
     }
 
     pub fn is_met(&self, object: &Value) -> bool {
-        let Ok(found) = self.path.find(object) else { return false };
+        let Ok(found) = self.path.find_values(object) else { return false };
         found.iter().flatten().any(|value| {
             let value: &Value = value;
             match scalar(value) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::lock::{Held, Lock, LockError, LockOptions, annotation};
-use slipway_cluster::{At, Cluster, Deadline, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
+use slipway_cluster::{Cluster, Deadline, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{Fault, FaultLayer, Rule};
 
 use crate::world::{at, bare, config_map, helm, troubled};
@@ -251,7 +251,7 @@ async fn the_namespace_is_made_when_missing() {
     assert_eq!(look(Missing::Create).await.unwrap(), Namespace::Created);
     assert_eq!(look(Missing::Create).await.unwrap(), Namespace::Existed);
     assert_eq!(look(Missing::Leave).await.unwrap(), Namespace::Existed);
-    let namespace = At::new(Gvk::new("", "v1", "Namespace"), None, "shop");
+    let namespace = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, "shop");
     assert!(cluster.get(&namespace).await.unwrap().is_some());
 }
 
@@ -268,7 +268,7 @@ async fn a_definition_is_waited_for() {
     });
     let thing = Gvk::new("example.com", "v1", "Thing");
     assert!(cluster.kind(&thing).await.unwrap().is_none());
-    let place = At::new(
+    let place = ObjectRef::new(
         Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         None,
         "things.example.com",

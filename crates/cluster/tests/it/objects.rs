@@ -2,10 +2,9 @@
 
 use serde_json::json;
 use slipway_cluster::{
-    Apply, At, Cluster, Delete, Deleted, ErrorClass, ListOptions, Patch, Propagation, Retry, Verb,
-    WriteOptions,
+    Apply, Cluster, Delete, Deleted, ErrorClass, ListOptions, Patch, Propagation, Retry, Verb, WriteOptions,
 };
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ async fn objects_come_and_go() {
     assert_eq!(stale.class, ErrorClass::Conflict);
     let again = cluster.create(&place, &config_map("a", "1"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(again.class, ErrorClass::AlreadyExists);
-    assert_eq!(again.action, "create ConfigMap/a (namespace=default)");
+    assert_eq!(again.action, "create ConfigMap default/a");
     let wrong = Delete { uid: Some("other".into()), ..Delete::default() };
     assert_eq!(cluster.delete(&place, &wrong).await.unwrap(), Deleted::Gone);
     assert!(cluster.get(&place).await.unwrap().is_some(), "another object is left alone");
@@ -82,7 +81,7 @@ async fn refusals_are_sorted() {
     assert_eq!(error.class, ErrorClass::NoKind);
     assert!(error.is_absent());
     assert_eq!(cluster.delete(&nothing, &Delete::default()).await.unwrap(), Deleted::Gone);
-    let elsewhere = At::new(Gvk::new("", "v1", "ConfigMap"), Some("nowhere"), "a");
+    let elsewhere = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("nowhere"), "a");
     assert_eq!(class(cluster.apply(&elsewhere, &config_map("a", "1"), &helm()).await), ErrorClass::NotFound);
 }
 
@@ -117,7 +116,7 @@ async fn many_objects_are_read_with_few_calls() {
     for name in ["a", "b", "c", "d"] {
         cluster.apply(&at("v1", "ConfigMap", name), &config_map(name, name), &helm()).await.unwrap();
     }
-    let places: Vec<At> = ["d", "x", "a", "b"].map(|name| at("v1", "ConfigMap", name)).to_vec();
+    let places: Vec<ObjectRef> = ["d", "x", "a", "b"].map(|name| at("v1", "ConfigMap", name)).to_vec();
     let mut all = places.clone();
     all.push(at("v1", "Secret", "none"));
     all.push(at("example.com/v1", "Thing", "a"));

@@ -58,7 +58,7 @@ fn workload(kind: &str, name: &str, annotations: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-async fn apply(cluster: &Cluster, manifest: &Value) -> slipway_cluster::At {
+async fn apply(cluster: &Cluster, manifest: &Value) -> slipway_manifest::ObjectRef {
     let text = |path: &str| manifest.pointer(path).and_then(Value::as_str).unwrap();
     let place = at(text("/apiVersion"), text("/kind"), text("/metadata/name"));
     cluster.apply(&place, manifest, &helm()).await.unwrap();
@@ -219,7 +219,8 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
             manifest["spec"]["selector"]["matchLabels"] = labels.clone();
             manifest["spec"]["template"]["metadata"]["labels"] = labels;
             let place = apply(&cluster, &manifest).await;
-            let rules = ReadyRules { just_written: true, node: Some(name.clone()), ..ReadyRules::default() };
+            let rules =
+                ReadyRules { just_written: true, node: Some(name.as_str().into()), ..ReadyRules::default() };
             tracker.ready(&place, &rules).await.unwrap();
         }
     });
@@ -227,7 +228,7 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
     let mut said: std::collections::BTreeMap<String, Vec<String>> = Default::default();
     for record in world.memory.drain() {
         if let Event::Log { node: Some(node), line, .. } = record.event {
-            said.entry(node).or_default().push(line);
+            said.entry(node.to_string()).or_default().push(line);
         }
     }
     assert_eq!(said.len(), 15, "{said:#?}");
@@ -318,7 +319,7 @@ async fn quiet_custom_objects_time_out() {
             "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     });
-    let place = slipway_cluster::At::new(
+    let place = slipway_manifest::ObjectRef::new(
         slipway_manifest::Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         None,
         "things.example.com",
@@ -368,10 +369,7 @@ async fn there_and_gone() {
     let (tracker, _) = tracker(&cluster);
     let place = at("v1", "ConfigMap", "a");
     let error = tracker.present(&place, Duration::from_secs(5)).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "ConfigMap/a (namespace=default) is not there after 5 s: it does not exist"
-    );
+    assert_eq!(error.to_string(), "ConfigMap default/a is not there after 5 s: it does not exist");
     let create = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let mut manifest = config_map("a", "1");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::{Apply, At, Cluster};
-use slipway_manifest::Gvk;
+use slipway_cluster::{Apply, Cluster};
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{FaultLayer, Sandbox};
 use tower::Layer;
 
@@ -20,8 +20,8 @@ pub(crate) fn troubled(sandbox: &Sandbox, faults: &FaultLayer) -> Cluster {
     Cluster::new(kube::Client::new(faults.layer(sandbox.service()), "default"))
 }
 
-pub(crate) fn at(api_version: &str, kind: &str, name: &str) -> At {
-    At::new(Gvk::from_api_version(api_version, kind), Some("default"), name)
+pub(crate) fn at(api_version: &str, kind: &str, name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::from_api_version(api_version, kind), Some("default"), name)
 }
 
 pub(crate) fn config_map(name: &str, value: &str) -> Value {

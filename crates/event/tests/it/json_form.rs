@@ -3,23 +3,47 @@
 use std::sync::Arc;
 
 use slipway_event::{
-    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeStatus, ObjectRef, ObjectState, Record, Redactor,
-    RunStatus, Scope, SystemClock, Totals,
+    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeStatus, ObjectState,
+    PromptAnswer, Record, Redactor, RunStatus, Scope, SystemClock, Totals,
 };
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
 
 fn object() -> ObjectRef {
-    ObjectRef {
-        api_version: "apps/v1".into(),
-        kind: "Deployment".into(),
-        namespace: "shop".into(),
-        name: "web".into(),
-    }
+    ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), Some("shop"), "web")
+}
+
+fn named(id: &str) -> NodeName {
+    NodeName::new(NodeKind::Other, id)
 }
 
 fn cases() -> Vec<(Event, &'static str)> {
-    let node = || "apply/web".to_owned();
+    let id = || NodeId::from("apply/web");
+    let node = || NodeName::new(NodeKind::Deploy, id());
     vec![
+        (
+            Event::PlanMade { title: "apply web".into(), nodes: 3 },
+            r#""type":"plan.made","title":"apply web","nodes":3"#,
+        ),
+        (
+            Event::LockWaiting { lock: "release/web".into(), holder: None },
+            r#""type":"lock.waiting","lock":"release/web""#,
+        ),
+        (
+            Event::LockTakenOver { lock: "shop".into(), holder: Some("ann@ci:7".into()) },
+            r#""type":"lock.taken-over","lock":"shop","holder":"ann@ci:7""#,
+        ),
+        (
+            Event::PromptAnswered { question: "Go on?".into(), answer: PromptAnswer::Unanswered },
+            r#""type":"prompt.answered","question":"Go on?","answer":"unanswered""#,
+        ),
+        (
+            Event::NodeStarted {
+                node: NodeName::new(NodeKind::Release, "c/ns/web").labelled("web"),
+                attempt: 2,
+            },
+            r#""type":"node.started","node":"c/ns/web","nodeKind":"release","label":"web","attempt":2"#,
+        ),
         (
             Event::RunStarted { title: "apply web".into(), nodes: 3 },
             r#""type":"run.started","title":"apply web","nodes":3"#,
@@ -30,19 +54,19 @@ fn cases() -> Vec<(Event, &'static str)> {
         ),
         (
             Event::NodeStarted { node: node(), attempt: 1 },
-            r#""type":"node.started","node":"apply/web","attempt":1"#,
+            r#""type":"node.started","node":"apply/web","nodeKind":"deploy","attempt":1"#,
         ),
         (
             Event::NodeRetrying { node: node(), attempt: 1, error: "503".into(), delay_ms: 200 },
-            r#""type":"node.retrying","node":"apply/web","attempt":1,"error":"503","delayMs":200"#,
+            r#""type":"node.retrying","node":"apply/web","nodeKind":"deploy","attempt":1,"error":"503","delayMs":200"#,
         ),
         (
             Event::NodeFinished { node: node(), status: NodeStatus::Succeeded, reason: None, duration_ms: 7 },
-            r#""type":"node.finished","node":"apply/web","status":"succeeded","durationMs":7"#,
+            r#""type":"node.finished","node":"apply/web","nodeKind":"deploy","status":"succeeded","durationMs":7"#,
         ),
         (
             Event::Object {
-                node: Some(node()),
+                node: Some(id()),
                 object: object(),
                 state: ObjectState::Waiting,
                 message: Some("1/3 ready".into()),
@@ -102,10 +126,10 @@ fn work_inside_of_a_node_carries_the_path_to_it() {
     redactor.register("hunter2222");
     let events = Events::new("r1".parse().unwrap(), Arc::new(SystemClock), redactor, heard.clone());
     let release = events.child(Scope::release("c/ns/web"));
-    events.send(Event::NodeStarted { node: "c/ns/web".into(), attempt: 1 });
-    release.send(Event::NodeStarted { node: "create ConfigMap/a".into(), attempt: 1 });
-    release.child(Scope::step("hunter2222")).send(Event::NodeStarted { node: "x".into(), attempt: 1 });
-    release.muted().send(Event::NodeStarted { node: "unheard".into(), attempt: 1 });
+    events.send(Event::NodeStarted { node: named("c/ns/web"), attempt: 1 });
+    release.send(Event::NodeStarted { node: named("create ConfigMap/a"), attempt: 1 });
+    release.child(Scope::step("hunter2222")).send(Event::NodeStarted { node: named("x"), attempt: 1 });
+    release.muted().send(Event::NodeStarted { node: named("unheard"), attempt: 1 });
     let records = heard.drain();
     let told: Vec<_> = records.iter().map(|record| (record.seq, record.scope.clone())).collect();
     let path = [Scope::release("c/ns/web"), Scope::step("***")];
@@ -121,12 +145,41 @@ fn readers_skip_fields_they_do_not_know() {
     assert!(serde_json::from_str::<Record>(text).is_ok());
 }
 
-#[test]
-fn the_reference_page_shows_every_event_type() {
-    let page = include_str!("../../../../docs/reference/events.md");
-    for (event, _) in cases() {
-        let json = serde_json::to_value(event).unwrap();
-        let name = json["type"].as_str().unwrap();
-        assert!(page.contains(&format!("`{name}`")), "docs/reference/events.md does not describe {name}");
+/// Names every event type with its fields; the match fails to compile when one is added.
+fn type_of(event: &Event) -> &'static str {
+    match event {
+        Event::PlanMade { .. } => "plan.made",
+        Event::LockWaiting { .. } => "lock.waiting",
+        Event::LockTakenOver { .. } => "lock.taken-over",
+        Event::PromptAnswered { .. } => "prompt.answered",
+        Event::RunStarted { .. } => "run.started",
+        Event::RunFinished { .. } => "run.finished",
+        Event::NodeStarted { .. } => "node.started",
+        Event::NodeRetrying { .. } => "node.retrying",
+        Event::NodeFinished { .. } => "node.finished",
+        Event::Object { .. } => "object",
+        Event::Log { .. } => "log",
+        Event::Progress { .. } => "progress",
+        Event::Warning { .. } => "warning",
+        Event::Summary { .. } => "summary",
     }
+}
+
+#[test]
+fn the_reference_page_shows_every_event_type_and_field() {
+    let page = include_str!("../../../../docs/reference/events.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let mut shown = std::collections::BTreeSet::new();
+    for (event, _) in cases() {
+        let name = type_of(&event);
+        shown.insert(name);
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["type"], name);
+        let row = rows.iter().find(|row| row.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/reference/events.md does not describe {name}"));
+        for field in json.as_object().unwrap().keys().filter(|field| *field != "type") {
+            assert!(row.contains(&format!("`{field}`")), "the row of {name} does not name {field}");
+        }
+    }
+    assert_eq!(shown.len(), 14, "every event type has a case");
 }

@@ -3,7 +3,7 @@
 use super::RegexpError;
 
 /// A pattern for the `regex` crate.
-pub(super) struct Translated {
+pub(super) struct TranslatedPattern {
     pub(super) pattern: String,
     pub(super) names: Vec<Option<String>>,
 }
@@ -272,7 +272,7 @@ fn error<T>(problem: &'static str, expression: &str) -> Result<T, RegexpError> {
 }
 
 /// Translates a pattern.
-pub(super) fn translate(pattern: &[u8]) -> Result<Translated, RegexpError> {
+pub(super) fn translate(pattern: &[u8]) -> Result<TranslatedPattern, RegexpError> {
     let Ok(whole) = std::str::from_utf8(pattern) else {
         return Err(RegexpError { problem: "invalid UTF-8", expression: pattern.to_vec() });
     };
@@ -285,7 +285,7 @@ pub(super) fn translate(pattern: &[u8]) -> Result<Translated, RegexpError> {
     }
     let atom = group.finish();
     parser.check(&atom)?;
-    Ok(Translated { pattern: atom.text, names: parser.names })
+    Ok(TranslatedPattern { pattern: atom.text, names: parser.names })
 }
 
 impl<'a> Parser<'a> {

@@ -8,7 +8,7 @@ mod unicode;
 pub use float::format_float;
 pub use parse::{NumError, parse_float, parse_int, parse_uint};
 pub use quote::{
-    Unquoted, can_backquote, quote, quote_ascii, quote_rune, quote_rune_ascii, unquote, unquote_char,
+    UnquotedText, can_backquote, quote, quote_ascii, quote_rune, quote_rune_ascii, unquote, unquote_char,
 };
 pub use unicode::{is_letter_or_digit, is_print};
 

@@ -99,8 +99,8 @@ pub fn unquote(s: &[u8]) -> Option<Vec<u8>> {
             while !rest.is_empty() {
                 let (c, len) = unquote_char(rest, mark)?;
                 match c {
-                    Unquoted::Byte(b) => out.push(b),
-                    Unquoted::Char(c) => out.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+                    UnquotedText::Byte(b) => out.push(b),
+                    UnquotedText::Char(c) => out.extend(c.encode_utf8(&mut [0; 4]).bytes()),
                 }
                 rest = &rest[len..];
                 count += 1;
@@ -117,18 +117,18 @@ pub fn unquote(s: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-pub enum Unquoted {
+pub enum UnquotedText {
     Byte(u8),
     Char(char),
 }
 
 /// One character or escape at the start of `s`, and how many bytes it took.
-pub fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
+pub fn unquote_char(s: &[u8], mark: u8) -> Option<(UnquotedText, usize)> {
     match *s.first()? {
         b if b == mark => None,
         b'\\' => {
             let c = *s.get(1)?;
-            let simple = |b| Some((Unquoted::Byte(b), 2));
+            let simple = |b| Some((UnquotedText::Byte(b), 2));
             match c {
                 b'a' => simple(7),
                 b'b' => simple(8),
@@ -138,7 +138,7 @@ pub fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
                 b't' => simple(b'\t'),
                 b'v' => simple(11),
                 b'\\' => simple(b'\\'),
-                b'\'' | b'"' => (c == mark).then_some((Unquoted::Byte(c), 2)),
+                b'\'' | b'"' => (c == mark).then_some((UnquotedText::Byte(c), 2)),
                 b'x' | b'u' | b'U' => {
                     let len = match c {
                         b'x' => 2,
@@ -151,9 +151,9 @@ pub fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
                     }
                     let n = u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
                     if c == b'x' {
-                        return Some((Unquoted::Byte(u8::try_from(n).ok()?), 4));
+                        return Some((UnquotedText::Byte(u8::try_from(n).ok()?), 4));
                     }
-                    Some((Unquoted::Char(char::from_u32(n)?), 2 + len))
+                    Some((UnquotedText::Char(char::from_u32(n)?), 2 + len))
                 }
                 b'0'..=b'7' => {
                     let digits = s.get(1..4)?;
@@ -164,18 +164,18 @@ pub fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
                         }
                         n = n * 8 + u32::from(d - b'0');
                     }
-                    Some((Unquoted::Byte(u8::try_from(n).ok()?), 4))
+                    Some((UnquotedText::Byte(u8::try_from(n).ok()?), 4))
                 }
                 _ => None,
             }
         }
-        b if b < 0x80 => Some((Unquoted::Byte(b), 1)),
+        b if b < 0x80 => Some((UnquotedText::Byte(b), 1)),
         b => Some(match decode_char(s) {
-            (Some(c), len) => (Unquoted::Char(c), len),
+            (Some(c), len) => (UnquotedText::Char(c), len),
             // A bad byte in an interpreted literal becomes U+FFFD.
             (None, _) => {
                 let _ = b;
-                (Unquoted::Char('\u{fffd}'), 1)
+                (UnquotedText::Char('\u{fffd}'), 1)
             }
         }),
     }

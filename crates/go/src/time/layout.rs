@@ -4,7 +4,7 @@ use super::{DAYS, GoTime, MONTHS};
 
 /// How an offset is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offset {
+pub(super) struct OffsetFormat {
     /// `Z` stands for a zero offset.
     pub(super) zulu: bool,
     pub(super) colon: bool,
@@ -14,7 +14,7 @@ pub(super) struct Offset {
 
 /// One element of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub(super) enum LayoutElement {
     LongMonth,
     Month,
     NumMonth,
@@ -38,7 +38,7 @@ pub(super) enum Element {
     UpperPm,
     LowerPm,
     Zone,
-    Offset(Offset),
+    Offset(OffsetFormat),
     /// Fractional seconds with their separator and number of digits.
     Fraction {
         trim: bool,
@@ -48,7 +48,7 @@ pub(super) enum Element {
 }
 
 /// An element and its own text.
-type Found<'a> = (Element, &'a [u8]);
+type Found<'a> = (LayoutElement, &'a [u8]);
 
 /// The text before the first element, the element with its own text, and what follows.
 pub(super) fn next(layout: &[u8]) -> (&[u8], Option<Found<'_>>, &[u8]) {
@@ -62,36 +62,36 @@ pub(super) fn next(layout: &[u8]) -> (&[u8], Option<Found<'_>>, &[u8]) {
 }
 
 /// The element at the start, how many bytes come before it, and its length.
-fn element_at(text: &[u8]) -> Option<(Element, usize, usize)> {
+fn element_at(text: &[u8]) -> Option<(LayoutElement, usize, usize)> {
     let lower_follows = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
     let found = match text[0] {
-        b'J' if text.starts_with(b"January") => (Element::LongMonth, 7),
-        b'J' if text.starts_with(b"Jan") && !lower_follows(3) => (Element::Month, 3),
-        b'M' if text.starts_with(b"Monday") => (Element::LongWeekDay, 6),
-        b'M' if text.starts_with(b"Mon") && !lower_follows(3) => (Element::WeekDay, 3),
-        b'M' if text.starts_with(b"MST") => (Element::Zone, 3),
+        b'J' if text.starts_with(b"January") => (LayoutElement::LongMonth, 7),
+        b'J' if text.starts_with(b"Jan") && !lower_follows(3) => (LayoutElement::Month, 3),
+        b'M' if text.starts_with(b"Monday") => (LayoutElement::LongWeekDay, 6),
+        b'M' if text.starts_with(b"Mon") && !lower_follows(3) => (LayoutElement::WeekDay, 3),
+        b'M' if text.starts_with(b"MST") => (LayoutElement::Zone, 3),
         b'0' => match text.get(1)? {
-            b'1' => (Element::ZeroMonth, 2),
-            b'2' => (Element::ZeroDay, 2),
-            b'3' => (Element::ZeroHour12, 2),
-            b'4' => (Element::ZeroMinute, 2),
-            b'5' => (Element::ZeroSecond, 2),
-            b'6' => (Element::Year, 2),
-            b'0' if text.get(2) == Some(&b'2') => (Element::ZeroYearDay, 3),
+            b'1' => (LayoutElement::ZeroMonth, 2),
+            b'2' => (LayoutElement::ZeroDay, 2),
+            b'3' => (LayoutElement::ZeroHour12, 2),
+            b'4' => (LayoutElement::ZeroMinute, 2),
+            b'5' => (LayoutElement::ZeroSecond, 2),
+            b'6' => (LayoutElement::Year, 2),
+            b'0' if text.get(2) == Some(&b'2') => (LayoutElement::ZeroYearDay, 3),
             _ => return None,
         },
-        b'1' if text.get(1) == Some(&b'5') => (Element::Hour, 2),
-        b'1' => (Element::NumMonth, 1),
-        b'2' if text.starts_with(b"2006") => (Element::LongYear, 4),
-        b'2' => (Element::Day, 1),
-        b'_' if text.starts_with(b"_2006") => return Some((Element::LongYear, 1, 4)),
-        b'_' if text.starts_with(b"_2") => (Element::UnderDay, 2),
-        b'_' if text.starts_with(b"__2") => (Element::UnderYearDay, 3),
-        b'3' => (Element::Hour12, 1),
-        b'4' => (Element::Minute, 1),
-        b'5' => (Element::Second, 1),
-        b'P' if text.starts_with(b"PM") => (Element::UpperPm, 2),
-        b'p' if text.starts_with(b"pm") => (Element::LowerPm, 2),
+        b'1' if text.get(1) == Some(&b'5') => (LayoutElement::Hour, 2),
+        b'1' => (LayoutElement::NumMonth, 1),
+        b'2' if text.starts_with(b"2006") => (LayoutElement::LongYear, 4),
+        b'2' => (LayoutElement::Day, 1),
+        b'_' if text.starts_with(b"_2006") => return Some((LayoutElement::LongYear, 1, 4)),
+        b'_' if text.starts_with(b"_2") => (LayoutElement::UnderDay, 2),
+        b'_' if text.starts_with(b"__2") => (LayoutElement::UnderYearDay, 3),
+        b'3' => (LayoutElement::Hour12, 1),
+        b'4' => (LayoutElement::Minute, 1),
+        b'5' => (LayoutElement::Second, 1),
+        b'P' if text.starts_with(b"PM") => (LayoutElement::UpperPm, 2),
+        b'p' if text.starts_with(b"pm") => (LayoutElement::LowerPm, 2),
         b'-' | b'Z' => {
             let rest = &text[1..];
             let (colon, minutes, seconds, len) = if rest.starts_with(b"070000") {
@@ -107,7 +107,7 @@ fn element_at(text: &[u8]) -> Option<(Element, usize, usize)> {
             } else {
                 return None;
             };
-            (Element::Offset(Offset { zulu: text[0] == b'Z', colon, minutes, seconds }), len)
+            (LayoutElement::Offset(OffsetFormat { zulu: text[0] == b'Z', colon, minutes, seconds }), len)
         }
         b'.' | b',' => {
             let digit = *text.get(1).filter(|digit| matches!(digit, b'0' | b'9'))?;
@@ -115,7 +115,7 @@ fn element_at(text: &[u8]) -> Option<(Element, usize, usize)> {
             if text.get(1 + digits).is_some_and(u8::is_ascii_digit) {
                 return None;
             }
-            (Element::Fraction { trim: digit == b'9', digits, separator: text[0] }, 1 + digits)
+            (LayoutElement::Fraction { trim: digit == b'9', digits, separator: text[0] }, 1 + digits)
         }
         _ => return None,
     };
@@ -133,36 +133,36 @@ pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
         let Some((element, _)) = element else { return out };
         rest = suffix;
         let text = match element {
-            Element::Year => format!("{:02}", civil.year.unsigned_abs() % 100),
-            Element::LongYear if civil.year < 0 => format!("-{:04}", civil.year.unsigned_abs()),
-            Element::LongYear => format!("{:04}", civil.year),
-            Element::LongMonth => month(civil.month).to_owned(),
-            Element::Month => month(civil.month)[..3].to_owned(),
-            Element::NumMonth => civil.month.to_string(),
-            Element::ZeroMonth => format!("{:02}", civil.month),
-            Element::LongWeekDay => day(civil.weekday).to_owned(),
-            Element::WeekDay => day(civil.weekday)[..3].to_owned(),
-            Element::Day => civil.day.to_string(),
-            Element::UnderDay => format!("{:2}", civil.day),
-            Element::ZeroDay => format!("{:02}", civil.day),
-            Element::UnderYearDay => format!("{:3}", civil.yday),
-            Element::ZeroYearDay => format!("{:03}", civil.yday),
-            Element::Hour => format!("{:02}", civil.hour),
-            Element::Hour12 => hour12(civil.hour).to_string(),
-            Element::ZeroHour12 => format!("{:02}", hour12(civil.hour)),
-            Element::Minute => civil.minute.to_string(),
-            Element::ZeroMinute => format!("{:02}", civil.minute),
-            Element::Second => civil.second.to_string(),
-            Element::ZeroSecond => format!("{:02}", civil.second),
-            Element::UpperPm => if civil.hour >= 12 { "PM" } else { "AM" }.to_owned(),
-            Element::LowerPm => if civil.hour >= 12 { "pm" } else { "am" }.to_owned(),
-            Element::Zone if civil.abbreviation.is_empty() => {
-                let style = Offset { zulu: false, colon: false, minutes: true, seconds: false };
+            LayoutElement::Year => format!("{:02}", civil.year.unsigned_abs() % 100),
+            LayoutElement::LongYear if civil.year < 0 => format!("-{:04}", civil.year.unsigned_abs()),
+            LayoutElement::LongYear => format!("{:04}", civil.year),
+            LayoutElement::LongMonth => month(civil.month).to_owned(),
+            LayoutElement::Month => month(civil.month)[..3].to_owned(),
+            LayoutElement::NumMonth => civil.month.to_string(),
+            LayoutElement::ZeroMonth => format!("{:02}", civil.month),
+            LayoutElement::LongWeekDay => day(civil.weekday).to_owned(),
+            LayoutElement::WeekDay => day(civil.weekday)[..3].to_owned(),
+            LayoutElement::Day => civil.day.to_string(),
+            LayoutElement::UnderDay => format!("{:2}", civil.day),
+            LayoutElement::ZeroDay => format!("{:02}", civil.day),
+            LayoutElement::UnderYearDay => format!("{:3}", civil.yday),
+            LayoutElement::ZeroYearDay => format!("{:03}", civil.yday),
+            LayoutElement::Hour => format!("{:02}", civil.hour),
+            LayoutElement::Hour12 => hour12(civil.hour).to_string(),
+            LayoutElement::ZeroHour12 => format!("{:02}", hour12(civil.hour)),
+            LayoutElement::Minute => civil.minute.to_string(),
+            LayoutElement::ZeroMinute => format!("{:02}", civil.minute),
+            LayoutElement::Second => civil.second.to_string(),
+            LayoutElement::ZeroSecond => format!("{:02}", civil.second),
+            LayoutElement::UpperPm => if civil.hour >= 12 { "PM" } else { "AM" }.to_owned(),
+            LayoutElement::LowerPm => if civil.hour >= 12 { "pm" } else { "am" }.to_owned(),
+            LayoutElement::Zone if civil.abbreviation.is_empty() => {
+                let style = OffsetFormat { zulu: false, colon: false, minutes: true, seconds: false };
                 offset(civil.offset, style)
             }
-            Element::Zone => civil.abbreviation.clone(),
-            Element::Offset(style) => offset(civil.offset, style),
-            Element::Fraction { trim, digits, separator } => {
+            LayoutElement::Zone => civil.abbreviation.clone(),
+            LayoutElement::Offset(style) => offset(civil.offset, style),
+            LayoutElement::Fraction { trim, digits, separator } => {
                 let all = format!("{:09}", time.nanos);
                 let mut shown: String = all.chars().chain(std::iter::repeat('0')).take(digits).collect();
                 if trim {
@@ -187,7 +187,7 @@ fn hour12(hour: u32) -> u32 {
     if hour.is_multiple_of(12) { 12 } else { hour % 12 }
 }
 
-fn offset(seconds: i32, style: Offset) -> String {
+fn offset(seconds: i32, style: OffsetFormat) -> String {
     if style.zulu && seconds == 0 {
         return "Z".to_owned();
     }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 
 /// Where an instant is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Zone {
+pub enum GoZone {
     /// Coordinated Universal Time.
     Utc,
     /// A fixed distance east of UTC in seconds, perhaps without a name.
@@ -31,7 +31,7 @@ pub enum Zone {
     },
 }
 
-impl Zone {
+impl GoZone {
     /// Loads a zone of the time zone database; the empty name is UTC.
     pub fn load(name: &str) -> Option<Self> {
         match name {
@@ -92,14 +92,14 @@ pub struct GoTime {
     /// Nanoseconds within the second.
     pub nanos: u32,
     /// Where it is shown.
-    pub zone: Zone,
+    pub zone: GoZone,
     /// Nanoseconds on the process clock, for instants read from the clock.
     pub monotonic: Option<i64>,
 }
 
 /// An instant taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Civil {
+pub struct CivilTime {
     /// Year, possibly negative.
     pub year: i64,
     /// Month from 1.
@@ -178,11 +178,11 @@ fn days_in(year: i64, month: u32) -> u32 {
 impl GoTime {
     /// Go's zero time.
     pub fn zero() -> Self {
-        Self::unix(ZERO_SECS, 0, Zone::Utc)
+        Self::unix(ZERO_SECS, 0, GoZone::Utc)
     }
 
     /// An instant by its Unix time.
-    pub fn unix(secs: i64, nanos: u32, zone: Zone) -> Self {
+    pub fn unix(secs: i64, nanos: u32, zone: GoZone) -> Self {
         Self { secs, nanos, zone, monotonic: None }
     }
 
@@ -201,7 +201,7 @@ impl GoTime {
         minute: i64,
         second: i64,
         nanos: u32,
-        zone: Zone,
+        zone: GoZone,
     ) -> Self {
         let shown = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
         let offset = i64::from(zone.lookup(shown).0);
@@ -210,18 +210,18 @@ impl GoTime {
     }
 
     /// The same instant in another zone.
-    pub fn in_zone(&self, zone: Zone) -> Self {
+    pub fn in_zone(&self, zone: GoZone) -> Self {
         Self { zone, ..self.clone() }
     }
 
     /// The instant taken apart.
-    pub fn civil(&self) -> Civil {
+    pub fn civil(&self) -> CivilTime {
         let (offset, abbreviation) = self.zone.lookup(self.secs);
         let shown = i128::from(self.secs) + i128::from(offset);
         let days = i64::try_from(shown.div_euclid(86_400)).unwrap_or(0);
         let rest = u32::try_from(shown.rem_euclid(86_400)).unwrap_or(0);
         let (year, month, day) = civil_from_days(days);
-        Civil {
+        CivilTime {
             year,
             month,
             day,

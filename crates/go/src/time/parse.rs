@@ -1,7 +1,7 @@
 //! Reading a time by a Go layout, with Go's error texts.
 
-use super::layout::{Element, Offset, next};
-use super::{DAYS, GoTime, MONTHS, Zone, days_in, is_leap, quote};
+use super::layout::{LayoutElement, OffsetFormat, next};
+use super::{DAYS, GoTime, GoZone, MONTHS, days_in, is_leap, quote};
 
 /// A text that does not follow its layout; prints as Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +33,7 @@ struct Fields {
 }
 
 /// Parses `value` by `layout`; without a zone in the text the time is in `local`.
-pub fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<GoTime, ParseError> {
+pub fn parse(layout: &[u8], value: &[u8], local: &GoZone) -> Result<GoTime, ParseError> {
     let with = |message: &str| ParseError(format!("parsing time {}{message}", quote(value)));
     let cannot = |element: &[u8], at: &[u8]| {
         with(&format!(" as {}: cannot parse {} as {}", quote(layout), quote(at), quote(element)))
@@ -60,7 +60,7 @@ pub fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<GoTime, ParseE
     finish(fields, local).map_err(|message| with(&format!(": {message}")))
 }
 
-fn finish(mut fields: Fields, local: &Zone) -> Result<GoTime, &'static str> {
+fn finish(mut fields: Fields, local: &GoZone) -> Result<GoTime, &'static str> {
     match fields.pm {
         Some(true) if fields.hour < 12 => fields.hour += 12,
         Some(false) if fields.hour == 12 => fields.hour = 0,
@@ -88,27 +88,27 @@ fn finish(mut fields: Fields, local: &Zone) -> Result<GoTime, &'static str> {
     if day < 1 || day > days_in(year, month) {
         return Err("day out of range");
     }
-    let at = |zone: Zone| {
+    let at = |zone: GoZone| {
         let (hour, minute, second) = (fields.hour.into(), fields.minute.into(), fields.second.into());
         GoTime::date(year, month, day.into(), hour, minute, second, fields.nanos, zone)
     };
     if fields.utc {
-        return Ok(at(Zone::Utc));
+        return Ok(at(GoZone::Utc));
     }
     let name = String::from_utf8_lossy(&fields.zone).into_owned();
     if let Some(offset) = fields.offset {
-        let mut time = at(Zone::Utc);
+        let mut time = at(GoZone::Utc);
         time.secs -= i64::from(offset);
         let (local_offset, local_name) = local.lookup(time.secs);
         time.zone = if local_offset == offset && (name.is_empty() || name == local_name) {
             local.clone()
         } else {
-            Zone::Fixed { name, offset }
+            GoZone::Fixed { name, offset }
         };
         return Ok(time);
     }
     if !name.is_empty() {
-        let mut time = at(Zone::Utc);
+        let mut time = at(GoZone::Utc);
         if let Some(offset) = local.lookup_name(&name, time.secs) {
             time.secs -= i64::from(offset);
             time.zone = local.clone();
@@ -116,16 +116,21 @@ fn finish(mut fields: Fields, local: &Zone) -> Result<GoTime, &'static str> {
         }
         let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok()).unwrap_or(0);
         // Go shifts how the time is shown, not the time.
-        time.zone = Zone::Fixed { name, offset: hours * 3600 };
+        time.zone = GoZone::Fixed { name, offset: hours * 3600 };
         return Ok(time);
     }
     Ok(at(local.clone()))
 }
 
-fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]) -> Result<&'a [u8], Fault> {
+fn take<'a>(
+    fields: &mut Fields,
+    element: LayoutElement,
+    text: &'a [u8],
+    layout: &[u8],
+) -> Result<&'a [u8], Fault> {
     let rest;
     match element {
-        Element::Year => {
+        LayoutElement::Year => {
             let digits = text.get(..2).ok_or(Fault::Bad)?;
             // Go reads a sign here too.
             let digits = if matches!(digits[0], b'+' | b'-') { &digits[1..] } else { digits };
@@ -133,75 +138,78 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
             fields.year = if year >= 69 { year + 1900 } else { year + 2000 };
             rest = &text[2..];
         }
-        Element::LongYear => {
+        LayoutElement::LongYear => {
             let digits = text.get(..4).ok_or(Fault::Bad)?;
             fields.year = i64::from(all_digits(digits)?);
             rest = &text[4..];
         }
-        Element::Month | Element::LongMonth => {
+        LayoutElement::Month | LayoutElement::LongMonth => {
             let found;
-            (found, rest) = name(&MONTHS, element == Element::Month, text)?;
+            (found, rest) = name(&MONTHS, element == LayoutElement::Month, text)?;
             fields.month = Some(found + 1);
         }
-        Element::WeekDay | Element::LongWeekDay => {
-            (_, rest) = name(&DAYS, element == Element::WeekDay, text)?;
+        LayoutElement::WeekDay | LayoutElement::LongWeekDay => {
+            (_, rest) = name(&DAYS, element == LayoutElement::WeekDay, text)?;
         }
-        Element::NumMonth | Element::ZeroMonth => {
+        LayoutElement::NumMonth | LayoutElement::ZeroMonth => {
             let month;
-            (month, rest) = number(text, element == Element::ZeroMonth)?;
+            (month, rest) = number(text, element == LayoutElement::ZeroMonth)?;
             if !(1..=12).contains(&month) {
                 return Err(Fault::Range("month"));
             }
             fields.month = Some(month);
         }
-        Element::Day | Element::UnderDay | Element::ZeroDay => {
-            let text =
-                if element == Element::UnderDay { text.strip_prefix(b" ").unwrap_or(text) } else { text };
+        LayoutElement::Day | LayoutElement::UnderDay | LayoutElement::ZeroDay => {
+            let text = if element == LayoutElement::UnderDay {
+                text.strip_prefix(b" ").unwrap_or(text)
+            } else {
+                text
+            };
             let day;
-            (day, rest) = number(text, element == Element::ZeroDay)?;
+            (day, rest) = number(text, element == LayoutElement::ZeroDay)?;
             fields.day = Some(day);
         }
-        Element::UnderYearDay | Element::ZeroYearDay => {
+        LayoutElement::UnderYearDay | LayoutElement::ZeroYearDay => {
             let mut text = text;
-            if element == Element::UnderYearDay {
+            if element == LayoutElement::UnderYearDay {
                 for _ in 0..2 {
                     text = text.strip_prefix(b" ").unwrap_or(text);
                 }
             }
             let digits = text.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
-            if digits == 0 || (element == Element::ZeroYearDay && digits != 3) {
+            if digits == 0 || (element == LayoutElement::ZeroYearDay && digits != 3) {
                 return Err(Fault::Bad);
             }
             fields.yday = Some(all_digits(&text[..digits])?);
             rest = &text[digits..];
         }
-        Element::Hour => {
+        LayoutElement::Hour => {
             (fields.hour, rest) = number(text, false)?;
             if fields.hour >= 24 {
                 return Err(Fault::Range("hour"));
             }
         }
-        Element::Hour12 | Element::ZeroHour12 => {
-            (fields.hour, rest) = number(text, element == Element::ZeroHour12)?;
+        LayoutElement::Hour12 | LayoutElement::ZeroHour12 => {
+            (fields.hour, rest) = number(text, element == LayoutElement::ZeroHour12)?;
             if fields.hour > 12 {
                 return Err(Fault::Range("hour"));
             }
         }
-        Element::Minute | Element::ZeroMinute => {
-            (fields.minute, rest) = number(text, element == Element::ZeroMinute)?;
+        LayoutElement::Minute | LayoutElement::ZeroMinute => {
+            (fields.minute, rest) = number(text, element == LayoutElement::ZeroMinute)?;
             if fields.minute >= 60 {
                 return Err(Fault::Range("minute"));
             }
         }
-        Element::Second | Element::ZeroSecond => {
+        LayoutElement::Second | LayoutElement::ZeroSecond => {
             let after;
-            (fields.second, after) = number(text, element == Element::ZeroSecond)?;
+            (fields.second, after) = number(text, element == LayoutElement::ZeroSecond)?;
             if fields.second >= 60 {
                 return Err(Fault::Range("second"));
             }
             // A fraction may follow even if the layout has none.
             let fraction = after.len() >= 2 && matches!(after[0], b'.' | b',') && after[1].is_ascii_digit();
-            if fraction && !matches!(next(layout).1, Some((Element::Fraction { .. }, _))) {
+            if fraction && !matches!(next(layout).1, Some((LayoutElement::Fraction { .. }, _))) {
                 let len = 1 + after[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 fields.nanos = nanos(&after[..len])?;
                 rest = &after[len..];
@@ -209,8 +217,8 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
                 rest = after;
             }
         }
-        Element::UpperPm | Element::LowerPm => {
-            let upper = element == Element::UpperPm;
+        LayoutElement::UpperPm | LayoutElement::LowerPm => {
+            let upper = element == LayoutElement::UpperPm;
             fields.pm = Some(match text.get(..2).ok_or(Fault::Bad)? {
                 b"PM" if upper => true,
                 b"AM" if upper => false,
@@ -220,7 +228,7 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
             });
             rest = &text[2..];
         }
-        Element::Zone => {
+        LayoutElement::Zone => {
             if let Some(after) = text.strip_prefix(b"UTC") {
                 fields.utc = true;
                 return Ok(after);
@@ -229,13 +237,13 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
             fields.zone = text[..len].to_vec();
             rest = &text[len..];
         }
-        Element::Offset(style) => rest = offset(fields, style, text)?,
-        Element::Fraction { trim: false, digits, .. } => {
+        LayoutElement::Offset(style) => rest = offset(fields, style, text)?,
+        LayoutElement::Fraction { trim: false, digits, .. } => {
             let fraction = text.get(..=digits).ok_or(Fault::Bad)?;
             fields.nanos = nanos(fraction)?;
             rest = &text[digits + 1..];
         }
-        Element::Fraction { trim: true, .. } => {
+        LayoutElement::Fraction { trim: true, .. } => {
             if text.len() < 2 || !matches!(text[0], b'.' | b',') || !text[1].is_ascii_digit() {
                 return Ok(text);
             }
@@ -247,7 +255,7 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
     Ok(rest)
 }
 
-fn offset<'a>(fields: &mut Fields, style: Offset, text: &'a [u8]) -> Result<&'a [u8], Fault> {
+fn offset<'a>(fields: &mut Fields, style: OffsetFormat, text: &'a [u8]) -> Result<&'a [u8], Fault> {
     if style.zulu
         && let Some(rest) = text.strip_prefix(b"Z")
     {

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use base64::Engine as _;
 
-use crate::object::Json;
-use crate::str::Str;
-use crate::value::{List, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+use crate::object::ObjectJson;
+use crate::str::GoString;
+use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
 use slipway_go::unicode::decode_rune;
 
 /// How JSON is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
+pub(crate) struct JsonStyle {
     /// `<`, `>` and `&` are escaped.
     pub html: bool,
     /// Two spaces a level, one member a line.
@@ -33,7 +33,7 @@ pub(crate) enum EncodeError {
 }
 
 /// Writes a value.
-pub(crate) fn encode(value: &Value, style: Style) -> Result<Vec<u8>, EncodeError> {
+pub(crate) fn encode(value: &GoValue, style: JsonStyle) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder { out: Vec::new(), style, path: HashSet::new(), depth: 0 };
     encoder.value(value)?;
     Ok(encoder.out)
@@ -41,64 +41,64 @@ pub(crate) fn encode(value: &Value, style: Style) -> Result<Vec<u8>, EncodeError
 
 struct Encoder {
     out: Vec<u8>,
-    style: Style,
+    style: JsonStyle,
     /// Maps and lists being written, to find one that contains itself.
     path: HashSet<usize>,
     depth: usize,
 }
 
 impl Encoder {
-    fn value(&mut self, value: &Value) -> Result<(), EncodeError> {
+    fn value(&mut self, value: &GoValue) -> Result<(), EncodeError> {
         if self.out.len() > self.style.max {
             return Err(EncodeError::TooLong(self.style.max));
         }
         match value {
-            Value::Nil => self.out.extend_from_slice(b"null"),
-            Value::Bool(yes) => self.out.extend_from_slice(if *yes { b"true" } else { b"false" }),
-            Value::Float64(number) => {
+            GoValue::Nil => self.out.extend_from_slice(b"null"),
+            GoValue::Bool(yes) => self.out.extend_from_slice(if *yes { b"true" } else { b"false" }),
+            GoValue::Float64(number) => {
                 let text = float(*number).ok_or_else(|| {
                     let name = strconv::format_float(*number, b'g', -1);
                     EncodeError::Unsupported(format!("json: unsupported value: {name}"))
                 })?;
                 self.out.extend_from_slice(text.as_bytes());
             }
-            Value::Complex128(..) => {
+            GoValue::Complex128(..) => {
                 return Err(EncodeError::Unsupported("json: unsupported type: complex128".to_owned()));
             }
-            Value::Str(text) => self.string(text),
-            Value::Bytes(bytes) => {
+            GoValue::Str(text) => self.string(text),
+            GoValue::Bytes(bytes) => {
                 self.out.push(b'"');
                 self.out
                     .extend_from_slice(base64::engine::general_purpose::STANDARD.encode(bytes).as_bytes());
                 self.out.push(b'"');
             }
-            Value::List(list) if list.is_nil() => self.out.extend_from_slice(b"null"),
-            Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
-            Value::List(list) => self.nested(value, list.id(), |encoder| {
+            GoValue::List(list) if list.is_nil() => self.out.extend_from_slice(b"null"),
+            GoValue::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
+            GoValue::List(list) => self.nested(value, list.id(), |encoder| {
                 let items = list.to_vec();
                 encoder.sequence(b'[', b']', items.len(), |encoder, at| encoder.value(&items[at]))
             })?,
-            Value::Map(map) => self.nested(value, map.id(), |encoder| {
+            GoValue::Map(map) => self.nested(value, map.id(), |encoder| {
                 let entries = map.to_vec();
                 encoder.members(&entries)
             })?,
-            Value::Object(object) | Value::Ptr(object) => match object.json() {
-                Json::Value(inner) => {
+            GoValue::Object(object) | GoValue::Ptr(object) => match object.json() {
+                ObjectJson::Value(inner) => {
                     let id = std::ptr::from_ref(object.as_ref()).addr();
                     self.nested(value, id, |encoder| encoder.value(&inner))?;
                 }
-                Json::Error(text) => return Err(EncodeError::Unsupported(text)),
-                Json::Fields(fields) => {
+                ObjectJson::Error(text) => return Err(EncodeError::Unsupported(text)),
+                ObjectJson::Fields(fields) => {
                     let id = std::ptr::from_ref(object.as_ref()).addr();
                     self.nested(value, id, |encoder| encoder.members(&fields))?;
                 }
             },
-            Value::Int(_)
-            | Value::Int32(_)
-            | Value::Int64(_)
-            | Value::Uint8(_)
-            | Value::Uint32(_)
-            | Value::Uint64(_) => {
+            GoValue::Int(_)
+            | GoValue::Int32(_)
+            | GoValue::Int64(_)
+            | GoValue::Uint8(_)
+            | GoValue::Uint32(_)
+            | GoValue::Uint64(_) => {
                 let text = match (value.as_int(), value.as_uint()) {
                     (Some(number), _) => number.to_string(),
                     (_, number) => number.unwrap_or(0).to_string(),
@@ -111,7 +111,7 @@ impl Encoder {
 
     fn nested(
         &mut self,
-        value: &Value,
+        value: &GoValue,
         id: usize,
         body: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
@@ -128,7 +128,7 @@ impl Encoder {
         result
     }
 
-    fn members(&mut self, entries: &[(Str, Value)]) -> Result<(), EncodeError> {
+    fn members(&mut self, entries: &[(GoString, GoValue)]) -> Result<(), EncodeError> {
         self.sequence(b'{', b'}', entries.len(), |encoder, at| {
             let (key, value) = &entries[at];
             encoder.string(key);
@@ -222,18 +222,18 @@ pub(crate) fn float(number: f64) -> Option<String> {
 const MAX_DEPTH: usize = 10_000;
 
 /// A value that was read, and what is wrong with some number in it: that one is nil.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedJson {
     /// The value.
-    pub value: Value,
+    pub value: GoValue,
     /// Go's text for the first number out of range.
     pub range_error: Option<String>,
 }
 
 /// Reads one value; an error is Go's text.
-pub(crate) fn decode(text: &[u8]) -> Result<Decoded, String> {
+pub(crate) fn decode(text: &[u8]) -> Result<DecodedJson, String> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
     let value = decoder.document()?;
-    Ok(Decoded { value, range_error: decoder.range })
+    Ok(DecodedJson { value, range_error: decoder.range })
 }
 
 struct Decoder<'a> {
@@ -245,7 +245,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn document(&mut self) -> Result<Value, String> {
+    fn document(&mut self) -> Result<GoValue, String> {
         let value = self.value()?;
         self.space();
         match self.peek() {
@@ -277,21 +277,21 @@ impl Decoder<'_> {
         byte.unwrap_or(b' ')
     }
 
-    fn value(&mut self) -> Result<Value, String> {
+    fn value(&mut self) -> Result<GoValue, String> {
         self.space();
         match self.next()? {
             b'{' => self.enter(Self::object),
             b'[' => self.enter(Self::array),
-            b'"' => self.string().map(Value::from),
-            b't' => self.literal("true", Value::Bool(true)),
-            b'f' => self.literal("false", Value::Bool(false)),
-            b'n' => self.literal("null", Value::Nil),
+            b'"' => self.string().map(GoValue::from),
+            b't' => self.literal("true", GoValue::Bool(true)),
+            b'f' => self.literal("false", GoValue::Bool(false)),
+            b'n' => self.literal("null", GoValue::Nil),
             byte @ (b'-' | b'0'..=b'9') => self.number(byte),
             byte => Err(invalid(byte, "looking for beginning of value")),
         }
     }
 
-    fn enter(&mut self, body: impl FnOnce(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+    fn enter(&mut self, body: impl FnOnce(&mut Self) -> Result<GoValue, String>) -> Result<GoValue, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
@@ -301,8 +301,8 @@ impl Decoder<'_> {
         value
     }
 
-    fn object(&mut self) -> Result<Value, String> {
-        let map = Map::new();
+    fn object(&mut self) -> Result<GoValue, String> {
+        let map = GoMap::new();
         self.space();
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -330,25 +330,25 @@ impl Decoder<'_> {
         }
     }
 
-    fn array(&mut self) -> Result<Value, String> {
+    fn array(&mut self) -> Result<GoValue, String> {
         let mut items = Vec::new();
         self.space();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Value::List(List::new(items)));
+            return Ok(GoValue::List(GoList::new(items)));
         }
         loop {
             items.push(self.value()?);
             self.space();
             match self.next()? {
                 b',' => {}
-                b']' => return Ok(Value::List(List::new(items))),
+                b']' => return Ok(GoValue::List(GoList::new(items))),
                 byte => return Err(invalid(byte, "after array element")),
             }
         }
     }
 
-    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+    fn literal(&mut self, word: &str, value: GoValue) -> Result<GoValue, String> {
         for wanted in word.chars().skip(1) {
             let byte = self.inner();
             if char::from(byte) != wanted {
@@ -358,7 +358,7 @@ impl Decoder<'_> {
         Ok(value)
     }
 
-    fn number(&mut self, first: u8) -> Result<Value, String> {
+    fn number(&mut self, first: u8) -> Result<GoValue, String> {
         let start = self.at - 1;
         let first = if first == b'-' {
             match self.inner() {
@@ -394,7 +394,7 @@ impl Decoder<'_> {
         if number.is_infinite() {
             let text = format!("json: cannot unmarshal number {text} into Go value of type float64");
             self.range.get_or_insert(text);
-            return Ok(Value::Nil);
+            return Ok(GoValue::Nil);
         }
         Ok(number.into())
     }

@@ -3,24 +3,24 @@
 use std::rc::Rc;
 
 use super::data::ValuesMethod;
-use super::rv::Rv;
-use super::{At, Exec, Renderer, State};
+use super::rv::ReflectValue;
+use super::{At, Exec, State, TemplateRenderer};
 use crate::builtin::Builtin;
-use crate::func::{Args, Code, Func, FuncError, Signature, Ty};
-use crate::object::Object;
-use crate::parse::ast::{Command, Expr, Fields, Number, Variable};
-use crate::value::{Kind, Map, MapKind, RED_ZONE, SEGMENT, Value};
+use crate::func::{FuncArgs, FuncCode, FuncError, FuncSignature, GoType, TemplateFunc};
+use crate::object::GoObject;
+use crate::parse::ast::{CommandNode, Expr, FieldChain, NumberLiteral, VariableNode};
+use crate::value::{GoKind, GoMap, GoValue, MapKind, RED_ZONE, SEGMENT};
 
 /// Something that can be called.
 pub(super) enum Callee<'f> {
-    Func(&'f Func),
-    Method(Rc<dyn Object>, Signature),
+    Func(&'f TemplateFunc),
+    Method(Rc<dyn GoObject>, FuncSignature),
     /// A method of chartutil.Values.
-    Values(&'f Map, ValuesMethod),
+    Values(&'f GoMap, ValuesMethod),
 }
 
 impl Callee<'_> {
-    fn signature(&self) -> Signature {
+    fn signature(&self) -> FuncSignature {
         match self {
             Callee::Func(f) => f.signature,
             Callee::Method(_, signature) => *signature,
@@ -30,26 +30,26 @@ impl Callee<'_> {
 
     fn builtin(&self) -> Option<Builtin> {
         match self {
-            Callee::Func(Func { code: Code::Builtin(b), .. }) => Some(*b),
+            Callee::Func(TemplateFunc { code: FuncCode::Builtin(b), .. }) => Some(*b),
             _ => None,
         }
     }
 }
 
-impl Renderer<'_> {
+impl TemplateRenderer<'_> {
     pub(super) fn command<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
-        command: &'t Command,
-        last: Option<Rv>,
-    ) -> Exec<Rv> {
+        dot: &ReflectValue,
+        command: &'t CommandNode,
+        last: Option<ReflectValue>,
+    ) -> Exec<ReflectValue> {
         let args = command.args.as_slice();
-        let Some(first) = args.first() else { return Ok(Rv::Invalid) };
+        let Some(first) = args.first() else { return Ok(ReflectValue::Invalid) };
         match first {
             Expr::Field(_, names) => {
                 s.at = At::Expr(first);
-                return self.fields(s, dot, dot.clone(), At::Expr(first), Fields(names), args, last);
+                return self.fields(s, dot, dot.clone(), At::Expr(first), FieldChain(names), args, last);
             }
             Expr::Chain(..) => return self.chain(s, dot, first, args, last),
             Expr::Ident(_, name, func) => {
@@ -75,11 +75,11 @@ impl Renderer<'_> {
     fn variable<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
-        v: &'t Variable,
+        dot: &ReflectValue,
+        v: &'t VariableNode,
         args: &'t [Expr],
-        last: Option<Rv>,
-    ) -> Exec<Rv> {
+        last: Option<ReflectValue>,
+    ) -> Exec<ReflectValue> {
         s.at = At::Variable(v);
         let value = self.var(s, v.name())?;
         let fields = v.fields();
@@ -93,24 +93,26 @@ impl Renderer<'_> {
     fn chain<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
+        dot: &ReflectValue,
         chain: &'t Expr,
         args: &'t [Expr],
-        last: Option<Rv>,
-    ) -> Exec<Rv> {
+        last: Option<ReflectValue>,
+    ) -> Exec<ReflectValue> {
         s.at = At::Expr(chain);
-        let Expr::Chain(_, base, names) = chain else { return Ok(Rv::Invalid) };
+        let Expr::Chain(_, base, names) = chain else { return Ok(ReflectValue::Invalid) };
         let base = self.operand(s, dot, base)?;
-        self.fields(s, dot, base, At::Expr(chain), Fields(names), args, last)
+        self.fields(s, dot, base, At::Expr(chain), FieldChain(names), args, last)
     }
 
     /// An operand of no particular type.
-    fn operand<'t>(&mut self, s: &mut State<'t>, dot: &Rv, e: &'t Expr) -> Exec<Rv> {
+    fn operand<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, e: &'t Expr) -> Exec<ReflectValue> {
         s.at = At::Expr(e);
         match e {
             Expr::Dot(_) => Ok(dot.clone()),
-            Expr::Nil(_) => Ok(Rv::Invalid),
-            Expr::Field(_, names) => self.fields(s, dot, dot.clone(), At::Expr(e), Fields(names), &[], None),
+            Expr::Nil(_) => Ok(ReflectValue::Invalid),
+            Expr::Field(_, names) => {
+                self.fields(s, dot, dot.clone(), At::Expr(e), FieldChain(names), &[], None)
+            }
             Expr::Variable(v) => self.variable(s, dot, v, &[], None),
             Expr::Pipe(pipe) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe)),
             Expr::Ident(_, name, func) => {
@@ -122,7 +124,13 @@ impl Renderer<'_> {
     }
 
     /// An operand for a parameter of type `ty`.
-    fn argument<'t>(&mut self, s: &mut State<'t>, dot: &Rv, ty: Ty, e: &'t Expr) -> Exec<Value> {
+    fn argument<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        ty: GoType,
+        e: &'t Expr,
+    ) -> Exec<GoValue> {
         match e {
             Expr::Nil(_) => {
                 s.at = At::Expr(e);
@@ -147,13 +155,13 @@ impl Renderer<'_> {
     pub(super) fn call<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
+        dot: &ReflectValue,
         callee: &Callee<'_>,
         node: At<'t>,
         name: &str,
         args: &'t [Expr],
-        last: Option<Rv>,
-    ) -> Exec<Rv> {
+        last: Option<ReflectValue>,
+    ) -> Exec<ReflectValue> {
         // The first one is the function itself.
         let args = args.get(1..).unwrap_or_default();
         let signature = callee.signature();
@@ -172,7 +180,7 @@ impl Renderer<'_> {
         let builtin = callee.builtin();
         match builtin {
             Some(b @ (Builtin::And | Builtin::Or)) => {
-                let mut value = Rv::Invalid;
+                let mut value = ReflectValue::Invalid;
                 for arg in args {
                     value = self.operand(s, dot, arg)?;
                     if value.truth() == (b == Builtin::Or) {
@@ -198,7 +206,7 @@ impl Renderer<'_> {
             }
             _ => {}
         }
-        let param = |i: usize| signature.params.get(i).copied().or(signature.variadic).unwrap_or(Ty::Any);
+        let param = |i: usize| signature.params.get(i).copied().or(signature.variadic).unwrap_or(GoType::Any);
         let mut values = Vec::with_capacity(count);
         for (i, arg) in args.iter().enumerate() {
             values.push(self.argument(s, dot, param(i), arg)?);
@@ -207,14 +215,16 @@ impl Renderer<'_> {
             values.push(validate(s, last, param(args.len()))?);
         }
         let result = match callee {
-            Callee::Func(Func { code: Code::Plain(body), .. }) => body(&mut self.ctx, Args(&values)),
-            Callee::Func(Func { code: Code::Builtin(b), .. }) => self.printing(*b, &values),
-            Callee::Method(o, _) => o.call(name, &mut self.ctx, Args(&values)),
-            Callee::Values(m, method) => self.values_method(m, *method, Args(&values)),
+            Callee::Func(TemplateFunc { code: FuncCode::Plain(body), .. }) => {
+                body(&mut self.ctx, FuncArgs(&values))
+            }
+            Callee::Func(TemplateFunc { code: FuncCode::Builtin(b), .. }) => self.printing(*b, &values),
+            Callee::Method(o, _) => o.call(name, &mut self.ctx, FuncArgs(&values)),
+            Callee::Values(m, method) => self.values_method(m, *method, FuncArgs(&values)),
         };
         match result {
-            Ok(v) if signature.result == Ty::Any => Ok(Rv::Iface(v)),
-            Ok(v) => Ok(Rv::Val(v)),
+            Ok(v) if signature.result == GoType::Any => Ok(ReflectValue::Iface(v)),
+            Ok(v) => Ok(ReflectValue::Val(v)),
             Err(e) => Err(failed(s, node, name, &e)),
         }
     }
@@ -225,7 +235,7 @@ fn failed<'t>(s: &mut State<'t>, node: At<'t>, name: &str, e: &FuncError) -> Box
     s.error(format!("error calling {name}: {}", e.message()), e.is_limit())
 }
 
-fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&Rv>) -> Exec<()> {
+fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&ReflectValue>) -> Exec<()> {
     match args.first() {
         Some(first) if args.len() > 1 || last.is_some() => {
             let shown = match first {
@@ -239,23 +249,23 @@ fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&Rv>) -> Exec<()> {
 }
 
 /// A literal where any type will do.
-fn constant<'t>(s: &mut State<'t>, e: &'t Expr) -> Exec<Rv> {
+fn constant<'t>(s: &mut State<'t>, e: &'t Expr) -> Exec<ReflectValue> {
     s.at = At::Expr(e);
     Ok(match e {
-        Expr::Bool(_, b) => Rv::Val(Value::Bool(*b)),
-        Expr::String(_, text, _) => Rv::Val(Value::Str(text.clone())),
+        Expr::Bool(_, b) => ReflectValue::Val(GoValue::Bool(*b)),
+        Expr::String(_, text, _) => ReflectValue::Val(GoValue::Str(text.clone())),
         Expr::Number(n) => match ideal(n) {
-            Some(v) => Rv::of(v),
+            Some(v) => ReflectValue::of(v),
             None => return Err(s.fail(format!("{} overflows int", n.text))),
         },
-        _ => Rv::Invalid,
+        _ => ReflectValue::Invalid,
     })
 }
 
 /// The type Go gives a numeric literal on its own; none if it is too large for an int.
-fn ideal(n: &Number) -> Option<Value> {
+fn ideal(n: &NumberLiteral) -> Option<GoValue> {
     if let Some((re, im)) = n.complex {
-        return Some(Value::Complex128(re, im));
+        return Some(GoValue::Complex128(re, im));
     }
     let hex = n.text.len() > 2
         && n.text.as_bytes()[..2].eq_ignore_ascii_case(b"0x")
@@ -266,67 +276,71 @@ fn ideal(n: &Number) -> Option<Value> {
         && !rune
         && n.text.contains(['.', 'e', 'E', 'p', 'P'])
     {
-        return Some(Value::Float64(f));
+        return Some(GoValue::Float64(f));
     }
     match (n.int, n.uint) {
-        (Some(i), _) => Some(Value::Int(i)),
+        (Some(i), _) => Some(GoValue::Int(i)),
         (None, Some(_)) => None,
-        _ => Some(Value::Nil),
+        _ => Some(GoValue::Nil),
     }
 }
 
 /// A literal for a parameter of type `ty`: numbers fit any numeric type that can hold them.
-fn literal<'t>(s: &mut State<'t>, ty: Ty, e: &'t Expr) -> Exec<Value> {
+fn literal<'t>(s: &mut State<'t>, ty: GoType, e: &'t Expr) -> Exec<GoValue> {
     let number = match e {
         Expr::Number(n) => Some(n),
         _ => None,
     };
     let (value, expected) = match ty.kind() {
-        Kind::Interface => return constant(s, e).map(Rv::into_value),
-        Kind::Bool => {
-            let v = if let Expr::Bool(_, b) = e { Some(Value::Bool(*b)) } else { None };
+        GoKind::Interface => return constant(s, e).map(ReflectValue::into_value),
+        GoKind::Bool => {
+            let v = if let Expr::Bool(_, b) = e { Some(GoValue::Bool(*b)) } else { None };
             (v, "bool")
         }
-        Kind::String => {
-            let v = if let Expr::String(_, text, _) = e { Some(Value::Str(text.clone())) } else { None };
+        GoKind::String => {
+            let v = if let Expr::String(_, text, _) = e { Some(GoValue::Str(text.clone())) } else { None };
             (v, "string")
         }
-        Kind::Int => (number.and_then(|n| n.int).map(Value::Int), "integer"),
-        Kind::Int64 => (number.and_then(|n| n.int).map(Value::Int64), "integer"),
-        Kind::Int32 => (number.and_then(|n| n.int).map(|n| Value::Int32(n as i32)), "integer"),
-        Kind::Uint32 => (number.and_then(|n| n.uint).map(|n| Value::Uint32(n as u32)), "unsigned integer"),
-        Kind::Uint64 => (number.and_then(|n| n.uint).map(Value::Uint64), "unsigned integer"),
-        Kind::Float64 => (number.and_then(|n| n.float).map(Value::Float64), "float"),
+        GoKind::Int => (number.and_then(|n| n.int).map(GoValue::Int), "integer"),
+        GoKind::Int64 => (number.and_then(|n| n.int).map(GoValue::Int64), "integer"),
+        GoKind::Int32 => (number.and_then(|n| n.int).map(|n| GoValue::Int32(n as i32)), "integer"),
+        GoKind::Uint32 => {
+            (number.and_then(|n| n.uint).map(|n| GoValue::Uint32(n as u32)), "unsigned integer")
+        }
+        GoKind::Uint64 => (number.and_then(|n| n.uint).map(GoValue::Uint64), "unsigned integer"),
+        GoKind::Float64 => (number.and_then(|n| n.float).map(GoValue::Float64), "float"),
         _ => return Err(s.fail(format!("can't handle {e} for arg of type {ty}"))),
     };
     value.ok_or_else(|| s.fail(format!("expected {expected}; found {e}")))
 }
 
 /// Go's assignability of an evaluated operand to a parameter.
-fn validate(s: &State<'_>, v: Rv, ty: Ty) -> Exec<Value> {
+fn validate(s: &State<'_>, v: ReflectValue, ty: GoType) -> Exec<GoValue> {
     let (value, addressable) = match v {
-        Rv::Invalid if ty.can_be_nil() => return Ok(ty.zero()),
-        Rv::Invalid => return Err(s.fail(format!("invalid value; expected {ty}"))),
-        Rv::Iface(v) if ty == Ty::Any => return Ok(v),
-        Rv::Iface(Value::Nil) => {
+        ReflectValue::Invalid if ty.can_be_nil() => return Ok(ty.zero()),
+        ReflectValue::Invalid => return Err(s.fail(format!("invalid value; expected {ty}"))),
+        ReflectValue::Iface(v) if ty == GoType::Any => return Ok(v),
+        ReflectValue::Iface(GoValue::Nil) => {
             return Err(s.fail(format!("wrong type for value; expected {ty}; got interface {{}}")));
         }
-        Rv::Iface(v) | Rv::Val(v) => (v, false),
-        Rv::Addr(v) => (v, true),
+        ReflectValue::Iface(v) | ReflectValue::Val(v) => (v, false),
+        ReflectValue::Addr(v) => (v, true),
     };
     if ty.accepts(&value) {
         return Ok(match (ty, value) {
             // Assigned to a map parameter, chartutil.Values is a plain map.
-            (Ty::Map, Value::Map(m)) if m.kind() != MapKind::Any => Value::Map(m.with_kind(MapKind::Any)),
+            (GoType::Map, GoValue::Map(m)) if m.kind() != MapKind::Any => {
+                GoValue::Map(m.with_kind(MapKind::Any))
+            }
             (_, v) => v,
         });
     }
     match &value {
-        Value::Ptr(o) if o.type_name() == ty.name() => Ok(Value::Object(Rc::clone(o))),
-        Value::Object(o)
+        GoValue::Ptr(o) if o.type_name() == ty.name() => Ok(GoValue::Object(Rc::clone(o))),
+        GoValue::Object(o)
             if addressable && ty.name().strip_prefix('*').is_some_and(|t| t == o.type_name()) =>
         {
-            Ok(Value::Ptr(Rc::clone(o)))
+            Ok(GoValue::Ptr(Rc::clone(o)))
         }
         v => Err(s.fail(format!("wrong type for value; expected {ty}; got {}", v.type_name()))),
     }

@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::Renderer;
-use super::rv::Rv;
+use super::TemplateRenderer;
+use super::rv::ReflectValue;
 use crate::builtin::Builtin;
 use crate::fmt;
 use crate::func::FuncError;
 use crate::parse::ast::Expr;
-use crate::value::{Kind, List, Map, Value};
+use crate::value::{GoKind, GoList, GoMap, GoValue};
 
 const INCOMPATIBLE: &str = "incompatible types for comparison";
 const BAD_TYPE: &str = "invalid type for comparison";
@@ -25,14 +25,14 @@ enum Basic {
     Other,
 }
 
-fn basic(v: &Value) -> Basic {
+fn basic(v: &GoValue) -> Basic {
     match v {
-        Value::Bool(b) => Basic::Bool(*b),
-        Value::Float64(n) => Basic::Float(*n),
-        Value::Complex128(re, im) => Basic::Complex(*re, *im),
-        Value::Str(_) => Basic::Str,
-        Value::Object(o) => match o.inner() {
-            Some(inner) if !matches!(inner, Value::Str(_)) => basic(&inner),
+        GoValue::Bool(b) => Basic::Bool(*b),
+        GoValue::Float64(n) => Basic::Float(*n),
+        GoValue::Complex128(re, im) => Basic::Complex(*re, *im),
+        GoValue::Str(_) => Basic::Str,
+        GoValue::Object(o) => match o.inner() {
+            Some(inner) if !matches!(inner, GoValue::Str(_)) => basic(&inner),
             _ => Basic::Other,
         },
         _ => match (v.as_int(), v.as_uint()) {
@@ -43,9 +43,9 @@ fn basic(v: &Value) -> Basic {
     }
 }
 
-fn text(v: &Value) -> &[u8] {
+fn text(v: &GoValue) -> &[u8] {
     match v {
-        Value::Str(s) => s,
+        GoValue::Str(s) => s,
         _ => &[],
     }
 }
@@ -73,11 +73,16 @@ impl Builtin {
     }
 }
 
-impl Renderer<'_> {
-    pub(super) fn reflecting(&mut self, b: Builtin, args: &[Rv], nodes: &[Expr]) -> Result<Rv, FuncError> {
-        let none = Rv::Invalid;
+impl TemplateRenderer<'_> {
+    pub(super) fn reflecting(
+        &mut self,
+        b: Builtin,
+        args: &[ReflectValue],
+        nodes: &[Expr],
+    ) -> Result<ReflectValue, FuncError> {
+        let none = ReflectValue::Invalid;
         let arg = |i: usize| args.get(i).unwrap_or(&none);
-        let bool = |b: bool| Ok(Rv::Val(Value::Bool(b)));
+        let bool = |b: bool| Ok(ReflectValue::Val(GoValue::Bool(b)));
         match b {
             Builtin::Not => bool(!arg(0).truth()),
             Builtin::Len => len(arg(0)),
@@ -86,7 +91,7 @@ impl Renderer<'_> {
             Builtin::Call => {
                 // Nothing a template can hold is a function.
                 let v = arg(0).clone().open();
-                if matches!(v, Rv::Invalid) {
+                if matches!(v, ReflectValue::Invalid) {
                     return Err("call of nil".into());
                 }
                 let name = nodes.first().map(ToString::to_string).unwrap_or_default();
@@ -98,11 +103,11 @@ impl Renderer<'_> {
             Builtin::Le => bool(less(arg(0), arg(1))? || self.equal(args)?),
             Builtin::Gt => bool(!(less(arg(0), arg(1))? || self.equal(args)?)),
             Builtin::Ge => bool(!less(arg(0), arg(1))?),
-            _ => Ok(Rv::Invalid),
+            _ => Ok(ReflectValue::Invalid),
         }
     }
 
-    fn equal(&self, args: &[Rv]) -> Result<bool, FuncError> {
+    fn equal(&self, args: &[ReflectValue]) -> Result<bool, FuncError> {
         let Some((first, others)) = args.split_first() else {
             return Err("missing argument for comparison".into());
         };
@@ -135,9 +140,9 @@ impl Renderer<'_> {
     }
 
     /// Equality of what is neither number, string nor bool.
-    fn same(&self, a: &Value, b: &Value) -> Result<bool, FuncError> {
+    fn same(&self, a: &GoValue, b: &GoValue) -> Result<bool, FuncError> {
         let max = self.ctx.limits().value_bytes;
-        let show = |v: &Value| {
+        let show = |v: &GoValue| {
             let shown = fmt::sprintf(b"%s", std::slice::from_ref(v), max)?;
             Ok::<_, FuncError>(String::from_utf8_lossy(&shown).into_owned())
         };
@@ -158,50 +163,50 @@ impl Renderer<'_> {
             return Ok(nil_a == nil_b);
         }
         match b {
-            Value::Ptr(o) => Ok(matches!(a, Value::Ptr(p) if std::rc::Rc::ptr_eq(o, p))),
-            Value::Object(o) if o.kind() == Kind::Struct && comparable(b) => Ok(a.deep_equal(b)),
+            GoValue::Ptr(o) => Ok(matches!(a, GoValue::Ptr(p) if std::rc::Rc::ptr_eq(o, p))),
+            GoValue::Object(o) if o.kind() == GoKind::Struct && comparable(b) => Ok(a.deep_equal(b)),
             _ => Err(FuncError::new(format!("non-comparable type {}: {}", show(b)?, b.type_name()))),
         }
     }
 
-    fn index(&mut self, args: &[Rv]) -> Result<Rv, FuncError> {
-        let Some((item, indexes)) = args.split_first() else { return Ok(Rv::Invalid) };
+    fn index(&mut self, args: &[ReflectValue]) -> Result<ReflectValue, FuncError> {
+        let Some((item, indexes)) = args.split_first() else { return Ok(ReflectValue::Invalid) };
         let mut item = item.clone().open();
-        if matches!(item, Rv::Invalid) {
+        if matches!(item, ReflectValue::Invalid) {
             return Err("index of untyped nil".into());
         }
         for index in indexes {
             let index = index.clone().into_value();
             item = match item.indirect() {
-                Rv::Invalid => return Err("index of nil pointer".into()),
+                ReflectValue::Invalid => return Err("index of nil pointer".into()),
                 v => v,
             };
             let plain = item.clone().into_value();
             item = match plain.kind() {
-                Kind::String => {
+                GoKind::String => {
                     let bytes = text(&plain);
                     let at = index_arg(&index, bytes.len())?;
                     match bytes.get(at) {
-                        Some(b) => Rv::Val(Value::Uint8(*b)),
+                        Some(b) => ReflectValue::Val(GoValue::Uint8(*b)),
                         None => return Err("reflect: string index out of range".into()),
                     }
                 }
-                Kind::Slice => {
-                    let l = plain.elements().unwrap_or_else(|| List::new(Vec::new()));
+                GoKind::Slice => {
+                    let l = plain.elements().unwrap_or_else(|| GoList::new(Vec::new()));
                     let at = index_arg(&index, l.len())?;
                     if let Some(trace) = &mut self.trace {
                         trace.read(l.id(), &format!("[{at}]"));
                     }
                     match l.get(at) {
-                        Some(v) => Rv::element(l.kind(), v),
+                        Some(v) => ReflectValue::element(l.kind(), v),
                         None => return Err("reflect: slice index out of range".into()),
                     }
                 }
-                Kind::Map => {
+                GoKind::Map => {
                     let m = plain.entries().unwrap_or_default();
                     let key = match &index {
-                        Value::Str(key) => key,
-                        Value::Nil => return Err("value is nil; should be of type string".into()),
+                        GoValue::Str(key) => key,
+                        GoValue::Nil => return Err("value is nil; should be of type string".into()),
                         v => {
                             return Err(FuncError::new(format!(
                                 "value has type {}; should be string",
@@ -217,41 +222,41 @@ impl Renderer<'_> {
         Ok(item)
     }
 
-    fn entry(&mut self, m: &Map, key: &[u8]) -> Rv {
+    fn entry(&mut self, m: &GoMap, key: &[u8]) -> ReflectValue {
         if let Some(trace) = &mut self.trace {
             trace.read(m.id(), &String::from_utf8_lossy(key));
         }
         match m.get(key) {
-            Some(v) => Rv::entry(m.kind(), v),
-            None => Rv::missing(m.kind()),
+            Some(v) => ReflectValue::entry(m.kind(), v),
+            None => ReflectValue::missing(m.kind()),
         }
     }
 }
 
 /// Go's isNil: nil itself, nil maps and slices.
-fn nil(v: &Value) -> bool {
+fn nil(v: &GoValue) -> bool {
     match v {
-        Value::Nil => true,
-        Value::List(l) => l.is_nil(),
-        Value::Map(m) => m.is_nil(),
+        GoValue::Nil => true,
+        GoValue::List(l) => l.is_nil(),
+        GoValue::Map(m) => m.is_nil(),
         _ => false,
     }
 }
 
 /// A struct whose fields are all comparable.
-fn comparable(v: &Value) -> bool {
+fn comparable(v: &GoValue) -> bool {
     match v {
-        Value::List(_) | Value::Map(_) | Value::Bytes(_) => false,
-        Value::Object(o) => match o.kind() {
-            Kind::Struct => o.fields().iter().all(|(_, v)| comparable(v)),
-            Kind::Slice | Kind::Map => false,
+        GoValue::List(_) | GoValue::Map(_) | GoValue::Bytes(_) => false,
+        GoValue::Object(o) => match o.kind() {
+            GoKind::Struct => o.fields().iter().all(|(_, v)| comparable(v)),
+            GoKind::Slice | GoKind::Map => false,
             _ => true,
         },
         _ => true,
     }
 }
 
-fn less(a: &Rv, b: &Rv) -> Result<bool, FuncError> {
+fn less(a: &ReflectValue, b: &ReflectValue) -> Result<bool, FuncError> {
     let (a, b) = (a.clone().into_value(), b.clone().into_value());
     let (ka, kb) = (basic(&a), basic(&b));
     if ka == Basic::Other || kb == Basic::Other {
@@ -271,24 +276,24 @@ fn less(a: &Rv, b: &Rv) -> Result<bool, FuncError> {
     })
 }
 
-fn len(v: &Rv) -> Result<Rv, FuncError> {
+fn len(v: &ReflectValue) -> Result<ReflectValue, FuncError> {
     match v.clone() {
-        Rv::Iface(Value::Nil) => return Err("len of nil pointer".into()),
-        Rv::Invalid => return Err("reflect: call of reflect.Value.Type on zero Value".into()),
+        ReflectValue::Iface(GoValue::Nil) => return Err("len of nil pointer".into()),
+        ReflectValue::Invalid => return Err("reflect: call of reflect.Value.Type on zero Value".into()),
         _ => {}
     }
     let v = v.clone().indirect().into_value();
     match v.len() {
-        Some(n) => Ok(Rv::Val(Value::Int(i64::try_from(n).unwrap_or(i64::MAX)))),
+        Some(n) => Ok(ReflectValue::Val(GoValue::Int(i64::try_from(n).unwrap_or(i64::MAX)))),
         None => Err(FuncError::new(format!("len of type {}", v.type_name()))),
     }
 }
 
-fn index_arg(index: &Value, cap: usize) -> Result<usize, FuncError> {
+fn index_arg(index: &GoValue, cap: usize) -> Result<usize, FuncError> {
     let n = match (index, index.as_int(), index.as_uint()) {
         (_, Some(n), _) => n,
         (_, _, Some(n)) => n as i64,
-        (Value::Nil, ..) => return Err("cannot index slice/array with nil".into()),
+        (GoValue::Nil, ..) => return Err("cannot index slice/array with nil".into()),
         _ => {
             return Err(FuncError::new(format!("cannot index slice/array with type {}", index.type_name())));
         }
@@ -299,17 +304,17 @@ fn index_arg(index: &Value, cap: usize) -> Result<usize, FuncError> {
     }
 }
 
-fn slice(args: &[Rv]) -> Result<Rv, FuncError> {
-    let Some((item, indexes)) = args.split_first() else { return Ok(Rv::Invalid) };
+fn slice(args: &[ReflectValue]) -> Result<ReflectValue, FuncError> {
+    let Some((item, indexes)) = args.split_first() else { return Ok(ReflectValue::Invalid) };
     let item = match item.clone().open() {
-        Rv::Invalid => return Err("slice of untyped nil".into()),
+        ReflectValue::Invalid => return Err("slice of untyped nil".into()),
         v => v.into_value(),
     };
     if indexes.len() > 3 {
         return Err(FuncError::new(format!("too many slice indexes: {}", indexes.len())));
     }
-    let string = item.kind() == Kind::String;
-    if !string && item.kind() != Kind::Slice {
+    let string = item.kind() == GoKind::String;
+    if !string && item.kind() != GoKind::Slice {
         return Err(FuncError::new(format!("can't slice item of type {}", item.type_name())));
     }
     if string && indexes.len() == 3 {
@@ -326,12 +331,12 @@ fn slice(args: &[Rv]) -> Result<Rv, FuncError> {
     if indexes.len() == 3 && at[1] > at[2] {
         return Err(FuncError::new(format!("invalid slice index: {} > {}", at[1], at[2])));
     }
-    Ok(Rv::Val(match &item {
-        Value::Str(s) => Value::str(&s[at[0]..at[1]]),
+    Ok(ReflectValue::Val(match &item {
+        GoValue::Str(s) => GoValue::str(&s[at[0]..at[1]]),
         _ => {
-            let l = item.elements().unwrap_or_else(|| List::new(Vec::new()));
+            let l = item.elements().unwrap_or_else(|| GoList::new(Vec::new()));
             let items = l.items()[at[0]..at[1]].to_vec();
-            Value::List(List::of(l.kind(), items))
+            GoValue::List(GoList::of(l.kind(), items))
         }
     }))
 }

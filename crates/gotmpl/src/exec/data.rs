@@ -1,8 +1,8 @@
 //! What chartutil.Values can do besides being a map, and maps under named types.
 
-use super::Renderer;
-use crate::func::{Args, FuncError, FuncResult, Signature, Ty};
-use crate::value::{Map, MapKind, Value};
+use super::TemplateRenderer;
+use crate::func::{FuncArgs, FuncError, FuncResult, FuncSignature, GoType};
+use crate::value::{GoMap, GoValue, MapKind};
 use slipway_go::strconv;
 
 #[derive(Clone, Copy)]
@@ -26,36 +26,41 @@ pub(super) fn values_method(name: &str) -> Option<ValuesMethod> {
 }
 
 impl ValuesMethod {
-    pub(super) fn signature(self) -> Signature {
+    pub(super) fn signature(self) -> FuncSignature {
         match self {
-            ValuesMethod::Yaml => Signature::new(&[], Ty::String),
-            ValuesMethod::AsMap => Signature::new(&[], Ty::Map),
-            ValuesMethod::Table => Signature::new(&[Ty::String], Ty::Named("chartutil.Values")),
-            ValuesMethod::PathValue => Signature::new(&[Ty::String], Ty::Any),
+            ValuesMethod::Yaml => FuncSignature::new(&[], GoType::String),
+            ValuesMethod::AsMap => FuncSignature::new(&[], GoType::Map),
+            ValuesMethod::Table => FuncSignature::new(&[GoType::String], GoType::Named("chartutil.Values")),
+            ValuesMethod::PathValue => FuncSignature::new(&[GoType::String], GoType::Any),
             // No template can have a writer to give.
-            ValuesMethod::Encode => Signature::new(&[Ty::Named("io.Writer")], Ty::Any),
+            ValuesMethod::Encode => FuncSignature::new(&[GoType::Named("io.Writer")], GoType::Any),
         }
     }
 }
 
-impl Renderer<'_> {
-    pub(super) fn values_method(&mut self, m: &Map, method: ValuesMethod, args: Args<'_>) -> FuncResult {
+impl TemplateRenderer<'_> {
+    pub(super) fn values_method(
+        &mut self,
+        m: &GoMap,
+        method: ValuesMethod,
+        args: FuncArgs<'_>,
+    ) -> FuncResult {
         match method {
             ValuesMethod::Yaml => {
                 let to_yaml = self.set.funcs().get("toYaml").cloned();
-                let text = to_yaml.and_then(|f| f.call(&mut self.ctx, &[Value::Map(m.clone())]));
+                let text = to_yaml.and_then(|f| f.call(&mut self.ctx, &[GoValue::Map(m.clone())]));
                 let mut text = match text.transpose()? {
-                    Some(Value::Str(text)) => text.to_vec(),
+                    Some(GoValue::Str(text)) => text.to_vec(),
                     _ => return Err(FuncError::new("no YAML encoder")),
                 };
                 text.push(b'\n');
                 Ok(text.into())
             }
-            ValuesMethod::AsMap if m.is_empty() => Ok(Value::map()),
-            ValuesMethod::AsMap => Ok(Value::Map(m.with_kind(MapKind::Any))),
-            ValuesMethod::Table => table(m, &args.text(0)).map(Value::Map),
+            ValuesMethod::AsMap if m.is_empty() => Ok(GoValue::map()),
+            ValuesMethod::AsMap => Ok(GoValue::Map(m.with_kind(MapKind::Any))),
+            ValuesMethod::Table => table(m, &args.text(0)).map(GoValue::Map),
             ValuesMethod::PathValue => path_value(m, &args.text(0)),
-            ValuesMethod::Encode => Ok(Value::Nil),
+            ValuesMethod::Encode => Ok(GoValue::Nil),
         }
     }
 }
@@ -64,18 +69,18 @@ fn quoted(key: &str) -> String {
     String::from_utf8_lossy(&strconv::quote(key.as_bytes())).into_owned()
 }
 
-fn table(m: &Map, path: &str) -> Result<Map, FuncError> {
+fn table(m: &GoMap, path: &str) -> Result<GoMap, FuncError> {
     let mut table = m.clone();
     for key in path.split('.') {
         table = match table.get(key) {
-            Some(Value::Map(m)) if m.kind() != MapKind::Strings => m,
+            Some(GoValue::Map(m)) if m.kind() != MapKind::Strings => m,
             _ => return Err(FuncError::new(format!("{} is not a table", quoted(key)))),
         };
     }
     Ok(table.with_kind(MapKind::Values))
 }
 
-fn path_value(m: &Map, path: &str) -> FuncResult {
+fn path_value(m: &GoMap, path: &str) -> FuncResult {
     if path.is_empty() {
         return Err("YAML path cannot be empty".into());
     }
@@ -84,19 +89,19 @@ fn path_value(m: &Map, path: &str) -> FuncResult {
         None => (Ok(m.clone()), path),
     };
     match parent.ok().and_then(|m| m.get(key)) {
-        Some(Value::Map(m)) if m.kind() == MapKind::Any => {}
+        Some(GoValue::Map(m)) if m.kind() == MapKind::Any => {}
         Some(v) => return Ok(v),
         None => {}
     }
     Err(FuncError::new(format!("{} is not a value", quoted(key))))
 }
 
-impl Value {
+impl GoValue {
     /// The map of anything of kind map, named map types included.
-    pub(crate) fn entries(&self) -> Option<Map> {
+    pub(crate) fn entries(&self) -> Option<GoMap> {
         match self {
-            Value::Map(m) => Some(m.clone()),
-            Value::Object(o) => o.inner().and_then(|v| v.entries()),
+            GoValue::Map(m) => Some(m.clone()),
+            GoValue::Object(o) => o.inner().and_then(|v| v.entries()),
             _ => None,
         }
     }

@@ -1,20 +1,20 @@
 //! print, html, js, urlquery.
 
-use super::Renderer;
+use super::TemplateRenderer;
 use crate::builtin::Builtin;
 use crate::func::{FuncError, FuncResult};
-use crate::value::Value;
+use crate::value::GoValue;
 use slipway_go::strconv;
 
-impl Renderer<'_> {
+impl TemplateRenderer<'_> {
     /// The built-in functions that make text.
-    pub(super) fn printing(&mut self, b: Builtin, args: &[Value]) -> FuncResult {
+    pub(super) fn printing(&mut self, b: Builtin, args: &[GoValue]) -> FuncResult {
         let max = self.ctx.limits().value_bytes;
         let out = match b {
             Builtin::Print => self.ctx.sprint(args)?,
             Builtin::Println => crate::fmt::sprintln(args, max)?,
             Builtin::Printf => match args.split_first() {
-                Some((Value::Str(format), args)) => self.ctx.sprintf(format, args)?,
+                Some((GoValue::Str(format), args)) => self.ctx.sprintf(format, args)?,
                 _ => Vec::new(),
             },
             Builtin::Html => html(&self.joined(args)?),
@@ -29,14 +29,14 @@ impl Renderer<'_> {
     }
 
     /// Operands as `{{ }}` would print them, joined as Sprint joins.
-    fn joined(&mut self, args: &[Value]) -> Result<Vec<u8>, FuncError> {
-        let args: Vec<Value> = args
+    fn joined(&mut self, args: &[GoValue]) -> Result<Vec<u8>, FuncError> {
+        let args: Vec<GoValue> = args
             .iter()
             .map(|v| match v {
-                Value::Nil => Value::str("<no value>"),
-                Value::Ptr(o) => match o.text(true) {
-                    Some(text) => Value::Str(text),
-                    None => Value::Object(std::rc::Rc::clone(o)),
+                GoValue::Nil => GoValue::str("<no value>"),
+                GoValue::Ptr(o) => match o.text(true) {
+                    Some(text) => GoValue::Str(text),
+                    None => GoValue::Object(std::rc::Rc::clone(o)),
                 },
                 v => v.clone(),
             })

@@ -4,24 +4,24 @@ use std::rc::Rc;
 
 use super::call::Callee;
 use super::data;
-use super::rv::Rv;
-use super::{At, Exec, Renderer, State};
-use crate::parse::ast::{Expr, Fields};
-use crate::value::{Kind, MapKind, Value};
+use super::rv::ReflectValue;
+use super::{At, Exec, State, TemplateRenderer};
+use crate::parse::ast::{Expr, FieldChain};
+use crate::value::{GoKind, GoValue, MapKind};
 
-impl Renderer<'_> {
+impl TemplateRenderer<'_> {
     /// `receiver.a.b.c`, the arguments going to the last one if it is a method.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn fields<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
-        mut receiver: Rv,
+        dot: &ReflectValue,
+        mut receiver: ReflectValue,
         node: At<'t>,
-        names: Fields<'t>,
+        names: FieldChain<'t>,
         args: &'t [Expr],
-        last: Option<Rv>,
-    ) -> Exec<Rv> {
+        last: Option<ReflectValue>,
+    ) -> Exec<ReflectValue> {
         let mut rest = names.0;
         while let Some(at) = rest.find('.') {
             receiver = self.field(s, dot, &rest[..at], node, &[], None, receiver)?;
@@ -34,28 +34,30 @@ impl Renderer<'_> {
     fn field<'t>(
         &mut self,
         s: &mut State<'t>,
-        dot: &Rv,
+        dot: &ReflectValue,
         name: &'t str,
         node: At<'t>,
         args: &'t [Expr],
-        last: Option<Rv>,
-        receiver: Rv,
-    ) -> Exec<Rv> {
+        last: Option<ReflectValue>,
+        receiver: ReflectValue,
+    ) -> Exec<ReflectValue> {
         let has_args = args.len() > 1 || last.is_some();
         // What a message names is the static type, before following interface and pointer.
         let (value, addressable, outer) = match receiver {
-            Rv::Invalid => return Ok(Rv::Invalid),
-            Rv::Iface(Value::Nil) => {
+            ReflectValue::Invalid => return Ok(ReflectValue::Invalid),
+            ReflectValue::Iface(GoValue::Nil) => {
                 return Err(s.fail(format!("nil pointer evaluating interface {{}}.{name}")));
             }
-            Rv::Iface(Value::Ptr(o)) => (Value::Object(o), true, Outer::Interface),
-            Rv::Iface(v) => (v, false, Outer::Interface),
-            Rv::Val(Value::Ptr(o)) | Rv::Addr(Value::Ptr(o)) => (Value::Object(o), true, Outer::Pointer),
-            Rv::Val(v) => (v, false, Outer::Same),
-            Rv::Addr(v) => (v, true, Outer::Same),
+            ReflectValue::Iface(GoValue::Ptr(o)) => (GoValue::Object(o), true, Outer::Interface),
+            ReflectValue::Iface(v) => (v, false, Outer::Interface),
+            ReflectValue::Val(GoValue::Ptr(o)) | ReflectValue::Addr(GoValue::Ptr(o)) => {
+                (GoValue::Object(o), true, Outer::Pointer)
+            }
+            ReflectValue::Val(v) => (v, false, Outer::Same),
+            ReflectValue::Addr(v) => (v, true, Outer::Same),
         };
         match &value {
-            Value::Map(m) => {
+            GoValue::Map(m) => {
                 if m.kind() == MapKind::Values
                     && let Some(method) = data::values_method(name)
                 {
@@ -68,11 +70,11 @@ impl Renderer<'_> {
                     trace.read(m.id(), name);
                 }
                 return Ok(match m.get(name) {
-                    Some(v) => Rv::entry(m.kind(), v),
-                    None => Rv::missing(m.kind()),
+                    Some(v) => ReflectValue::entry(m.kind(), v),
+                    None => ReflectValue::missing(m.kind()),
                 });
             }
-            Value::Object(o) => {
+            GoValue::Object(o) => {
                 if let Some(signature) = o.method(name, addressable) {
                     let callee = Callee::Method(Rc::clone(o), signature);
                     return self.call(s, dot, &callee, node, name, args, last);
@@ -81,24 +83,28 @@ impl Renderer<'_> {
                     return Err(s.fail(reason));
                 }
                 match o.kind() {
-                    Kind::Struct => {
+                    GoKind::Struct => {
                         if let Some(v) = o.field(name) {
                             if has_args {
                                 return Err(s.fail(format!(
                                     "{name} has arguments but cannot be invoked as function"
                                 )));
                             }
-                            return Ok(if addressable { Rv::Addr(v) } else { Rv::Val(v) });
+                            return Ok(if addressable {
+                                ReflectValue::Addr(v)
+                            } else {
+                                ReflectValue::Val(v)
+                            });
                         }
                     }
-                    Kind::Map => {
+                    GoKind::Map => {
                         if let Some(m) = value.entries() {
                             if has_args {
                                 return Err(s.fail(format!("{name} is not a method but has arguments")));
                             }
                             return Ok(match m.get(name) {
-                                Some(v) => Rv::entry(m.kind(), v),
-                                None => Rv::missing(m.kind()),
+                                Some(v) => ReflectValue::entry(m.kind(), v),
+                                None => ReflectValue::missing(m.kind()),
                             });
                         }
                     }

@@ -13,15 +13,17 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::func::{Ctx, FuncError};
-use crate::host::{Host, Limits};
-use crate::parse::ast::{Branch, Call, Command, Expr, Node, Pipe, Pos, Tree, Variable};
+use crate::func::{FuncContext, FuncError};
+use crate::host::{RenderLimits, TemplateHost};
+use crate::parse::ast::{
+    BranchNode, ByteOffset, CommandNode, Expr, ParseTree, PipeNode, TemplateCall, TemplateNode, VariableNode,
+};
 use crate::set::TemplateSet;
-use crate::str::Str;
-use crate::trace::{Segment, Tracer};
-use crate::value::{Kind, RED_ZONE, SEGMENT, Value};
-use nested::{ParsedText, Scope};
-use rv::Rv;
+use crate::str::GoString;
+use crate::trace::{TextSegment, Tracer};
+use crate::value::{GoKind, GoValue, RED_ZONE, SEGMENT};
+use nested::{NestedScope, ParsedText};
+use rv::ReflectValue;
 use slipway_go::strconv;
 
 /// Why a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
@@ -81,16 +83,16 @@ pub(crate) const ERR_END: &str = "HELM_ERR_END";
 type Exec<T> = Result<T, Box<ExecError>>;
 
 /// Executes templates of one set: the files of a chart share one, so that its limits span them all.
-pub struct Renderer<'a> {
+pub struct TemplateRenderer<'a> {
     set: &'a TemplateSet,
-    ctx: Ctx<'a>,
+    ctx: FuncContext<'a>,
     out: Vec<u8>,
     /// How deep each name is included at the moment.
     included: HashMap<String, usize>,
     /// Templates defined by the texts of the `tpl` calls being executed.
-    scope: Option<Rc<Scope>>,
+    scope: Option<Rc<NestedScope>>,
     tpl_depth: usize,
-    texts: HashMap<Str, ParsedText>,
+    texts: HashMap<GoString, ParsedText>,
     trace: Option<Box<Tracer>>,
 }
 
@@ -99,15 +101,15 @@ pub struct Renderer<'a> {
 enum At<'t> {
     Start,
     Expr(&'t Expr),
-    Variable(&'t Variable),
-    Command(&'t Command),
-    Pipe(&'t Pipe),
-    Call(&'t Call),
-    Pos(Pos),
+    Variable(&'t VariableNode),
+    Command(&'t CommandNode),
+    Pipe(&'t PipeNode),
+    Call(&'t TemplateCall),
+    Pos(ByteOffset),
 }
 
 impl At<'_> {
-    fn pos(&self) -> Option<Pos> {
+    fn pos(&self) -> Option<ByteOffset> {
         Some(match self {
             At::Start => return None,
             At::Expr(e) => e.pos(),
@@ -135,10 +137,10 @@ impl fmt::Display for At<'_> {
 
 /// The execution of one tree.
 struct State<'t> {
-    tree: &'t Tree,
+    tree: &'t ParseTree,
     /// Moves forward with evaluation and, as in Go, never back.
     at: At<'t>,
-    vars: Vec<(&'t str, Rv)>,
+    vars: Vec<(&'t str, ReflectValue)>,
     depth: usize,
 }
 
@@ -172,11 +174,11 @@ enum Flow {
     Continue,
 }
 
-impl<'a> Renderer<'a> {
-    pub fn new(set: &'a TemplateSet, limits: &'a Limits, host: &'a dyn Host) -> Self {
-        Renderer {
+impl<'a> TemplateRenderer<'a> {
+    pub fn new(set: &'a TemplateSet, limits: &'a RenderLimits, host: &'a dyn TemplateHost) -> Self {
+        TemplateRenderer {
             set,
-            ctx: Ctx::new(limits, host),
+            ctx: FuncContext::new(limits, host),
             out: Vec::new(),
             included: HashMap::new(),
             scope: None,
@@ -187,7 +189,7 @@ impl<'a> Renderer<'a> {
     }
 
     /// Executes a template. The text still has Go's `<no value>`: see [`remove_no_value`].
-    pub fn execute(&mut self, name: &str, data: &Value) -> Result<Vec<u8>, ExecError> {
+    pub fn execute(&mut self, name: &str, data: &GoValue) -> Result<Vec<u8>, ExecError> {
         self.ctx.used.bytes = 0;
         self.out.clear();
         self.included.clear();
@@ -199,24 +201,28 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Like [`Renderer::execute`], and tells which part of the text came from where.
-    pub fn execute_traced(&mut self, name: &str, data: &Value) -> Result<(Vec<u8>, Vec<Segment>), ExecError> {
+    /// Like [`TemplateRenderer::execute`], and tells which part of the text came from where.
+    pub fn execute_traced(
+        &mut self,
+        name: &str,
+        data: &GoValue,
+    ) -> Result<(Vec<u8>, Vec<TextSegment>), ExecError> {
         self.trace = Some(Box::new(Tracer::new(data)));
         let out = self.execute(name, data);
         let segments = self.trace.take().map(|t| t.finish()).unwrap_or_default();
         Ok((out?, segments))
     }
 
-    fn lookup(&self, name: &str) -> Option<Arc<Tree>> {
+    fn lookup(&self, name: &str) -> Option<Arc<ParseTree>> {
         if let Some(tree) = self.scope.as_ref().and_then(|s| s.find(name)) {
             return Some(tree);
         }
         self.set.tree(name).cloned()
     }
 
-    fn execute_named(&mut self, name: &str, data: &Value) -> Exec<()> {
+    fn execute_named(&mut self, name: &str, data: &GoValue) -> Exec<()> {
         match self.lookup(name) {
-            Some(tree) => self.run(&tree, Rv::of(data.clone())),
+            Some(tree) => self.run(&tree, ReflectValue::of(data.clone())),
             None => {
                 let quoted = strconv::quote(name.as_bytes());
                 Err(ExecError::plain(format!(
@@ -229,12 +235,12 @@ impl<'a> Renderer<'a> {
     }
 
     /// Executes a tree with `data` as dot and `$`, appending to the output.
-    fn run(&mut self, tree: &Tree, data: Rv) -> Exec<()> {
+    fn run(&mut self, tree: &ParseTree, data: ReflectValue) -> Exec<()> {
         let mut state = State { tree, at: At::Start, vars: vec![("$", data.clone())], depth: 0 };
         self.list(&mut state, &data, &tree.root).map(drop)
     }
 
-    fn list<'t>(&mut self, s: &mut State<'t>, dot: &Rv, nodes: &'t [Node]) -> Exec<Flow> {
+    fn list<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, nodes: &'t [TemplateNode]) -> Exec<Flow> {
         stacker::maybe_grow(RED_ZONE, SEGMENT, || {
             for node in nodes {
                 match self.walk(s, dot, node)? {
@@ -246,17 +252,17 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    fn walk<'t>(&mut self, s: &mut State<'t>, dot: &Rv, node: &'t Node) -> Exec<Flow> {
+    fn walk<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, node: &'t TemplateNode) -> Exec<Flow> {
         self.ctx.work(1).map_err(|e| s.limit(&e))?;
         match node {
-            Node::Text(place) => {
+            TemplateNode::Text(place) => {
                 let text = s.tree.source.slice(place);
                 self.write(s, text)?;
                 if let Some(trace) = &mut self.trace {
                     trace.text(s.tree, place.start, self.out.len() - text.len(), self.out.len());
                 }
             }
-            Node::Action(pos, pipe) => {
+            TemplateNode::Action(pos, pipe) => {
                 let start = self.out.len();
                 if let Some(trace) = &mut self.trace {
                     trace.begin_action();
@@ -270,17 +276,17 @@ impl<'a> Renderer<'a> {
                     }
                 }
             }
-            Node::If(b) => return self.branch(s, dot, b, false),
-            Node::With(b) => return self.branch(s, dot, b, true),
-            Node::Range(b) => {
+            TemplateNode::If(b) => return self.branch(s, dot, b, false),
+            TemplateNode::With(b) => return self.branch(s, dot, b, true),
+            TemplateNode::Range(b) => {
                 let mark = s.vars.len();
                 let flow = self.range(s, dot, b);
                 s.vars.truncate(mark);
                 return flow;
             }
-            Node::Template(call) => self.template(s, dot, call)?,
-            Node::Break => return Ok(Flow::Break),
-            Node::Continue => return Ok(Flow::Continue),
+            TemplateNode::Template(call) => self.template(s, dot, call)?,
+            TemplateNode::Break => return Ok(Flow::Break),
+            TemplateNode::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
     }
@@ -294,7 +300,13 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    fn branch<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch, with: bool) -> Exec<Flow> {
+    fn branch<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        b: &'t BranchNode,
+        with: bool,
+    ) -> Exec<Flow> {
         let mark = s.vars.len();
         if let Some(trace) = &mut self.trace {
             trace.begin_action();
@@ -315,7 +327,7 @@ impl<'a> Renderer<'a> {
         Ok(flow)
     }
 
-    fn range<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch) -> Exec<Flow> {
+    fn range<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, b: &'t BranchNode) -> Exec<Flow> {
         if let Some(trace) = &mut self.trace {
             trace.begin_action();
         }
@@ -328,17 +340,23 @@ impl<'a> Renderer<'a> {
         flow
     }
 
-    fn iterate<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch, value: Rv) -> Exec<Flow> {
+    fn iterate<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        b: &'t BranchNode,
+        value: ReflectValue,
+    ) -> Exec<Flow> {
         let mark = s.vars.len();
         let plain = value.clone().into_value();
         match plain.kind() {
-            Kind::Slice => {
+            GoKind::Slice => {
                 if let Some(l) = plain.elements().filter(|l| !l.is_empty()) {
                     let mut i = 0;
                     // The length may not change under us, the elements may.
                     while let Some(v) = l.get(i) {
-                        let index = Rv::Val(Value::Int(i64::try_from(i).unwrap_or(i64::MAX)));
-                        let element = Rv::element(l.kind(), v);
+                        let index = ReflectValue::Val(GoValue::Int(i64::try_from(i).unwrap_or(i64::MAX)));
+                        let element = ReflectValue::element(l.kind(), v);
                         match self.turn(s, b, mark, index, element)? {
                             Flow::Break => break,
                             _ => i += 1,
@@ -347,18 +365,20 @@ impl<'a> Renderer<'a> {
                     return Ok(Flow::Next);
                 }
             }
-            Kind::Map => {
+            GoKind::Map => {
                 if let Some(m) = plain.entries().filter(|m| !m.is_empty()) {
                     for (k, v) in m.to_vec() {
-                        let element = Rv::entry(m.kind(), v);
-                        if let Flow::Break = self.turn(s, b, mark, Rv::Val(Value::Str(k)), element)? {
+                        let element = ReflectValue::entry(m.kind(), v);
+                        if let Flow::Break =
+                            self.turn(s, b, mark, ReflectValue::Val(GoValue::Str(k)), element)?
+                        {
                             break;
                         }
                     }
                     return Ok(Flow::Next);
                 }
             }
-            Kind::Invalid => {}
+            GoKind::Invalid => {}
             _ => {
                 let shown =
                     crate::fmt::sprint_value(&plain, self.ctx.limits().value_bytes).unwrap_or_default();
@@ -374,10 +394,10 @@ impl<'a> Renderer<'a> {
     fn turn<'t>(
         &mut self,
         s: &mut State<'t>,
-        b: &'t Branch,
+        b: &'t BranchNode,
         mark: usize,
-        index: Rv,
-        element: Rv,
+        index: ReflectValue,
+        element: ReflectValue,
     ) -> Exec<Flow> {
         self.ctx.work(1).map_err(|e| s.limit(&e))?;
         let decls = &b.pipe.decls;
@@ -402,7 +422,7 @@ impl<'a> Renderer<'a> {
         Ok(flow)
     }
 
-    fn template<'t>(&mut self, s: &mut State<'t>, dot: &Rv, call: &'t Call) -> Exec<()> {
+    fn template<'t>(&mut self, s: &mut State<'t>, dot: &ReflectValue, call: &'t TemplateCall) -> Exec<()> {
         s.at = At::Call(call);
         let Some(tree) = self.lookup(&call.name) else {
             let name = strconv::quote(call.name.as_bytes());
@@ -414,22 +434,27 @@ impl<'a> Renderer<'a> {
         }
         let dot = match &call.pipe {
             Some(pipe) => self.pipeline(s, dot, pipe)?,
-            None => Rv::Invalid,
+            None => ReflectValue::Invalid,
         };
         let mut inner =
             State { tree: &tree, at: At::Start, vars: vec![("$", dot.clone())], depth: s.depth + 1 };
         self.list(&mut inner, &dot, &tree.root).map(drop)
     }
 
-    fn pipeline<'t>(&mut self, s: &mut State<'t>, dot: &Rv, pipe: &'t Pipe) -> Exec<Rv> {
+    fn pipeline<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &ReflectValue,
+        pipe: &'t PipeNode,
+    ) -> Exec<ReflectValue> {
         s.at = At::Pipe(pipe);
-        let mut value: Option<Rv> = None;
+        let mut value: Option<ReflectValue> = None;
         for command in &pipe.commands {
             self.ctx.work(1).map_err(|e| s.limit(&e))?;
             // An interface is opened after each command: nil inside one becomes no value at all.
             value = Some(self.command(s, dot, command, value)?.open());
         }
-        let value = value.unwrap_or(Rv::Invalid);
+        let value = value.unwrap_or(ReflectValue::Invalid);
         for v in &pipe.decls {
             if pipe.assign {
                 self.set_var(s, v.name(), value.clone())?;
@@ -440,7 +465,7 @@ impl<'a> Renderer<'a> {
         Ok(value)
     }
 
-    fn set_var(&self, s: &mut State<'_>, name: &str, value: Rv) -> Exec<()> {
+    fn set_var(&self, s: &mut State<'_>, name: &str, value: ReflectValue) -> Exec<()> {
         match s.vars.iter_mut().rev().find(|(n, _)| *n == name) {
             Some(var) => {
                 var.1 = value;
@@ -450,7 +475,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn var(&self, s: &State<'_>, name: &str) -> Exec<Rv> {
+    fn var(&self, s: &State<'_>, name: &str) -> Exec<ReflectValue> {
         match s.vars.iter().rev().find(|(n, _)| *n == name) {
             Some((_, value)) => Ok(value.clone()),
             None => Err(s.fail(format!("undefined variable: {name}"))),
@@ -458,16 +483,16 @@ impl<'a> Renderer<'a> {
     }
 
     /// `{{ value }}`
-    fn print(&mut self, s: &State<'_>, value: Rv) -> Exec<()> {
+    fn print(&mut self, s: &State<'_>, value: ReflectValue) -> Exec<()> {
         match value {
-            Rv::Invalid => self.write(s, b"<no value>"),
-            Rv::Val(Value::Str(text)) => self.write(s, &text),
+            ReflectValue::Invalid => self.write(s, b"<no value>"),
+            ReflectValue::Val(GoValue::Str(text)) => self.write(s, &text),
             value => {
                 let plain = match value.indirect() {
                     // What is reached through a pointer shows the methods of the pointer too.
-                    Rv::Addr(Value::Object(o)) => match o.text(true) {
+                    ReflectValue::Addr(GoValue::Object(o)) => match o.text(true) {
                         Some(text) => return self.write(s, &text),
-                        None => Value::Object(o),
+                        None => GoValue::Object(o),
                     },
                     v => v.into_value(),
                 };

@@ -3,24 +3,24 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::rv::Rv;
-use super::{ExecError, Renderer, find, remove_no_value};
+use super::rv::ReflectValue;
+use super::{ExecError, TemplateRenderer, find, remove_no_value};
 use crate::func::{FuncError, FuncResult};
-use crate::parse::ast::Tree;
+use crate::parse::ast::ParseTree;
 use crate::parse::{ParseError, parse};
 use crate::set::ROOT;
-use crate::str::Str;
-use crate::value::Value;
+use crate::str::GoString;
+use crate::value::GoValue;
 use slipway_go::strconv;
 
 /// Templates a `tpl` text brought along, over those that were there before.
-pub(super) struct Scope {
-    parent: Option<Rc<Scope>>,
-    trees: Vec<Arc<Tree>>,
+pub(super) struct NestedScope {
+    parent: Option<Rc<NestedScope>>,
+    trees: Vec<Arc<ParseTree>>,
 }
 
-impl Scope {
-    pub(super) fn find(&self, name: &str) -> Option<Arc<Tree>> {
+impl NestedScope {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<ParseTree>> {
         let mut scope = Some(self);
         while let Some(s) = scope {
             if let Some(tree) = s.trees.iter().find(|t| t.name == name) {
@@ -33,7 +33,7 @@ impl Scope {
 }
 
 /// A `tpl` text parsed before: charts render the same few texts again and again.
-pub(super) type ParsedText = Rc<Result<Vec<Arc<Tree>>, ParseError>>;
+pub(super) type ParsedText = Rc<Result<Vec<Arc<ParseTree>>, ParseError>>;
 
 /// Texts remembered at most; a chart that makes up more is not one that repeats itself.
 const MAX_TEXTS: usize = 4096;
@@ -44,10 +44,10 @@ impl From<ExecError> for FuncError {
     }
 }
 
-impl Renderer<'_> {
-    pub(super) fn include(&mut self, args: &[Value]) -> FuncResult {
-        let (Some(Value::Str(name)), Some(data)) = (args.first(), args.get(1)) else {
-            return Ok(Value::str(""));
+impl TemplateRenderer<'_> {
+    pub(super) fn include(&mut self, args: &[GoValue]) -> FuncResult {
+        let (Some(GoValue::Str(name)), Some(data)) = (args.first(), args.get(1)) else {
+            return Ok(GoValue::str(""));
         };
         let name = name.lossy();
         let name: &str = &name;
@@ -78,13 +78,13 @@ impl Renderer<'_> {
         Ok(out.into())
     }
 
-    pub(super) fn tpl(&mut self, args: &[Value]) -> FuncResult {
-        let (Some(Value::Str(text)), Some(data)) = (args.first(), args.get(1)) else {
-            return Ok(Value::str(""));
+    pub(super) fn tpl(&mut self, args: &[GoValue]) -> FuncResult {
+        let (Some(GoValue::Str(text)), Some(data)) = (args.first(), args.get(1)) else {
+            return Ok(GoValue::str(""));
         };
         if find(text, b"{{").is_none() {
             return Ok(match find(text, b"<no value>") {
-                None => Value::Str(text.clone()),
+                None => GoValue::Str(text.clone()),
                 Some(_) => remove_no_value(text.to_vec()).into(),
             });
         }
@@ -101,19 +101,19 @@ impl Renderer<'_> {
             Err(e) => return Err(FuncError::new(format!("cannot parse template {}: {e}", quoted()))),
         };
         let Some(main) = trees.iter().find(|t| t.name == ROOT).cloned() else {
-            return Ok(Value::str(""));
+            return Ok(GoValue::str(""));
         };
         let parent = self.scope.clone();
         // A body of only space does not replace one that is there.
         let trees = trees.iter().filter(|t| !t.is_empty() || self.lookup(&t.name).is_none());
-        let scope = Scope { parent: parent.clone(), trees: trees.cloned().collect() };
+        let scope = NestedScope { parent: parent.clone(), trees: trees.cloned().collect() };
         self.scope = Some(Rc::new(scope));
         self.tpl_depth += 1;
         let outer = std::mem::take(&mut self.out);
         if let Some(trace) = &mut self.trace {
             trace.begin_nested();
         }
-        let result = self.run(&main, Rv::of(data.clone()));
+        let result = self.run(&main, ReflectValue::of(data.clone()));
         let out = std::mem::replace(&mut self.out, outer);
         if let Some(trace) = &mut self.trace {
             trace.end_nested("tpl", &out);
@@ -128,7 +128,7 @@ impl Renderer<'_> {
         Ok(remove_no_value(out).into())
     }
 
-    fn parsed(&mut self, text: &Str) -> ParsedText {
+    fn parsed(&mut self, text: &GoString) -> ParsedText {
         if let Some(parsed) = self.texts.get(text.as_bytes()) {
             return Rc::clone(parsed);
         }

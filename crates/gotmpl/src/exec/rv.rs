@@ -3,88 +3,90 @@
 
 use std::borrow::Cow;
 
-use crate::value::{ListKind, MapKind, Value};
+use crate::value::{GoValue, ListKind, MapKind};
 
 #[derive(Clone)]
-pub(crate) enum Rv {
+pub(crate) enum ReflectValue {
     /// No value at all.
     Invalid,
     /// Of static type `interface {}`: an element of a map or list, or a function's `any` result.
-    Iface(Value),
+    Iface(GoValue),
     /// Of its dynamic type.
-    Val(Value),
+    Val(GoValue),
     /// The same, reached through a pointer.
-    Addr(Value),
+    Addr(GoValue),
 }
 
-impl Rv {
+impl ReflectValue {
     /// `reflect.ValueOf(v)`
-    pub(crate) fn of(v: Value) -> Rv {
-        if v.is_nil() { Rv::Invalid } else { Rv::Val(v) }
+    pub(crate) fn of(v: GoValue) -> ReflectValue {
+        if v.is_nil() { ReflectValue::Invalid } else { ReflectValue::Val(v) }
     }
 
     /// An element of a slice of this type.
-    pub(crate) fn element(kind: ListKind, v: Value) -> Rv {
+    pub(crate) fn element(kind: ListKind, v: GoValue) -> ReflectValue {
         match kind {
-            ListKind::Any => Rv::Iface(v),
-            _ => Rv::Addr(v),
+            ListKind::Any => ReflectValue::Iface(v),
+            _ => ReflectValue::Addr(v),
         }
     }
 
     /// An entry of a map of this type.
-    pub(crate) fn entry(kind: MapKind, v: Value) -> Rv {
+    pub(crate) fn entry(kind: MapKind, v: GoValue) -> ReflectValue {
         match kind {
-            MapKind::Any | MapKind::Values => Rv::Iface(v),
-            MapKind::Strings | MapKind::Bytes => Rv::Val(v),
+            MapKind::Any | MapKind::Values => ReflectValue::Iface(v),
+            MapKind::Strings | MapKind::Bytes => ReflectValue::Val(v),
         }
     }
 
     /// What a missing entry of a map of this type gives (`missingkey=zero`).
-    pub(crate) fn missing(kind: MapKind) -> Rv {
+    pub(crate) fn missing(kind: MapKind) -> ReflectValue {
         match kind {
-            MapKind::Any | MapKind::Values => Rv::Iface(Value::Nil),
-            MapKind::Strings => Rv::Val(Value::str("")),
-            MapKind::Bytes => Rv::Val(Value::Bytes(crate::str::Str::default())),
+            MapKind::Any | MapKind::Values => ReflectValue::Iface(GoValue::Nil),
+            MapKind::Strings => ReflectValue::Val(GoValue::str("")),
+            MapKind::Bytes => ReflectValue::Val(GoValue::Bytes(crate::str::GoString::default())),
         }
     }
 
     /// Takes a value out of its interface.
-    pub(crate) fn open(self) -> Rv {
+    pub(crate) fn open(self) -> ReflectValue {
         match self {
-            Rv::Iface(v) => Rv::of(v),
+            ReflectValue::Iface(v) => ReflectValue::of(v),
             v => v,
         }
     }
 
     /// Follows interfaces and pointers.
-    pub(crate) fn indirect(self) -> Rv {
+    pub(crate) fn indirect(self) -> ReflectValue {
         match self.open() {
-            Rv::Val(Value::Ptr(o)) | Rv::Addr(Value::Ptr(o)) => Rv::Addr(Value::Object(o)),
+            ReflectValue::Val(GoValue::Ptr(o)) | ReflectValue::Addr(GoValue::Ptr(o)) => {
+                ReflectValue::Addr(GoValue::Object(o))
+            }
             v => v,
         }
     }
 
     pub(crate) fn truth(&self) -> bool {
         match self {
-            Rv::Invalid => false,
-            Rv::Iface(v) | Rv::Val(v) | Rv::Addr(v) => v.truth(),
+            ReflectValue::Invalid => false,
+            ReflectValue::Iface(v) | ReflectValue::Val(v) | ReflectValue::Addr(v) => v.truth(),
         }
     }
 
     /// The value as an `interface {}` would hold it.
-    pub(crate) fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> GoValue {
         match self {
-            Rv::Invalid => Value::Nil,
-            Rv::Iface(v) | Rv::Val(v) | Rv::Addr(v) => v,
+            ReflectValue::Invalid => GoValue::Nil,
+            ReflectValue::Iface(v) | ReflectValue::Val(v) | ReflectValue::Addr(v) => v,
         }
     }
 
     /// The static type.
     pub(crate) fn type_name(&self) -> Cow<'static, str> {
         match self {
-            Rv::Invalid => "<invalid reflect.Value>".into(),
-            Rv::Iface(_) => "interface {}".into(),
-            Rv::Val(v) | Rv::Addr(v) => v.type_name(),
+            ReflectValue::Invalid => "<invalid reflect.Value>".into(),
+            ReflectValue::Iface(_) => "interface {}".into(),
+            ReflectValue::Val(v) | ReflectValue::Addr(v) => v.type_name(),
         }
     }
 }

@@ -4,26 +4,26 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::func::Func;
-use crate::str::Str;
+use crate::func::TemplateFunc;
+use crate::str::GoString;
 
 /// A byte offset in the text of the file.
-pub(crate) type Pos = usize;
+pub(crate) type ByteOffset = usize;
 
 /// The text a tree was parsed from.
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     pub(crate) name: String,
     pub(crate) text: Arc<[u8]>,
 }
 
-impl Source {
+impl SourceText {
     /// Part of the text.
-    pub(crate) fn slice(&self, place: &Range<Pos>) -> &[u8] {
+    pub(crate) fn slice(&self, place: &Range<ByteOffset>) -> &[u8] {
         self.text.get(place.clone()).unwrap_or_default()
     }
 
     /// Line from 1 and byte column from 0, as Go counts them.
-    pub(crate) fn line_column(&self, pos: Pos) -> (usize, usize) {
+    pub(crate) fn line_column(&self, pos: ByteOffset) -> (usize, usize) {
         let before = &self.text[..pos.min(self.text.len())];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
         let column = match before.iter().rposition(|b| *b == b'\n') {
@@ -35,17 +35,17 @@ impl Source {
 }
 
 /// One named template.
-pub(crate) struct Tree {
+pub(crate) struct ParseTree {
     pub(crate) name: String,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<SourceText>,
     /// Shared with the trees of files of the same text.
-    pub(crate) root: Arc<Vec<Node>>,
+    pub(crate) root: Arc<Vec<TemplateNode>>,
 }
 
-impl Tree {
+impl ParseTree {
     /// Only space: such a body never replaces another of its name.
     pub(crate) fn is_empty(&self) -> bool {
-        self.root.iter().all(|n| matches!(n, Node::Text(place) if is_space(self.source.slice(place))))
+        self.root.iter().all(|n| matches!(n, TemplateNode::Text(place) if is_space(self.source.slice(place))))
     }
 }
 
@@ -57,54 +57,54 @@ pub(super) fn is_space(text: &[u8]) -> bool {
     }
 }
 
-pub(crate) enum Node {
+pub(crate) enum TemplateNode {
     /// Where it stands in the source: text is not copied.
-    Text(Range<Pos>),
-    Action(Pos, Pipe),
-    If(Box<Branch>),
-    With(Box<Branch>),
-    Range(Box<Branch>),
-    Template(Box<Call>),
+    Text(Range<ByteOffset>),
+    Action(ByteOffset, PipeNode),
+    If(Box<BranchNode>),
+    With(Box<BranchNode>),
+    Range(Box<BranchNode>),
+    Template(Box<TemplateCall>),
     Break,
     Continue,
 }
 
-pub(crate) struct Branch {
-    pub(crate) pipe: Pipe,
-    pub(crate) list: Vec<Node>,
-    pub(crate) otherwise: Option<Vec<Node>>,
+pub(crate) struct BranchNode {
+    pub(crate) pipe: PipeNode,
+    pub(crate) list: Vec<TemplateNode>,
+    pub(crate) otherwise: Option<Vec<TemplateNode>>,
 }
 
 /// `{{template "name" pipe}}`
-pub(crate) struct Call {
-    pub(crate) pos: Pos,
+pub(crate) struct TemplateCall {
+    pub(crate) pos: ByteOffset,
     pub(crate) name: String,
-    pub(crate) pipe: Option<Pipe>,
+    pub(crate) pipe: Option<PipeNode>,
 }
 
-pub(crate) struct Pipe {
-    pub(crate) pos: Pos,
-    pub(crate) decls: Vec<Variable>,
+pub(crate) struct PipeNode {
+    pub(crate) pos: ByteOffset,
+    pub(crate) decls: Vec<VariableNode>,
     pub(crate) assign: bool,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<CommandNode>,
 }
 
-pub(crate) struct Command {
-    pub(crate) pos: Pos,
+pub(crate) struct CommandNode {
+    pub(crate) pos: ByteOffset,
     pub(crate) args: Vec<Expr>,
 }
 
-pub(crate) struct Variable {
-    pub(crate) pos: Pos,
+pub(crate) struct VariableNode {
+    pub(crate) pos: ByteOffset,
     /// `$name.field.field`, as it is written.
     text: Box<str>,
     name: usize,
 }
 
-impl Variable {
+impl VariableNode {
     /// A variable from its text, of which the first `name` bytes are the name with its `$`.
-    pub(super) fn new(pos: Pos, text: &str, name: usize) -> Self {
-        Variable { pos, text: text.into(), name }
+    pub(super) fn new(pos: ByteOffset, text: &str, name: usize) -> Self {
+        VariableNode { pos, text: text.into(), name }
     }
 
     /// With its `$`.
@@ -113,40 +113,40 @@ impl Variable {
     }
 
     /// What follows the name.
-    pub(crate) fn fields(&self) -> Fields<'_> {
-        Fields(self.text.get(self.name + 1..).unwrap_or_default())
+    pub(crate) fn fields(&self) -> FieldChain<'_> {
+        FieldChain(self.text.get(self.name + 1..).unwrap_or_default())
     }
 }
 
 /// Names of fields with dots between, as they are written.
 #[derive(Clone, Copy)]
-pub(crate) struct Fields<'t>(pub(crate) &'t str);
+pub(crate) struct FieldChain<'t>(pub(crate) &'t str);
 
 pub(crate) enum Expr {
-    Ident(Pos, Arc<str>, Arc<Func>),
-    Variable(Variable),
+    Ident(ByteOffset, Arc<str>, Arc<TemplateFunc>),
+    Variable(VariableNode),
     /// Names with dots between.
-    Field(Pos, Box<str>),
-    Chain(Pos, Box<Expr>, Box<str>),
-    Dot(Pos),
-    Nil(Pos),
-    Bool(Pos, bool),
-    Number(Box<Number>),
+    Field(ByteOffset, Box<str>),
+    Chain(ByteOffset, Box<Expr>, Box<str>),
+    Dot(ByteOffset),
+    Nil(ByteOffset),
+    Bool(ByteOffset, bool),
+    Number(Box<NumberLiteral>),
     /// The value and the literal it was written as.
-    String(Pos, Str, Written),
-    Pipe(Box<Pipe>),
+    String(ByteOffset, GoString, StringLiteral),
+    Pipe(Box<PipeNode>),
 }
 
 /// How the literal of a string looks.
-pub(crate) enum Written {
+pub(crate) enum StringLiteral {
     /// Like the string, between two of these.
     Between(u8),
-    As(Str),
+    As(GoString),
 }
 
 /// A numeric literal and everything it could be.
-pub(crate) struct Number {
-    pub(crate) pos: Pos,
+pub(crate) struct NumberLiteral {
+    pub(crate) pos: ByteOffset,
     pub(crate) text: String,
     pub(crate) int: Option<i64>,
     pub(crate) uint: Option<u64>,
@@ -155,7 +155,7 @@ pub(crate) struct Number {
 }
 
 impl Expr {
-    pub(crate) fn pos(&self) -> Pos {
+    pub(crate) fn pos(&self) -> ByteOffset {
         match self {
             Expr::Ident(p, ..)
             | Expr::Field(p, _)
@@ -171,7 +171,7 @@ impl Expr {
     }
 }
 
-impl fmt::Display for Variable {
+impl fmt::Display for VariableNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -194,8 +194,8 @@ impl fmt::Display for Expr {
             Expr::Nil(_) => f.write_str("nil"),
             Expr::Bool(_, b) => write!(f, "{b}"),
             Expr::Number(n) => f.write_str(&n.text),
-            Expr::String(_, _, Written::As(written)) => f.write_str(&written.lossy()),
-            Expr::String(_, text, Written::Between(mark)) => {
+            Expr::String(_, _, StringLiteral::As(written)) => f.write_str(&written.lossy()),
+            Expr::String(_, text, StringLiteral::Between(mark)) => {
                 let mark = char::from(*mark);
                 write!(f, "{mark}{}{mark}", text.lossy())
             }
@@ -204,7 +204,7 @@ impl fmt::Display for Expr {
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for CommandNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, arg) in self.args.iter().enumerate() {
             if i > 0 {
@@ -219,7 +219,7 @@ impl fmt::Display for Command {
     }
 }
 
-impl fmt::Display for Pipe {
+impl fmt::Display for PipeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, v) in self.decls.iter().enumerate() {
             if i > 0 {
@@ -240,7 +240,7 @@ impl fmt::Display for Pipe {
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for TemplateCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = slipway_go::strconv::quote(self.name.as_bytes());
         write!(f, "{{{{template {}", String::from_utf8_lossy(&name))?;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::ParseError;
 use super::ast::{
-    Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable, Written, is_space,
+    BranchNode, ByteOffset, CommandNode, Expr, NumberLiteral, ParseTree, PipeNode, SourceText, StringLiteral,
+    TemplateCall, TemplateNode, VariableNode, is_space,
 };
-use super::lex::{Kind, Lexer, Token};
+use super::lex::{Lexer, Token, TokenKind};
 use crate::func::FuncMap;
 use crate::value::{RED_ZONE, SEGMENT};
 use slipway_go::strconv;
@@ -20,8 +21,8 @@ pub(crate) fn parse(
     text: Arc<[u8]>,
     funcs: &FuncMap,
     max_depth: usize,
-) -> Result<Vec<Arc<Tree>>> {
-    let source = Arc::new(Source { name: name.to_owned(), text: Arc::clone(&text) });
+) -> Result<Vec<Arc<ParseTree>>> {
+    let source = Arc::new(SourceText { name: name.to_owned(), text: Arc::clone(&text) });
     let mut shared =
         Shared { lexer: Lexer::new(&text), source: &source, funcs, trees: Vec::new(), depth: 0, max_depth };
     let mut parser = Parser::new(&mut shared);
@@ -32,9 +33,9 @@ pub(crate) fn parse(
 
 struct Shared<'a> {
     lexer: Lexer<'a>,
-    source: &'a Arc<Source>,
+    source: &'a Arc<SourceText>,
     funcs: &'a FuncMap,
-    trees: Vec<Arc<Tree>>,
+    trees: Vec<Arc<ParseTree>>,
     depth: usize,
     max_depth: usize,
 }
@@ -56,7 +57,7 @@ enum End {
 }
 
 enum Item {
-    Node(Node),
+    Node(TemplateNode),
     End(End),
 }
 
@@ -111,7 +112,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     fn next_nonspace(&mut self) -> Token {
         loop {
             let token = self.next();
-            if token.kind != Kind::Space {
+            if token.kind != TokenKind::Space {
                 return token;
             }
         }
@@ -142,7 +143,7 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn unexpected<T>(&self, token: &Token, context: &str) -> Result<T> {
         let shown = token.show(&self.shared.lexer);
-        if token.kind != Kind::Error {
+        if token.kind != TokenKind::Error {
             return self.fail(format!("unexpected {shown} in {context}"));
         }
         let mut extra = String::new();
@@ -153,7 +154,7 @@ impl<'p, 'a> Parser<'p, 'a> {
         self.fail(format!("{shown}{extra}"))
     }
 
-    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token> {
+    fn expect(&mut self, kind: TokenKind, context: &str) -> Result<Token> {
         let token = self.next_nonspace();
         if token.kind != kind {
             return self.unexpected(&token, context);
@@ -174,8 +175,8 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     // Structure.
 
-    fn add(&mut self, name: String, root: Vec<Node>) -> Result<()> {
-        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root: Arc::new(root) });
+    fn add(&mut self, name: String, root: Vec<TemplateNode>) -> Result<()> {
+        let tree = Arc::new(ParseTree { name, source: Arc::clone(self.shared.source), root: Arc::new(root) });
         match self.shared.trees.iter_mut().find(|t| t.name == tree.name) {
             None => self.shared.trees.push(tree),
             Some(old) if old.is_empty() => *old = tree,
@@ -189,12 +190,12 @@ impl<'p, 'a> Parser<'p, 'a> {
         Ok(())
     }
 
-    fn file(&mut self) -> Result<Vec<Node>> {
+    fn file(&mut self) -> Result<Vec<TemplateNode>> {
         let mut root = Vec::new();
-        while self.peek().kind != Kind::Eof {
-            if self.peek().kind == Kind::LeftDelim {
+        while self.peek().kind != TokenKind::Eof {
+            if self.peek().kind == TokenKind::LeftDelim {
                 let delim = self.next();
-                if self.next_nonspace().kind == Kind::Define {
+                if self.next_nonspace().kind == TokenKind::Define {
                     Parser::new(self.shared).definition()?;
                     continue;
                 }
@@ -212,7 +213,7 @@ impl<'p, 'a> Parser<'p, 'a> {
         const CONTEXT: &str = "define clause";
         let token = self.next_nonspace();
         let name = self.template_name(&token, CONTEXT)?;
-        self.expect(Kind::RightDelim, CONTEXT)?;
+        self.expect(TokenKind::RightDelim, CONTEXT)?;
         let (root, end) = self.list()?;
         if !matches!(end, End::End) {
             return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
@@ -220,10 +221,10 @@ impl<'p, 'a> Parser<'p, 'a> {
         self.add(name, root)
     }
 
-    fn list(&mut self) -> Result<(Vec<Node>, End)> {
+    fn list(&mut self) -> Result<(Vec<TemplateNode>, End)> {
         self.nested(|p| {
             let mut list = Vec::new();
-            while p.peek_nonspace().kind != Kind::Eof {
+            while p.peek_nonspace().kind != TokenKind::Eof {
                 match p.text_or_action()? {
                     Item::Node(node) => list.push(node),
                     Item::End(end) => return Ok((list, end)),
@@ -236,8 +237,8 @@ impl<'p, 'a> Parser<'p, 'a> {
     fn text_or_action(&mut self) -> Result<Item> {
         let token = self.next_nonspace();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(token.start..token.end))),
-            Kind::LeftDelim => {
+            TokenKind::Text => Ok(Item::Node(TemplateNode::Text(token.start..token.end))),
+            TokenKind::LeftDelim => {
                 self.action_line = token.line;
                 let item = self.action()?;
                 self.action_line = 0;
@@ -250,36 +251,36 @@ impl<'p, 'a> Parser<'p, 'a> {
     fn action(&mut self) -> Result<Item> {
         let token = self.next_nonspace();
         Ok(Item::Node(match token.kind {
-            Kind::Block => self.block()?,
-            Kind::Break => {
+            TokenKind::Block => self.block()?,
+            TokenKind::Break => {
                 self.loop_exit("{{break}}")?;
-                Node::Break
+                TemplateNode::Break
             }
-            Kind::Continue => {
+            TokenKind::Continue => {
                 self.loop_exit("{{continue}}")?;
-                Node::Continue
+                TemplateNode::Continue
             }
-            Kind::Else => {
-                if !matches!(self.peek_nonspace().kind, Kind::If | Kind::With) {
-                    self.expect(Kind::RightDelim, "else")?;
+            TokenKind::Else => {
+                if !matches!(self.peek_nonspace().kind, TokenKind::If | TokenKind::With) {
+                    self.expect(TokenKind::RightDelim, "else")?;
                 }
                 return Ok(Item::End(End::Else));
             }
-            Kind::End => {
-                self.expect(Kind::RightDelim, "end")?;
+            TokenKind::End => {
+                self.expect(TokenKind::RightDelim, "end")?;
                 return Ok(Item::End(End::End));
             }
-            Kind::If => Node::If(Box::new(self.control("if")?)),
-            Kind::With => Node::With(Box::new(self.control("with")?)),
-            Kind::Range => Node::Range(Box::new(self.control("range")?)),
-            Kind::Template => self.call()?,
+            TokenKind::If => TemplateNode::If(Box::new(self.control("if")?)),
+            TokenKind::With => TemplateNode::With(Box::new(self.control("with")?)),
+            TokenKind::Range => TemplateNode::Range(Box::new(self.control("range")?)),
+            TokenKind::Template => self.call()?,
             _ => {
                 if let Some(text) = self.literal(&token) {
                     return Ok(Item::Node(text));
                 }
                 self.backup();
                 let pos = self.peek().start;
-                Node::Action(pos, self.pipeline("command", Kind::RightDelim)?)
+                TemplateNode::Action(pos, self.pipeline("command", TokenKind::RightDelim)?)
             }
         }))
     }
@@ -287,8 +288,8 @@ impl<'p, 'a> Parser<'p, 'a> {
     /// An action that is nothing but a string is text: dashboards and alerts are full of `{{ "{{" }}`.
     ///
     /// After the string has been looked at, everything is as if it had just been read.
-    fn literal(&mut self, token: &Token) -> Option<Node> {
-        if !matches!(token.kind, Kind::String | Kind::RawString) || self.peeked > 0 {
+    fn literal(&mut self, token: &Token) -> Option<TemplateNode> {
+        if !matches!(token.kind, TokenKind::String | TokenKind::RawString) || self.peeked > 0 {
             return None;
         }
         let inner = token.start + 1..token.end - 1;
@@ -301,12 +302,12 @@ impl<'p, 'a> Parser<'p, 'a> {
             return None;
         }
         let second = self.next();
-        if second.kind == Kind::RightDelim {
-            return Some(Node::Text(inner));
+        if second.kind == TokenKind::RightDelim {
+            return Some(TemplateNode::Text(inner));
         }
-        if second.kind == Kind::Space {
-            if self.next().kind == Kind::RightDelim {
-                return Some(Node::Text(inner));
+        if second.kind == TokenKind::Space {
+            if self.next().kind == TokenKind::RightDelim {
+                return Some(TemplateNode::Text(inner));
             }
             self.backup3(*token, second);
         } else {
@@ -318,7 +319,7 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn loop_exit(&mut self, what: &str) -> Result<()> {
         let token = self.next_nonspace();
-        if token.kind != Kind::RightDelim {
+        if token.kind != TokenKind::RightDelim {
             return self.unexpected(&token, what);
         }
         if self.ranges == 0 {
@@ -327,13 +328,13 @@ impl<'p, 'a> Parser<'p, 'a> {
         Ok(())
     }
 
-    fn control(&mut self, context: &'static str) -> Result<Branch> {
+    fn control(&mut self, context: &'static str) -> Result<BranchNode> {
         self.nested(|p| p.branch(context))
     }
 
-    fn branch(&mut self, context: &'static str) -> Result<Branch> {
+    fn branch(&mut self, context: &'static str) -> Result<BranchNode> {
         let scope = self.vars.len();
-        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        let pipe = self.pipeline(context, TokenKind::RightDelim)?;
         let ranging = usize::from(context == "range");
         self.ranges += ranging;
         let (list, end) = self.list()?;
@@ -341,13 +342,13 @@ impl<'p, 'a> Parser<'p, 'a> {
         let otherwise = match end {
             End::End => None,
             // `{{else if}}` is `{{else}}{{if}}` whose one `{{end}}` closes both.
-            End::Else if context == "if" && self.peek().kind == Kind::If => {
+            End::Else if context == "if" && self.peek().kind == TokenKind::If => {
                 self.next();
-                Some(vec![Node::If(Box::new(self.control("if")?))])
+                Some(vec![TemplateNode::If(Box::new(self.control("if")?))])
             }
-            End::Else if context == "with" && self.peek().kind == Kind::With => {
+            End::Else if context == "with" && self.peek().kind == TokenKind::With => {
                 self.next();
-                Some(vec![Node::With(Box::new(self.control("with")?))])
+                Some(vec![TemplateNode::With(Box::new(self.control("with")?))])
             }
             End::Else => {
                 let (list, end) = self.list()?;
@@ -358,11 +359,11 @@ impl<'p, 'a> Parser<'p, 'a> {
             }
         };
         self.vars.truncate(scope);
-        Ok(Branch { pipe, list, otherwise })
+        Ok(BranchNode { pipe, list, otherwise })
     }
 
     fn template_name(&mut self, token: &Token, context: &str) -> Result<String> {
-        if !matches!(token.kind, Kind::String | Kind::RawString) {
+        if !matches!(token.kind, TokenKind::String | TokenKind::RawString) {
             return self.unexpected(token, context);
         }
         match strconv::unquote(self.text(token)) {
@@ -371,38 +372,38 @@ impl<'p, 'a> Parser<'p, 'a> {
         }
     }
 
-    fn call(&mut self) -> Result<Node> {
+    fn call(&mut self) -> Result<TemplateNode> {
         const CONTEXT: &str = "template clause";
         let token = self.next_nonspace();
         let name = self.template_name(&token, CONTEXT)?;
         let mut pipe = None;
-        if self.next_nonspace().kind != Kind::RightDelim {
+        if self.next_nonspace().kind != TokenKind::RightDelim {
             self.backup();
-            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+            pipe = Some(self.pipeline(CONTEXT, TokenKind::RightDelim)?);
         }
-        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe })))
+        Ok(TemplateNode::Template(Box::new(TemplateCall { pos: token.start, name, pipe })))
     }
 
-    fn block(&mut self) -> Result<Node> {
+    fn block(&mut self) -> Result<TemplateNode> {
         const CONTEXT: &str = "block clause";
         let token = self.next_nonspace();
         let name = self.template_name(&token, CONTEXT)?;
-        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let pipe = self.pipeline(CONTEXT, TokenKind::RightDelim)?;
         let mut body = Parser::new(self.shared);
         let (root, end) = body.list()?;
         if !matches!(end, End::End) {
             return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
         }
         body.add(name.clone(), root)?;
-        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe: Some(pipe) })))
+        Ok(TemplateNode::Template(Box::new(TemplateCall { pos: token.start, name, pipe: Some(pipe) })))
     }
 
     // Expressions.
 
-    fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe> {
+    fn pipeline(&mut self, context: &str, end: TokenKind) -> Result<PipeNode> {
         let pos = self.peek_nonspace().start;
         // Most pipelines are one command, and there are very many of them.
-        let mut pipe = Pipe { pos, decls: Vec::new(), assign: false, commands: Vec::with_capacity(1) };
+        let mut pipe = PipeNode { pos, decls: Vec::new(), assign: false, commands: Vec::with_capacity(1) };
         self.declarations(&mut pipe, context)?;
         loop {
             let token = self.next_nonspace();
@@ -411,18 +412,18 @@ impl<'p, 'a> Parser<'p, 'a> {
                     self.check(&pipe, context)?;
                     return Ok(pipe);
                 }
-                Kind::Bool
-                | Kind::CharConstant
-                | Kind::Complex
-                | Kind::Dot
-                | Kind::Field
-                | Kind::Identifier
-                | Kind::Number
-                | Kind::Nil
-                | Kind::RawString
-                | Kind::String
-                | Kind::Variable
-                | Kind::LeftParen => {
+                TokenKind::Bool
+                | TokenKind::CharConstant
+                | TokenKind::Complex
+                | TokenKind::Dot
+                | TokenKind::Field
+                | TokenKind::Identifier
+                | TokenKind::Number
+                | TokenKind::Nil
+                | TokenKind::RawString
+                | TokenKind::String
+                | TokenKind::Variable
+                | TokenKind::LeftParen => {
                     self.backup();
                     pipe.commands.push(self.command()?);
                 }
@@ -431,33 +432,33 @@ impl<'p, 'a> Parser<'p, 'a> {
         }
     }
 
-    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Result<()> {
+    fn declarations(&mut self, pipe: &mut PipeNode, context: &str) -> Result<()> {
         loop {
             let var = self.peek_nonspace();
-            if var.kind != Kind::Variable {
+            if var.kind != TokenKind::Variable {
                 return Ok(());
             }
             self.next();
             // `$x foo` and `$x := foo` differ only at the third token.
             let after = *self.peek();
             let next = self.peek_nonspace();
-            let declare = |p: &mut Self, pipe: &mut Pipe| {
+            let declare = |p: &mut Self, pipe: &mut PipeNode| {
                 p.next_nonspace();
                 let name = p.name(&var);
-                pipe.decls.push(Variable::new(var.start, name, name.len()));
+                pipe.decls.push(VariableNode::new(var.start, name, name.len()));
                 p.vars.push(name);
             };
             match next.kind {
-                Kind::Assign | Kind::Declare => {
-                    pipe.assign = next.kind == Kind::Assign;
+                TokenKind::Assign | TokenKind::Declare => {
+                    pipe.assign = next.kind == TokenKind::Assign;
                     declare(self, pipe);
                 }
-                Kind::Char if self.text(&next) == b"," => {
+                TokenKind::Char if self.text(&next) == b"," => {
                     declare(self, pipe);
                     if context == "range" && pipe.decls.len() < 2 {
                         if matches!(
                             self.peek_nonspace().kind,
-                            Kind::Variable | Kind::RightDelim | Kind::RightParen
+                            TokenKind::Variable | TokenKind::RightDelim | TokenKind::RightParen
                         ) {
                             continue;
                         }
@@ -465,14 +466,14 @@ impl<'p, 'a> Parser<'p, 'a> {
                     }
                     return self.fail(format!("too many declarations in {context}"));
                 }
-                _ if after.kind == Kind::Space => self.backup3(var, after),
+                _ if after.kind == TokenKind::Space => self.backup3(var, after),
                 _ => self.backup2(var),
             }
             return Ok(());
         }
     }
 
-    fn check(&self, pipe: &Pipe, context: &str) -> Result<()> {
+    fn check(&self, pipe: &PipeNode, context: &str) -> Result<()> {
         if pipe.commands.is_empty() {
             return self.fail(format!("missing value for {context}"));
         }
@@ -487,8 +488,8 @@ impl<'p, 'a> Parser<'p, 'a> {
         Ok(())
     }
 
-    fn command(&mut self) -> Result<Command> {
-        let mut command = Command { pos: self.peek_nonspace().start, args: Vec::with_capacity(1) };
+    fn command(&mut self) -> Result<CommandNode> {
+        let mut command = CommandNode { pos: self.peek_nonspace().start, args: Vec::with_capacity(1) };
         loop {
             self.peek_nonspace();
             if let Some(operand) = self.operand()? {
@@ -496,9 +497,9 @@ impl<'p, 'a> Parser<'p, 'a> {
             }
             let token = self.next();
             match token.kind {
-                Kind::Space => continue,
-                Kind::RightDelim | Kind::RightParen => self.backup(),
-                Kind::Pipe => {}
+                TokenKind::Space => continue,
+                TokenKind::RightDelim | TokenKind::RightParen => self.backup(),
+                TokenKind::Pipe => {}
                 _ => return self.unexpected(&token, "operand"),
             }
             break;
@@ -511,7 +512,7 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn operand(&mut self) -> Result<Option<Expr>> {
         let Some(node) = self.term()? else { return Ok(None) };
-        if self.peek().kind != Kind::Field {
+        if self.peek().kind != TokenKind::Field {
             return Ok(Some(node));
         }
         if let Expr::Bool(..) | Expr::String(..) | Expr::Number(_) | Expr::Nil(_) | Expr::Dot(_) = node {
@@ -525,10 +526,10 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     /// The text of a token and of the fields that follow it, which lie side by side, and where Go
     /// says that it is: at the first of these fields.
-    fn fields(&mut self, first: Token) -> (Pos, &'a str) {
+    fn fields(&mut self, first: Token) -> (ByteOffset, &'a str) {
         let mut whole = first;
         let mut pos = None;
-        while self.peek().kind == Kind::Field {
+        while self.peek().kind == TokenKind::Field {
             let field = self.next();
             pos = pos.or(Some(field.start));
             whole.end = field.end;
@@ -538,9 +539,9 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn term(&mut self) -> Result<Option<Expr>> {
         let token = self.next_nonspace();
-        let pos: Pos = token.start;
+        let pos: ByteOffset = token.start;
         Ok(Some(match token.kind {
-            Kind::Identifier => {
+            TokenKind::Identifier => {
                 let name = String::from_utf8_lossy(self.text(&token));
                 match self.shared.funcs.entry(&name) {
                     Some((name, f)) => Expr::Ident(pos, Arc::clone(name), Arc::clone(f)),
@@ -550,40 +551,40 @@ impl<'p, 'a> Parser<'p, 'a> {
                     }
                 }
             }
-            Kind::Dot => Expr::Dot(pos),
-            Kind::Nil => Expr::Nil(pos),
-            Kind::Variable => {
+            TokenKind::Dot => Expr::Dot(pos),
+            TokenKind::Nil => Expr::Nil(pos),
+            TokenKind::Variable => {
                 let name = self.name(&token);
                 if !self.vars.contains(&name) {
                     let name = strconv::quote(name.as_bytes());
                     return self.fail(format!("undefined variable {}", String::from_utf8_lossy(&name)));
                 }
                 let (pos, text) = self.fields(token);
-                Expr::Variable(Variable::new(pos, text, name.len()))
+                Expr::Variable(VariableNode::new(pos, text, name.len()))
             }
-            Kind::Field => {
+            TokenKind::Field => {
                 let (pos, names) = self.fields(token);
                 Expr::Field(pos, names.strip_prefix('.').unwrap_or(names).into())
             }
-            Kind::Bool => Expr::Bool(pos, self.text(&token) == b"true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => {
-                match Number::read(pos, &String::from_utf8_lossy(self.text(&token)), token.kind) {
+            TokenKind::Bool => Expr::Bool(pos, self.text(&token) == b"true"),
+            TokenKind::CharConstant | TokenKind::Complex | TokenKind::Number => {
+                match NumberLiteral::read(pos, &String::from_utf8_lossy(self.text(&token)), token.kind) {
                     Ok(n) => Expr::Number(Box::new(n)),
                     Err(text) => return self.fail(text),
                 }
             }
-            Kind::LeftParen => {
-                let pipe = self.nested(|p| p.pipeline("parenthesized pipeline", Kind::RightParen))?;
+            TokenKind::LeftParen => {
+                let pipe = self.nested(|p| p.pipeline("parenthesized pipeline", TokenKind::RightParen))?;
                 Expr::Pipe(Box::new(pipe))
             }
-            Kind::String | Kind::RawString => {
+            TokenKind::String | TokenKind::RawString => {
                 let written = self.text(&token);
                 match strconv::unquote(written) {
                     Some(s) => {
                         let plain = written.get(1..written.len() - 1) == Some(&s);
                         let written = match written.first() {
-                            Some(mark) if plain => Written::Between(*mark),
-                            _ => Written::As(written.into()),
+                            Some(mark) if plain => StringLiteral::Between(*mark),
+                            _ => StringLiteral::As(written.into()),
                         };
                         Expr::String(pos, s.into(), written)
                     }

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::ast::Pos;
+use super::ast::ByteOffset;
 use slipway_go::strconv;
 
 /// What begins an action; prepared once, for it is searched for at every turn.
 static OPEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"{{"));
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Error,
     Bool,
     Char,
@@ -47,20 +47,20 @@ pub(super) enum Kind {
     With,
 }
 
-impl Kind {
-    fn keyword(word: &[u8]) -> Option<Kind> {
+impl TokenKind {
+    fn keyword(word: &[u8]) -> Option<TokenKind> {
         Some(match word {
-            b"block" => Kind::Block,
-            b"break" => Kind::Break,
-            b"continue" => Kind::Continue,
-            b"define" => Kind::Define,
-            b"else" => Kind::Else,
-            b"end" => Kind::End,
-            b"if" => Kind::If,
-            b"range" => Kind::Range,
-            b"nil" => Kind::Nil,
-            b"template" => Kind::Template,
-            b"with" => Kind::With,
+            b"block" => TokenKind::Block,
+            b"break" => TokenKind::Break,
+            b"continue" => TokenKind::Continue,
+            b"define" => TokenKind::Define,
+            b"else" => TokenKind::Else,
+            b"end" => TokenKind::End,
+            b"if" => TokenKind::If,
+            b"range" => TokenKind::Range,
+            b"nil" => TokenKind::Nil,
+            b"template" => TokenKind::Template,
+            b"with" => TokenKind::With,
             _ => return None,
         })
     }
@@ -68,18 +68,18 @@ impl Kind {
     fn is_keyword(self) -> bool {
         matches!(
             self,
-            Kind::Block
-                | Kind::Break
-                | Kind::Continue
-                | Kind::Dot
-                | Kind::Define
-                | Kind::Else
-                | Kind::End
-                | Kind::If
-                | Kind::Nil
-                | Kind::Range
-                | Kind::Template
-                | Kind::With
+            TokenKind::Block
+                | TokenKind::Break
+                | TokenKind::Continue
+                | TokenKind::Dot
+                | TokenKind::Define
+                | TokenKind::Else
+                | TokenKind::End
+                | TokenKind::If
+                | TokenKind::Nil
+                | TokenKind::Range
+                | TokenKind::Template
+                | TokenKind::With
         )
     }
 }
@@ -87,24 +87,24 @@ impl Kind {
 /// A token: its text is `input[start..end]`; the lexer keeps the message of an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) start: Pos,
-    pub(super) end: Pos,
+    pub(super) kind: TokenKind,
+    pub(super) start: ByteOffset,
+    pub(super) end: ByteOffset,
     pub(super) line: usize,
     message: usize,
 }
 
 impl Token {
     pub(super) const NONE: Token =
-        Token { kind: Kind::Error, start: 0, end: 0, line: 0, message: usize::MAX };
+        Token { kind: TokenKind::Error, start: 0, end: 0, line: 0, message: usize::MAX };
 
     /// As Go prints it in `unexpected …`.
     pub(super) fn show(&self, lexer: &Lexer<'_>) -> String {
         let text = &lexer.input[self.start..self.end];
         let quoted = |t: &[u8]| String::from_utf8_lossy(&strconv::quote(t)).into_owned();
         match self.kind {
-            Kind::Eof => "EOF".into(),
-            Kind::Error => lexer.messages.get(self.message).cloned().unwrap_or_default(),
+            TokenKind::Eof => "EOF".into(),
+            TokenKind::Error => lexer.messages.get(self.message).cloned().unwrap_or_default(),
             k if k.is_keyword() => format!("<{}>", String::from_utf8_lossy(text)),
             _ if text.len() > 10 => {
                 let mut end = 0;
@@ -122,8 +122,8 @@ impl Token {
 
 pub(super) struct Lexer<'a> {
     input: &'a [u8],
-    pos: Pos,
-    start: Pos,
+    pos: ByteOffset,
+    start: ByteOffset,
     line: usize,
     start_line: usize,
     inside: bool,
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         &self.input[self.pos..]
     }
 
-    fn take(&mut self, kind: Kind) -> Token {
+    fn take(&mut self, kind: TokenKind) -> Token {
         let token =
             Token { kind, start: self.start, end: self.pos, line: self.start_line, message: usize::MAX };
         self.start = self.pos;
@@ -214,7 +214,7 @@ impl<'a> Lexer<'a> {
             self.messages.push(message.into());
         }
         Token {
-            kind: Kind::Error,
+            kind: TokenKind::Error,
             start: self.start,
             end: self.start,
             line: self.start_line,
@@ -278,7 +278,7 @@ impl<'a> Lexer<'a> {
                     let end = self.pos;
                     self.pos = self.start + kept;
                     self.line += newlines(&text[..kept]);
-                    let token = self.take(Kind::Text);
+                    let token = self.take(TokenKind::Text);
                     self.pos = end;
                     self.ignore();
                     if kept > 0 {
@@ -291,9 +291,9 @@ impl<'a> Lexer<'a> {
                 self.pos = self.input.len();
                 if self.pos > self.start {
                     self.line += newlines(&self.input[self.start..self.pos]);
-                    return Some(self.take(Kind::Text));
+                    return Some(self.take(TokenKind::Text));
                 }
-                Some(self.take(Kind::Eof))
+                Some(self.take(TokenKind::Eof))
             }
         }
     }
@@ -306,7 +306,7 @@ impl<'a> Lexer<'a> {
             self.ignore();
             return self.comment();
         }
-        let token = self.take(Kind::LeftDelim);
+        let token = self.take(TokenKind::LeftDelim);
         self.inside = true;
         self.pos += skip;
         self.ignore();
@@ -323,7 +323,7 @@ impl<'a> Lexer<'a> {
             return Some(self.error("comment ends before closing delimiter"));
         };
         // Go 1.23 forgets to count the lines of a comment, and its parse errors show it.
-        self.take(Kind::Text);
+        self.take(TokenKind::Text);
         self.close(trim);
         self.ignore();
         None
@@ -354,7 +354,7 @@ impl<'a> Lexer<'a> {
             self.ignore();
         }
         self.pos += 2;
-        let token = self.take(Kind::RightDelim);
+        let token = self.take(TokenKind::RightDelim);
         if trim {
             while self.rest().first().is_some_and(|b| is_space(*b)) {
                 self.pos += 1;
@@ -376,27 +376,27 @@ impl<'a> Lexer<'a> {
         let Some(c) = self.next() else { return self.error("unclosed action") };
         match c {
             ' ' | '\t' | '\r' | '\n' => self.space(),
-            '=' => self.take(Kind::Assign),
+            '=' => self.take(TokenKind::Assign),
             ':' => {
                 if self.next() != Some('=') {
                     return self.error("expected :=");
                 }
-                self.take(Kind::Declare)
+                self.take(TokenKind::Declare)
             }
-            '|' => self.take(Kind::Pipe),
-            '"' => self.quoted(b'"', "unterminated quoted string", Kind::String),
-            '\'' => self.quoted(b'\'', "unterminated character constant", Kind::CharConstant),
+            '|' => self.take(TokenKind::Pipe),
+            '"' => self.quoted(b'"', "unterminated quoted string", TokenKind::String),
+            '\'' => self.quoted(b'\'', "unterminated character constant", TokenKind::CharConstant),
             '`' => match memchr::memchr(b'`', self.rest()) {
                 None => self.error("unterminated raw quoted string"),
                 Some(len) => {
                     self.line += newlines(&self.rest()[..len]);
                     self.pos += len + 1;
-                    self.take(Kind::RawString)
+                    self.take(TokenKind::RawString)
                 }
             },
-            '$' => self.name(Kind::Variable, Kind::Variable),
+            '$' => self.name(TokenKind::Variable, TokenKind::Variable),
             '.' if self.rest().first().is_none_or(|b| !b.is_ascii_digit()) && !self.rest().is_empty() => {
-                self.name(Kind::Field, Kind::Dot)
+                self.name(TokenKind::Field, TokenKind::Dot)
             }
             '.' | '+' | '-' | '0'..='9' => {
                 self.pos = at;
@@ -408,16 +408,16 @@ impl<'a> Lexer<'a> {
             }
             '(' => {
                 self.parens += 1;
-                self.take(Kind::LeftParen)
+                self.take(TokenKind::LeftParen)
             }
             ')' => {
                 self.parens -= 1;
                 if self.parens < 0 {
                     return self.error("unexpected right paren");
                 }
-                self.take(Kind::RightParen)
+                self.take(TokenKind::RightParen)
             }
-            '!'..='~' => self.take(Kind::Char),
+            '!'..='~' => self.take(TokenKind::Char),
             _ => self.error(format!("unrecognized character in action: {}", unicode(c))),
         }
     }
@@ -441,11 +441,11 @@ impl<'a> Lexer<'a> {
                 return self.right_delim(true);
             }
         }
-        self.take(Kind::Space)
+        self.take(TokenKind::Space)
     }
 
     /// What a character beyond ASCII is made of is none of the bytes that matter here.
-    fn quoted(&mut self, mark: u8, unterminated: &str, kind: Kind) -> Token {
+    fn quoted(&mut self, mark: u8, unterminated: &str, kind: TokenKind) -> Token {
         loop {
             let rest = self.rest();
             let at = rest.iter().position(|b| *b == mark || matches!(b, b'\\' | b'\n'));
@@ -468,7 +468,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The rest of a `.field` or `$variable` after its first character.
-    fn name(&mut self, kind: Kind, alone: Kind) -> Token {
+    fn name(&mut self, kind: TokenKind, alone: TokenKind) -> Token {
         if self.at_terminator() {
             return self.take(alone);
         }
@@ -488,8 +488,8 @@ impl<'a> Lexer<'a> {
         }
         let word = &self.input[self.start..self.pos];
         let kind = match word {
-            b"true" | b"false" => Kind::Bool,
-            _ => Kind::keyword(word).unwrap_or(Kind::Identifier),
+            b"true" | b"false" => TokenKind::Bool,
+            _ => TokenKind::keyword(word).unwrap_or(TokenKind::Identifier),
         };
         self.take(kind)
     }
@@ -514,9 +514,9 @@ impl<'a> Lexer<'a> {
             if !self.scan_number() || self.input[self.pos - 1] != b'i' {
                 return self.bad_number();
             }
-            return self.take(Kind::Complex);
+            return self.take(TokenKind::Complex);
         }
-        self.take(Kind::Number)
+        self.take(TokenKind::Number)
     }
 
     fn bad_number(&mut self) -> Token {

@@ -1,15 +1,16 @@
 //! Numeric literals.
 
-use super::ast::{Number, Pos};
-use super::lex::Kind;
-use slipway_go::strconv::{self, Unquoted, parse_float, parse_int, parse_uint};
+use super::ast::{ByteOffset, NumberLiteral};
+use super::lex::TokenKind;
+use slipway_go::strconv::{self, UnquotedText, parse_float, parse_int, parse_uint};
 
-impl Number {
+impl NumberLiteral {
     /// Reads a literal; the error is Go's text.
-    pub(super) fn read(pos: Pos, text: &str, kind: Kind) -> Result<Number, String> {
-        let mut n = Number { pos, text: text.to_owned(), int: None, uint: None, float: None, complex: None };
+    pub(super) fn read(pos: ByteOffset, text: &str, kind: TokenKind) -> Result<NumberLiteral, String> {
+        let mut n =
+            NumberLiteral { pos, text: text.to_owned(), int: None, uint: None, float: None, complex: None };
         match kind {
-            Kind::CharConstant => {
+            TokenKind::CharConstant => {
                 let bytes = text.as_bytes();
                 let (c, len) = strconv::unquote_char(bytes.get(1..).unwrap_or_default(), b'\'')
                     .ok_or("invalid syntax")?;
@@ -17,15 +18,15 @@ impl Number {
                     return Err(format!("malformed character constant: {text}"));
                 }
                 let c = match c {
-                    Unquoted::Byte(b) => u32::from(b),
-                    Unquoted::Char(c) => u32::from(c),
+                    UnquotedText::Byte(b) => u32::from(b),
+                    UnquotedText::Char(c) => u32::from(c),
                 };
                 n.int = Some(i64::from(c));
                 n.uint = Some(u64::from(c));
                 n.float = Some(f64::from(c));
                 return Ok(n);
             }
-            Kind::Complex => {
+            TokenKind::Complex => {
                 let (re, im) = split_complex(text).ok_or("expected complex")?;
                 let read = |s: &str| parse_float(s).map_err(|_| "expected complex".to_owned());
                 n.set_complex(read(re)?, read(im)?);

@@ -1,20 +1,20 @@
 //! Sprig's conversions: anything to text, integers, floats; what counts as empty.
 
-use crate::func::{Ctx, FuncError};
-use crate::str::Str;
-use crate::value::Value;
+use crate::func::{FuncContext, FuncError};
+use crate::str::GoString;
+use crate::value::GoValue;
 use slipway_go::strconv;
 
 /// Text of a value: strings and byte slices as they are, the rest as `%v` prints it.
-pub(super) fn strval(ctx: &mut Ctx<'_>, value: &Value) -> Result<Str, FuncError> {
+pub(super) fn strval(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoString, FuncError> {
     match value {
-        Value::Str(text) | Value::Bytes(text) => Ok(text.clone()),
-        _ => ctx.sprint_value(value).map(Str::from),
+        GoValue::Str(text) | GoValue::Bytes(text) => Ok(text.clone()),
+        _ => ctx.sprint_value(value).map(GoString::from),
     }
 }
 
 /// The elements of a list as text, nils left out; anything else as a single text.
-pub(super) fn strings(ctx: &mut Ctx<'_>, value: &Value) -> Result<Vec<Str>, FuncError> {
+pub(super) fn strings(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<Vec<GoString>, FuncError> {
     match value.elements() {
         Some(list) => {
             list.to_vec().iter().filter(|item| !item.is_nil()).map(|item| strval(ctx, item)).collect()
@@ -25,16 +25,16 @@ pub(super) fn strings(ctx: &mut Ctx<'_>, value: &Value) -> Result<Vec<Str>, Func
 }
 
 /// An integer from anything; what cannot be read is zero.
-pub(super) fn to_int(value: &Value) -> i64 {
+pub(super) fn to_int(value: &GoValue) -> i64 {
     match value {
-        Value::Bool(yes) => i64::from(*yes),
-        Value::Float64(number) => float_to_int(*number),
-        Value::Str(text) => {
+        GoValue::Bool(yes) => i64::from(*yes),
+        GoValue::Float64(number) => float_to_int(*number),
+        GoValue::Str(text) => {
             let Some(text) = text.utf8() else { return 0 };
             strconv::parse_int(without_zero_fraction(text), 0).unwrap_or(0)
         }
         // Named integers are left alone, but for these two.
-        Value::Object(object) if !matches!(&*object.type_name(), "time.Month" | "time.Weekday") => 0,
+        GoValue::Object(object) if !matches!(&*object.type_name(), "time.Month" | "time.Weekday") => 0,
         _ => match (value.as_int(), value.as_uint()) {
             (Some(number), _) => number,
             (_, Some(number)) => number as i64,
@@ -57,12 +57,12 @@ fn without_zero_fraction(text: &str) -> &str {
 }
 
 /// A float from anything; what cannot be read is zero.
-pub(super) fn to_float(value: &Value) -> f64 {
+pub(super) fn to_float(value: &GoValue) -> f64 {
     match value {
-        Value::Bool(yes) => f64::from(u8::from(*yes)),
-        Value::Float64(number) => *number,
-        Value::Str(text) => text.utf8().and_then(|text| strconv::parse_float(text).ok()).unwrap_or(0.0),
-        Value::Object(object) if !matches!(&*object.type_name(), "time.Month" | "time.Weekday") => 0.0,
+        GoValue::Bool(yes) => f64::from(u8::from(*yes)),
+        GoValue::Float64(number) => *number,
+        GoValue::Str(text) => text.utf8().and_then(|text| strconv::parse_float(text).ok()).unwrap_or(0.0),
+        GoValue::Object(object) if !matches!(&*object.type_name(), "time.Month" | "time.Weekday") => 0.0,
         _ => match (value.as_int(), value.as_uint()) {
             (Some(number), _) => number as f64,
             (_, Some(number)) => number as f64,
@@ -72,6 +72,6 @@ pub(super) fn to_float(value: &Value) -> f64 {
 }
 
 /// Whether `default` would replace the value.
-pub(super) fn is_empty(value: &Value) -> bool {
+pub(super) fn is_empty(value: &GoValue) -> bool {
     !value.truth()
 }

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 
 use super::cast::{is_empty, strval};
-use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::str::Str;
-use crate::value::{MAX_VALUE_DEPTH, Map, MapKind, RED_ZONE, SEGMENT, Value};
+use crate::func::{FuncArgs, FuncContext, FuncError, FuncMap, FuncResult, GoType};
+use crate::str::GoString;
+use crate::value::{GoMap, GoValue, MAX_VALUE_DEPTH, MapKind, RED_ZONE, SEGMENT};
 
-const A: Ty = Ty::Any;
-const S: Ty = Ty::String;
-const M: Ty = Ty::Map;
+const A: GoType = GoType::Any;
+const S: GoType = GoType::String;
+const M: GoType = GoType::Map;
 
 pub(super) fn add(map: &mut FuncMap) {
     map.add_variadic("dict", &[], A, M, |ctx, args| {
-        let dict = Map::new();
+        let dict = GoMap::new();
         ctx.charge(args.len() * 64)?;
         for pair in args.rest(0).chunks(2) {
             let key = strval(ctx, &pair[0])?;
@@ -36,38 +36,38 @@ pub(super) fn add(map: &mut FuncMap) {
         dict.remove(args.str(1));
         Ok(as_plain(&dict))
     });
-    map.add("hasKey", &[M, S], Ty::Bool, |_, args| Ok(args.map(0).contains(args.str(1)).into()));
-    map.add_variadic("pluck", &[S], M, Ty::List, |_, args| {
+    map.add("hasKey", &[M, S], GoType::Bool, |_, args| Ok(args.map(0).contains(args.str(1)).into()));
+    map.add_variadic("pluck", &[S], M, GoType::List, |_, args| {
         let found = args.rest(1).iter().filter_map(|dict| dict.as_map()?.get(args.str(0)));
-        Ok(Value::list(found.collect()))
+        Ok(GoValue::list(found.collect()))
     });
-    map.add_variadic("keys", &[], M, Ty::StrList, |ctx, args| {
+    map.add_variadic("keys", &[], M, GoType::StrList, |ctx, args| {
         let mut keys = Vec::new();
-        for dict in args.rest(0).iter().filter_map(Value::as_map) {
-            ctx.charge(dict.len() * size_of::<Value>())?;
+        for dict in args.rest(0).iter().filter_map(GoValue::as_map) {
+            ctx.charge(dict.len() * size_of::<GoValue>())?;
             keys.extend(dict.keys());
         }
-        Ok(Value::strings(keys))
+        Ok(GoValue::strings(keys))
     });
-    map.add("values", &[M], Ty::List, |ctx, args| {
+    map.add("values", &[M], GoType::List, |ctx, args| {
         let dict = args.map(0);
-        ctx.charge(dict.len() * size_of::<Value>())?;
-        Ok(Value::list(dict.entries().values().cloned().collect()))
+        ctx.charge(dict.len() * size_of::<GoValue>())?;
+        Ok(GoValue::list(dict.entries().values().cloned().collect()))
     });
     map.add_variadic("pick", &[M], S, M, |_, args| {
         let dict = args.map(0);
-        let keys = args.rest(1).iter().filter_map(Value::as_str);
+        let keys = args.rest(1).iter().filter_map(GoValue::as_str);
         let picked = keys.filter_map(|key| dict.get(key).map(|value| (key.clone(), value)));
-        Ok(picked.collect::<Map>().into())
+        Ok(picked.collect::<GoMap>().into())
     });
     map.add_variadic("omit", &[M], S, M, |ctx, args| {
         let dict = args.map(0);
         ctx.charge(dict.len() * 64)?;
         let mut entries = dict.entries().clone();
-        for key in args.rest(1).iter().filter_map(Value::as_str) {
+        for key in args.rest(1).iter().filter_map(GoValue::as_str) {
             entries.remove(key);
         }
-        Ok(Map::of(MapKind::Any, entries).into())
+        Ok(GoMap::of(MapKind::Any, entries).into())
     });
     map.add_variadic("dig", &[], A, A, |_, args| dig(args));
     for (name, overwrite) in
@@ -75,9 +75,9 @@ pub(super) fn add(map: &mut FuncMap) {
     {
         map.add_variadic(name, &[M], M, A, move |ctx, args| {
             let target = args.map(0);
-            let sources = || args.rest(1).iter().filter_map(Value::as_map);
+            let sources = || args.rest(1).iter().filter_map(GoValue::as_map);
             let fresh = target.is_nil() && sources().any(|source| !source.is_nil());
-            let target = if fresh { Map::new() } else { target };
+            let target = if fresh { GoMap::new() } else { target };
             for source in sources() {
                 merge(ctx, &target, source, overwrite, 0)?;
             }
@@ -96,7 +96,7 @@ pub(super) fn add(map: &mut FuncMap) {
             Ok(super::semver::copied(args.get(0)).unwrap_or_else(|| args.get(0).deep_copy()))
         });
     }
-    map.add("deepEqual", &[A, A], Ty::Bool, |ctx, args| {
+    map.add("deepEqual", &[A, A], GoType::Bool, |ctx, args| {
         if let Measure::Cycle = measure(ctx, args.get(0))? {
             return Err(FuncError::limit("the value contains itself"));
         }
@@ -105,8 +105,8 @@ pub(super) fn add(map: &mut FuncMap) {
 }
 
 /// A parameter of type `map[string]interface {}` has lost the name of its type.
-fn as_plain(map: &Map) -> Value {
-    Value::Map(if map.kind() == MapKind::Values { map.with_kind(MapKind::Any) } else { map.clone() })
+fn as_plain(map: &GoMap) -> GoValue {
+    GoValue::Map(if map.kind() == MapKind::Values { map.with_kind(MapKind::Any) } else { map.clone() })
 }
 
 /// What walking a value finds.
@@ -118,23 +118,25 @@ pub(super) enum Measure {
 }
 
 /// Walks a value, counting the steps: nested sharing can make it far larger than its parts.
-pub(super) fn measure(ctx: &mut Ctx<'_>, value: &Value) -> Result<Measure, FuncError> {
+pub(super) fn measure(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<Measure, FuncError> {
     let mut path = HashSet::new();
     walk(ctx, value, &mut path, 0)
 }
 
 fn walk(
-    ctx: &mut Ctx<'_>,
-    value: &Value,
+    ctx: &mut FuncContext<'_>,
+    value: &GoValue,
     path: &mut HashSet<usize>,
     depth: usize,
 ) -> Result<Measure, FuncError> {
     ctx.work(1)?;
-    let (id, children): (usize, Vec<Value>) = match value {
-        Value::List(list) => (list.id(), list.to_vec()),
-        Value::Map(map) => (map.id(), map.entries().values().cloned().collect()),
-        Value::Str(text) | Value::Bytes(text) => return Ok(Measure::Bytes(size_of::<Value>() + text.len())),
-        _ => return Ok(Measure::Bytes(size_of::<Value>())),
+    let (id, children): (usize, Vec<GoValue>) = match value {
+        GoValue::List(list) => (list.id(), list.to_vec()),
+        GoValue::Map(map) => (map.id(), map.entries().values().cloned().collect()),
+        GoValue::Str(text) | GoValue::Bytes(text) => {
+            return Ok(Measure::Bytes(size_of::<GoValue>() + text.len()));
+        }
+        _ => return Ok(Measure::Bytes(size_of::<GoValue>())),
     };
     if depth > MAX_VALUE_DEPTH || !path.insert(id) {
         return Ok(Measure::Cycle);
@@ -150,19 +152,19 @@ fn walk(
     Ok(Measure::Bytes(total))
 }
 
-fn conversion(value: &Value, wanted: &str) -> FuncError {
+fn conversion(value: &GoValue, wanted: &str) -> FuncError {
     let found = if value.is_nil() { "nil".into() } else { value.type_name() };
     FuncError::new(format!("interface conversion: interface {{}} is {found}, not {wanted}"))
 }
 
-fn plain_map(value: &Value) -> Result<Map, FuncError> {
+fn plain_map(value: &GoValue) -> Result<GoMap, FuncError> {
     match value {
-        Value::Map(map) if map.kind() == MapKind::Any => Ok(map.clone()),
+        GoValue::Map(map) if map.kind() == MapKind::Any => Ok(map.clone()),
         _ => Err(conversion(value, "map[string]interface {}")),
     }
 }
 
-fn dig(args: Args<'_>) -> FuncResult {
+fn dig(args: FuncArgs<'_>) -> FuncResult {
     let all = args.rest(0);
     let [keys @ .., default, dict] = all else {
         return Err(FuncError::new("dig needs at least three arguments"));
@@ -171,7 +173,7 @@ fn dig(args: Args<'_>) -> FuncResult {
         return Err(FuncError::new("dig needs at least three arguments"));
     }
     let mut dict = plain_map(dict)?;
-    let keys: Vec<&Str> = keys
+    let keys: Vec<&GoString> = keys
         .iter()
         .map(|key| key.as_str().ok_or_else(|| conversion(key, "string")))
         .collect::<Result<_, _>>()?;
@@ -188,9 +190,9 @@ fn dig(args: Args<'_>) -> FuncResult {
 /// Merges `source` into `target`: empty values of the target count as absent, nil ones of the source
 /// are skipped, nested maps that only the source has become shared.
 fn merge(
-    ctx: &mut Ctx<'_>,
-    target: &Map,
-    source: &Map,
+    ctx: &mut FuncContext<'_>,
+    target: &GoMap,
+    source: &GoMap,
     overwrite: bool,
     depth: usize,
 ) -> Result<(), FuncError> {
@@ -204,9 +206,9 @@ fn merge(
     for (key, value) in source.to_vec() {
         ctx.work(1)?;
         let nil = match &value {
-            Value::Nil => true,
-            Value::Map(map) => map.is_nil(),
-            Value::List(list) => list.is_nil(),
+            GoValue::Nil => true,
+            GoValue::Map(map) => map.is_nil(),
+            GoValue::List(list) => list.is_nil(),
             _ => false,
         };
         if nil && value.is_nil() {
@@ -216,7 +218,7 @@ fn merge(
             continue;
         }
         let existing = target.get(&key);
-        if let (Some(Value::Map(inner)), Value::Map(from)) = (&existing, &value) {
+        if let (Some(GoValue::Map(inner)), GoValue::Map(from)) = (&existing, &value) {
             if !inner.is_nil() {
                 stacker::maybe_grow(RED_ZONE, SEGMENT, || merge(ctx, inner, from, overwrite, depth + 1))?;
             }

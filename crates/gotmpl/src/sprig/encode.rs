@@ -1,21 +1,21 @@
 //! YAML, JSON and TOML in and out.
 
-use slipway_yaml::Emitter;
+use slipway_yaml::YamlEmitter;
 
-use super::dates::Time;
+use super::dates::TimeObject;
 use super::dicts::{Measure, measure};
-use crate::encoding::json::{self, Decoded, EncodeError, Style};
+use crate::encoding::json::{self, DecodedJson, EncodeError, JsonStyle};
 use crate::encoding::toml;
-use crate::func::{Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::value::{Map, MapKind, Value};
+use crate::func::{FuncContext, FuncError, FuncMap, FuncResult, GoType};
+use crate::value::{GoMap, GoValue, MapKind};
 
-const A: Ty = Ty::Any;
-const S: Ty = Ty::String;
+const A: GoType = GoType::Any;
+const S: GoType = GoType::String;
 
 pub(super) fn add(map: &mut FuncMap) {
-    let compact = Style { html: true, pretty: false, max: 0 };
-    let pretty = Style { pretty: true, ..compact };
-    let raw = Style { html: false, ..compact };
+    let compact = JsonStyle { html: true, pretty: false, max: 0 };
+    let pretty = JsonStyle { pretty: true, ..compact };
+    let raw = JsonStyle { html: false, ..compact };
     for (name, style, strict) in [
         ("toJson", compact, false),
         ("mustToJson", compact, true),
@@ -26,14 +26,14 @@ pub(super) fn add(map: &mut FuncMap) {
     ] {
         map.add(name, &[A], S, move |ctx, args| to_json(ctx, args.get(0), style, strict));
     }
-    map.add("fromJson", &[S], Ty::Map, |ctx, args| {
+    map.add("fromJson", &[S], GoType::Map, |ctx, args| {
         ctx.charge(args.str(0).len())?;
         let (decoded, range) = split_range(json::decode(args.str(0)));
         let value = object_or_error(decoded, |kind| {
             format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
         });
         // Go keeps what it could read next to the error.
-        if let (Some(error), Value::Map(map)) = (range, &value)
+        if let (Some(error), GoValue::Map(map)) = (range, &value)
             && !map.is_nil()
             && !map.contains("Error")
         {
@@ -41,11 +41,11 @@ pub(super) fn add(map: &mut FuncMap) {
         }
         Ok(value)
     });
-    map.add("fromJsonArray", &[S], Ty::List, |ctx, args| {
+    map.add("fromJsonArray", &[S], GoType::List, |ctx, args| {
         ctx.charge(args.str(0).len())?;
         let (decoded, range) = split_range(json::decode(args.str(0)));
         Ok(match (decoded, range) {
-            (Ok(Value::List(_)), Some(error)) => Value::list(vec![error.into()]),
+            (Ok(GoValue::List(_)), Some(error)) => GoValue::list(vec![error.into()]),
             (decoded, _) => list_or_error(decoded, |kind| {
                 format!("json: cannot unmarshal {kind} into Go value of type []interface {{}}")
             }),
@@ -54,22 +54,22 @@ pub(super) fn add(map: &mut FuncMap) {
     map.add("mustFromJson", &[S], A, |ctx, args| {
         ctx.charge(args.str(0).len())?;
         match json::decode(args.str(0)) {
-            Ok(Decoded { value, range_error: None }) => Ok(value),
-            Ok(Decoded { range_error: Some(error), .. }) | Err(error) => Err(FuncError::new(error)),
+            Ok(DecodedJson { value, range_error: None }) => Ok(value),
+            Ok(DecodedJson { range_error: Some(error), .. }) | Err(error) => Err(FuncError::new(error)),
         }
     });
-    map.add("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::helm(), true));
-    map.add("toYamlPretty", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::pretty(), false));
-    map.add("fromYaml", &[S], Ty::Map, |ctx, args| {
+    map.add("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::helm(), true));
+    map.add("toYamlPretty", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::pretty(), false));
+    map.add("fromYaml", &[S], GoType::Map, |ctx, args| {
         // Unlike JSON's, YAML's null leaves the map empty.
         let decoded =
-            from_yaml(ctx, args.str(0))?.map(|value| if value.is_nil() { Value::map() } else { value });
+            from_yaml(ctx, args.str(0))?.map(|value| if value.is_nil() { GoValue::map() } else { value });
         Ok(object_or_error(decoded, |kind| yaml_mismatch(kind, "map[string]interface {}")))
     });
-    map.add("fromYamlArray", &[S], Ty::List, |ctx, args| {
+    map.add("fromYamlArray", &[S], GoType::List, |ctx, args| {
         // As with a map, YAML's null leaves the list empty.
         let decoded = from_yaml(ctx, args.str(0))?
-            .map(|value| if value.is_nil() { Value::list(Vec::new()) } else { value });
+            .map(|value| if value.is_nil() { GoValue::list(Vec::new()) } else { value });
         Ok(list_or_error(decoded, |kind| yaml_mismatch(kind, "[]interface {}")))
     });
     map.add("toToml", &[A], S, |ctx, args| {
@@ -84,24 +84,24 @@ pub(super) fn add(map: &mut FuncMap) {
         ctx.charge(text.len())?;
         Ok(text.into())
     });
-    map.add("fromToml", &[S], Ty::Map, |ctx, args| {
+    map.add("fromToml", &[S], GoType::Map, |ctx, args| {
         ctx.charge(args.str(0).len())?;
         Ok(toml::decode(args.str(0)).unwrap_or_else(|error| error_map(&error)).into())
     });
 }
 
-fn split_range(decoded: Result<Decoded, String>) -> (Result<Value, String>, Option<String>) {
+fn split_range(decoded: Result<DecodedJson, String>) -> (Result<GoValue, String>, Option<String>) {
     match decoded {
         // A bare number out of range is the wrong kind before it is out of range.
-        Ok(Decoded { value: Value::Nil, range_error: Some(_) }) => (Ok(Value::Float64(0.0)), None),
+        Ok(DecodedJson { value: GoValue::Nil, range_error: Some(_) }) => (Ok(GoValue::Float64(0.0)), None),
         Ok(decoded) => (Ok(decoded.value), decoded.range_error),
         Err(error) => (Err(error), None),
     }
 }
 
-fn to_json(ctx: &mut Ctx<'_>, value: &Value, style: Style, strict: bool) -> FuncResult {
+fn to_json(ctx: &mut FuncContext<'_>, value: &GoValue, style: JsonStyle, strict: bool) -> FuncResult {
     let max = ctx.limits().value_bytes;
-    match json::encode(value, Style { max, ..style }) {
+    match json::encode(value, JsonStyle { max, ..style }) {
         Ok(text) => {
             ctx.charge(text.len())?;
             Ok(text.into())
@@ -113,14 +113,19 @@ fn to_json(ctx: &mut Ctx<'_>, value: &Value, style: Style, strict: bool) -> Func
 }
 
 /// Text without its last line break; a value YAML cannot hold is no text at all.
-fn to_yaml(ctx: &mut Ctx<'_>, value: &Value, emitter: &Emitter, through_json: bool) -> FuncResult {
+fn to_yaml(
+    ctx: &mut FuncContext<'_>,
+    value: &GoValue,
+    emitter: &YamlEmitter,
+    through_json: bool,
+) -> FuncResult {
     match measure(ctx, value)? {
         Measure::Bytes(bytes) => ctx.charge(bytes)?,
         Measure::Cycle => return Ok("".into()),
     }
     // On its own a time is written plain; JSON's detour would make it a string.
-    if let (false, Value::Object(object)) = (through_json, value)
-        && let Some(time) = object.downcast::<Time>()
+    if let (false, GoValue::Object(object)) = (through_json, value)
+        && let Some(time) = object.downcast::<TimeObject>()
     {
         return Ok(time.0.rfc3339().into());
     }
@@ -132,12 +137,12 @@ fn to_yaml(ctx: &mut Ctx<'_>, value: &Value, emitter: &Emitter, through_json: bo
     Ok(text.into())
 }
 
-fn from_yaml(ctx: &mut Ctx<'_>, text: &[u8]) -> Result<Result<Value, String>, FuncError> {
+fn from_yaml(ctx: &mut FuncContext<'_>, text: &[u8]) -> Result<Result<GoValue, String>, FuncError> {
     ctx.charge(text.len())?;
     let Ok(text) = std::str::from_utf8(text) else {
         return Ok(Err("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()));
     };
-    Ok(slipway_yaml::helm::from_str::<Value>(text).map_err(|error| error.to_string()))
+    Ok(slipway_yaml::helm::from_str::<GoValue>(text).map_err(|error| error.to_string()))
 }
 
 fn yaml_mismatch(kind: &str, wanted: &str) -> String {
@@ -146,35 +151,35 @@ fn yaml_mismatch(kind: &str, wanted: &str) -> String {
     )
 }
 
-fn error_map(error: &str) -> Map {
-    [("Error", Value::from(error))].into_iter().collect()
+fn error_map(error: &str) -> GoMap {
+    [("Error", GoValue::from(error))].into_iter().collect()
 }
 
 /// What JSON calls the kind of a value.
-fn json_kind(value: &Value) -> &'static str {
+fn json_kind(value: &GoValue) -> &'static str {
     match value {
-        Value::Bool(_) => "bool",
-        Value::Str(_) => "string",
-        Value::List(_) => "array",
-        Value::Map(_) => "object",
+        GoValue::Bool(_) => "bool",
+        GoValue::Str(_) => "string",
+        GoValue::List(_) => "array",
+        GoValue::Map(_) => "object",
         _ => "number",
     }
 }
 
-fn object_or_error(decoded: Result<Value, String>, mismatch: impl Fn(&str) -> String) -> Value {
+fn object_or_error(decoded: Result<GoValue, String>, mismatch: impl Fn(&str) -> String) -> GoValue {
     match decoded {
-        Ok(value @ Value::Map(_)) => value,
-        Ok(Value::Nil) => Map::nil(MapKind::Any).into(),
+        Ok(value @ GoValue::Map(_)) => value,
+        Ok(GoValue::Nil) => GoMap::nil(MapKind::Any).into(),
         Ok(other) => error_map(&mismatch(json_kind(&other))).into(),
         Err(error) => error_map(&error).into(),
     }
 }
 
-fn list_or_error(decoded: Result<Value, String>, mismatch: impl Fn(&str) -> String) -> Value {
+fn list_or_error(decoded: Result<GoValue, String>, mismatch: impl Fn(&str) -> String) -> GoValue {
     match decoded {
-        Ok(value @ Value::List(_)) => value,
-        Ok(Value::Nil) => crate::value::List::nil(crate::value::ListKind::Any).into(),
-        Ok(other) => Value::list(vec![mismatch(json_kind(&other)).into()]),
-        Err(error) => Value::list(vec![error.into()]),
+        Ok(value @ GoValue::List(_)) => value,
+        Ok(GoValue::Nil) => crate::value::GoList::nil(crate::value::ListKind::Any).into(),
+        Ok(other) => GoValue::list(vec![mismatch(json_kind(&other)).into()]),
+        Err(error) => GoValue::list(vec![error.into()]),
     }
 }

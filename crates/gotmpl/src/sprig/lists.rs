@@ -2,27 +2,27 @@
 
 use super::cast::{is_empty, to_int};
 use super::runtime_error;
-use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::value::{List, ListKind, Value};
+use crate::func::{FuncArgs, FuncContext, FuncError, FuncMap, FuncResult, GoType};
+use crate::value::{GoList, GoValue, ListKind};
 
-const A: Ty = Ty::Any;
-const L: Ty = Ty::List;
+const A: GoType = GoType::Any;
+const L: GoType = GoType::List;
 
-type Op = fn(&mut Ctx<'_>, Args<'_>) -> FuncResult;
+type Op = fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult;
 
 pub(super) fn add(map: &mut FuncMap) {
     map.add_variadic("list", &[], A, L, |ctx, args| {
         ctx.charge(size_of_val(args.rest(0)))?;
-        Ok(Value::list(args.rest(0).to_vec()))
+        Ok(GoValue::list(args.rest(0).to_vec()))
     });
     map.alias("tuple", "list");
-    let unary: [(&str, &str, Ty, Op); 7] = [
+    let unary: [(&str, &str, GoType, Op); 7] = [
         ("first", "mustFirst", A, |_, args| {
-            Ok(items(args, 0, "Cannot find first on type")?.get(0).unwrap_or(Value::Nil))
+            Ok(items(args, 0, "Cannot find first on type")?.get(0).unwrap_or(GoValue::Nil))
         }),
         ("last", "mustLast", A, |_, args| {
             let list = items(args, 0, "Cannot find last on type")?;
-            Ok(list.len().checked_sub(1).and_then(|at| list.get(at)).unwrap_or(Value::Nil))
+            Ok(list.len().checked_sub(1).and_then(|at| list.get(at)).unwrap_or(GoValue::Nil))
         }),
         ("rest", "mustRest", L, |ctx, args| part(ctx, &items(args, 0, "Cannot find rest on type")?, 1, 0)),
         ("initial", "mustInitial", L, |ctx, args| {
@@ -33,7 +33,7 @@ pub(super) fn add(map: &mut FuncMap) {
             charged(ctx, &list)?;
             let mut out = list.to_vec();
             out.reverse();
-            Ok(Value::list(out))
+            Ok(GoValue::list(out))
         }),
         ("uniq", "mustUniq", L, |ctx, args| {
             let list = items(args, 0, "Cannot find uniq on type")?;
@@ -43,7 +43,7 @@ pub(super) fn add(map: &mut FuncMap) {
         ("compact", "mustCompact", L, |ctx, args| {
             let list = items(args, 0, "Cannot compact on type")?;
             charged(ctx, &list)?;
-            Ok(Value::list(list.items().iter().filter(|value| !is_empty(value)).cloned().collect()))
+            Ok(GoValue::list(list.items().iter().filter(|value| !is_empty(value)).cloned().collect()))
         }),
     ];
     for (name, must, result, body) in unary {
@@ -57,7 +57,7 @@ pub(super) fn add(map: &mut FuncMap) {
             let mut out = Vec::with_capacity(list.len() + 1);
             out.extend(list.items().iter().cloned());
             out.push(args.get(1).clone());
-            Ok(Value::list(out))
+            Ok(GoValue::list(out))
         });
     }
     for name in ["prepend", "mustPrepend"] {
@@ -67,7 +67,7 @@ pub(super) fn add(map: &mut FuncMap) {
             let mut out = Vec::with_capacity(list.len() + 1);
             out.push(args.get(1).clone());
             out.extend(list.items().iter().cloned());
-            Ok(Value::list(out))
+            Ok(GoValue::list(out))
         });
     }
     for name in ["without", "mustWithout"] {
@@ -77,11 +77,11 @@ pub(super) fn add(map: &mut FuncMap) {
             let omitted = args.rest(1);
             ctx.work((list.len() as u64).saturating_mul(omitted.len() as u64))?;
             let kept = list.items().iter().filter(|value| !omitted.contains(value)).cloned().collect();
-            Ok(Value::list(kept))
+            Ok(GoValue::list(kept))
         });
     }
     for name in ["has", "mustHas"] {
-        map.add(name, &[A, A], Ty::Bool, |ctx, args| {
+        map.add(name, &[A, A], GoType::Bool, |ctx, args| {
             if args.get(1).is_nil() {
                 return Ok(false.into());
             }
@@ -105,14 +105,14 @@ pub(super) fn add(map: &mut FuncMap) {
             charged(ctx, &list)?;
             out.extend(list.items().iter().cloned());
         }
-        Ok(Value::List(if out.is_empty() { List::nil(ListKind::Any) } else { List::new(out) }))
+        Ok(GoValue::List(if out.is_empty() { GoList::nil(ListKind::Any) } else { GoList::new(out) }))
     });
     for name in ["chunk", "mustChunk"] {
-        map.add(name, &[Ty::Int, A], Ty::Named("[][]interface {}"), chunk);
+        map.add(name, &[GoType::Int, A], GoType::Named("[][]interface {}"), chunk);
     }
 }
 
-fn items(args: Args<'_>, at: usize, complaint: &str) -> Result<List, FuncError> {
+fn items(args: FuncArgs<'_>, at: usize, complaint: &str) -> Result<GoList, FuncError> {
     let value = args.get(at);
     if value.is_nil() {
         return Err(FuncError::nil_dereference());
@@ -120,27 +120,27 @@ fn items(args: Args<'_>, at: usize, complaint: &str) -> Result<List, FuncError> 
     value.elements().ok_or_else(|| FuncError::new(format!("{complaint} {}", value.kind())))
 }
 
-fn charged(ctx: &mut Ctx<'_>, list: &List) -> Result<(), FuncError> {
+fn charged(ctx: &mut FuncContext<'_>, list: &GoList) -> Result<(), FuncError> {
     ctx.work(list.len() as u64)?;
-    ctx.charge(list.len().saturating_mul(size_of::<Value>()))
+    ctx.charge(list.len().saturating_mul(size_of::<GoValue>()))
 }
 
-fn part(ctx: &mut Ctx<'_>, list: &List, front: usize, back: usize) -> FuncResult {
+fn part(ctx: &mut FuncContext<'_>, list: &GoList, front: usize, back: usize) -> FuncResult {
     if list.is_empty() {
-        return Ok(Value::List(List::nil(ListKind::Any)));
+        return Ok(GoValue::List(GoList::nil(ListKind::Any)));
     }
     charged(ctx, list)?;
     let items = list.items();
-    Ok(Value::list(items[front..items.len() - back].to_vec()))
+    Ok(GoValue::list(items[front..items.len() - back].to_vec()))
 }
 
-fn uniq(ctx: &mut Ctx<'_>, items: &[Value]) -> FuncResult {
+fn uniq(ctx: &mut FuncContext<'_>, items: &[GoValue]) -> FuncResult {
     let mut seen = std::collections::HashSet::new();
-    let mut out: Vec<Value> = Vec::new();
+    let mut out: Vec<GoValue> = Vec::new();
     for item in items {
         let known = match item {
             // Strings are what lists are full of: no need to compare each with each.
-            Value::Str(text) => !seen.insert(text.clone()),
+            GoValue::Str(text) => !seen.insert(text.clone()),
             _ => {
                 ctx.work(out.len() as u64)?;
                 out.contains(item)
@@ -150,10 +150,10 @@ fn uniq(ctx: &mut Ctx<'_>, items: &[Value]) -> FuncResult {
             out.push(item.clone());
         }
     }
-    Ok(Value::list(out))
+    Ok(GoValue::list(out))
 }
 
-fn slice(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
+fn slice(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
     let value = args.get(0);
     if value.is_nil() {
         return Err(FuncError::nil_dereference());
@@ -162,7 +162,7 @@ fn slice(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
         return Err(FuncError::new(format!("list should be type of slice or array but {}", value.kind())));
     };
     if list.is_empty() {
-        return Ok(Value::Nil);
+        return Ok(GoValue::Nil);
     }
     charged(ctx, &list)?;
     let indices = args.rest(1);
@@ -175,15 +175,15 @@ fn slice(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
         return Err(FuncError::new("reflect.Value.Slice: slice index out of bounds"));
     };
     match value {
-        Value::Bytes(_) => {
-            let bytes: Vec<u8> = cut.iter().filter_map(Value::as_uint).map(|byte| byte as u8).collect();
-            Ok(Value::Bytes(bytes.into()))
+        GoValue::Bytes(_) => {
+            let bytes: Vec<u8> = cut.iter().filter_map(GoValue::as_uint).map(|byte| byte as u8).collect();
+            Ok(GoValue::Bytes(bytes.into()))
         }
-        _ => Ok(Value::List(List::of(list.kind(), cut.to_vec()))),
+        _ => Ok(GoValue::List(GoList::of(list.kind(), cut.to_vec()))),
     }
 }
 
-fn chunk(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
+fn chunk(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>) -> FuncResult {
     let value = args.get(1);
     if value.is_nil() {
         return Err(FuncError::nil_dereference());
@@ -197,10 +197,10 @@ fn chunk(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
     let count = super::numbers::truncated(((list.len() as f64 - 1.0) / size as f64).floor() + 1.0);
     let chunks = match usize::try_from(size) {
         Ok(size) if count >= 0 && size > 0 => {
-            list.items().chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect()
+            list.items().chunks(size).map(|chunk| GoValue::list(chunk.to_vec())).collect()
         }
         _ if count == 0 => Vec::new(),
         _ => return Err(runtime_error("makeslice: len out of range")),
     };
-    Ok(Value::List(List::of(ListKind::Lists, chunks)))
+    Ok(GoValue::List(GoList::of(ListKind::Lists, chunks)))
 }

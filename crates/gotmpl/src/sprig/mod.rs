@@ -1,7 +1,7 @@
 //! Sprig 3.3 and Helm's data functions.
 //!
 //! [`functions`] gives them all with their Go signatures; the engine checks arguments against these.
-//! Everything random or timed goes through the [`Host`](crate::Host), everything a template chooses
+//! Everything random or timed goes through the [`TemplateHost`](crate::TemplateHost), everything a template chooses
 //! the size of through the [limits](crate::Limits).
 
 mod cast;
@@ -19,8 +19,8 @@ mod regex;
 mod semver;
 mod strings;
 
-pub use crypto::Certificate;
-pub use dates::Time;
+pub use crypto::CertificatePair;
+pub use dates::TimeObject;
 
 use crate::func::{FuncError, FuncMap};
 

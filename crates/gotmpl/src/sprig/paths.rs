@@ -2,12 +2,12 @@
 
 use super::quoted;
 use super::strings::TextOp;
-use crate::func::{FuncError, FuncMap, Ty};
-use crate::value::{Map, Value};
+use crate::func::{FuncError, FuncMap, GoType};
+use crate::value::{GoMap, GoValue};
 use slipway_go::path;
 use slipway_go::url::Url;
 
-const S: Ty = Ty::String;
+const S: GoType = GoType::String;
 
 pub(super) fn add(map: &mut FuncMap) {
     let all: [(&str, &str, TextOp); 4] = [
@@ -20,9 +20,9 @@ pub(super) fn add(map: &mut FuncMap) {
         map.add(name, &[S], S, move |_, args| Ok(body(args.str(0)).into()));
         map.alias(os, name);
     }
-    map.add("isAbs", &[S], Ty::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
+    map.add("isAbs", &[S], GoType::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
     map.alias("osIsAbs", "isAbs");
-    map.add("urlParse", &[S], Ty::Map, |_, args| {
+    map.add("urlParse", &[S], GoType::Map, |_, args| {
         let url = Url::parse(args.str(0), quoted)
             .map_err(|error| FuncError::new(format!("unable to parse url: {error}")))?;
         let entries = [
@@ -33,16 +33,16 @@ pub(super) fn add(map: &mut FuncMap) {
             ("path", url.path.clone()),
             ("query", url.raw_query.clone()),
             ("scheme", url.scheme.clone().into_bytes()),
-            ("userinfo", url.user.as_ref().map(slipway_go::url::User::to_bytes).unwrap_or_default()),
+            ("userinfo", url.user.as_ref().map(slipway_go::url::UserInfo::to_bytes).unwrap_or_default()),
         ];
-        Ok(entries.into_iter().map(|(key, value)| (key, Value::from(value))).collect::<Map>().into())
+        Ok(entries.into_iter().map(|(key, value)| (key, GoValue::from(value))).collect::<GoMap>().into())
     });
-    map.add("urlJoin", &[Ty::Map], S, |_, args| {
+    map.add("urlJoin", &[GoType::Map], S, |_, args| {
         let dict = args.map(0);
         let part = |key: &str| match dict.get(key) {
             None => Ok(Vec::new()),
-            Some(Value::Str(text)) => Ok(text.to_vec()),
-            Some(Value::Nil) => Err(FuncError::nil_dereference()),
+            Some(GoValue::Str(text)) => Ok(text.to_vec()),
+            Some(GoValue::Nil) => Err(FuncError::nil_dereference()),
             Some(other) => {
                 let kind = other.kind();
                 Err(FuncError::new(format!(

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 
-use crate::func::{Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::value::Value;
+use crate::func::{FuncContext, FuncError, FuncMap, FuncResult, GoType};
+use crate::value::GoValue;
 use slipway_go::unicode::{push_rune, runes};
 
-const S: Ty = Ty::String;
+const S: GoType = GoType::String;
 
 /// Whether a byte belongs to an alphabet.
 type Wanted = fn(u8) -> bool;
@@ -20,9 +20,9 @@ pub(super) fn add(map: &mut FuncMap) {
     ];
     for (name, wanted) in all {
         let alphabet: Vec<u8> = (0..128).filter(|&byte| wanted(byte)).collect();
-        map.add(name, &[Ty::Int], S, move |ctx, args| text(ctx, args.int(0), &alphabet));
+        map.add(name, &[GoType::Int], S, move |ctx, args| text(ctx, args.int(0), &alphabet));
     }
-    map.add("randBytes", &[Ty::Int], S, |ctx, args| {
+    map.add("randBytes", &[GoType::Int], S, |ctx, args| {
         let Ok(count) = usize::try_from(args.int(0)) else {
             return Err(super::runtime_error("makeslice: len out of range"));
         };
@@ -30,10 +30,10 @@ pub(super) fn add(map: &mut FuncMap) {
         let bytes = bytes(ctx, count);
         Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
     });
-    map.add("randInt", &[Ty::Int, Ty::Int], Ty::Int, |ctx, args| {
+    map.add("randInt", &[GoType::Int, GoType::Int], GoType::Int, |ctx, args| {
         let (min, max) = (args.int(0), args.int(1));
         match u64::try_from(max.wrapping_sub(min)) {
-            Ok(span) if span > 0 => Ok(Value::Int(min.wrapping_add_unsigned(below(ctx, span)))),
+            Ok(span) if span > 0 => Ok(GoValue::Int(min.wrapping_add_unsigned(below(ctx, span)))),
             _ => Err(FuncError::new("invalid argument to Intn")),
         }
     });
@@ -59,21 +59,21 @@ pub(super) fn add(map: &mut FuncMap) {
 }
 
 /// Random bytes in number.
-pub(super) fn bytes(ctx: &Ctx<'_>, count: usize) -> Vec<u8> {
+pub(super) fn bytes(ctx: &FuncContext<'_>, count: usize) -> Vec<u8> {
     let mut out = vec![0; count];
     ctx.host().fill_random(&mut out);
     out
 }
 
 /// Random bytes in an array.
-pub(super) fn array<const N: usize>(ctx: &Ctx<'_>) -> [u8; N] {
+pub(super) fn array<const N: usize>(ctx: &FuncContext<'_>) -> [u8; N] {
     let mut out = [0; N];
     ctx.host().fill_random(&mut out);
     out
 }
 
 /// A number below `limit`, every one as likely as the other.
-fn below(ctx: &Ctx<'_>, limit: u64) -> u64 {
+fn below(ctx: &FuncContext<'_>, limit: u64) -> u64 {
     let usable = u64::MAX - u64::MAX % limit;
     loop {
         let number = u64::from_le_bytes(array(ctx));
@@ -83,7 +83,7 @@ fn below(ctx: &Ctx<'_>, limit: u64) -> u64 {
     }
 }
 
-fn text(ctx: &mut Ctx<'_>, count: i64, alphabet: &[u8]) -> FuncResult {
+fn text(ctx: &mut FuncContext<'_>, count: i64, alphabet: &[u8]) -> FuncResult {
     let count = usize::try_from(count).unwrap_or(0);
     ctx.charge(count.saturating_mul(2))?;
     ctx.work(count as u64)?;

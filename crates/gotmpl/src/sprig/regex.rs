@@ -3,29 +3,29 @@
 use std::rc::Rc;
 
 use super::strings::string_list;
-use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::value::{List, ListKind, Value};
+use crate::func::{FuncArgs, FuncContext, FuncError, FuncMap, FuncResult, GoType};
+use crate::value::{GoList, GoValue, ListKind};
 use slipway_go::regexp::Regexp;
 use slipway_go::strconv;
 
-const S: Ty = Ty::String;
+const S: GoType = GoType::String;
 
-type Op = fn(&mut Ctx<'_>, Args<'_>, &Regexp) -> FuncResult;
+type Op = fn(&mut FuncContext<'_>, FuncArgs<'_>, &Regexp) -> FuncResult;
 
 pub(super) fn add(map: &mut FuncMap) {
     // The plain one takes a bad pattern for one that never matches.
-    map.add("regexMatch", &[S, S], Ty::Bool, |_, args| {
+    map.add("regexMatch", &[S, S], GoType::Bool, |_, args| {
         Ok(Regexp::compile(args.str(0)).is_ok_and(|regexp| regexp.is_match(args.str(1))).into())
     });
-    map.add("mustRegexMatch", &[S, S], Ty::Bool, |_, args| {
+    map.add("mustRegexMatch", &[S, S], GoType::Bool, |_, args| {
         Ok(compile(args.str(0), true)?.is_match(args.str(1)).into())
     });
-    let all: [(&str, &str, &'static [Ty], Ty, Op); 5] = [
+    let all: [(&str, &str, &'static [GoType], GoType, Op); 5] = [
         ("regexFind", "mustRegexFind", &[S, S], S, |_, args, regexp| {
             let text = args.str(1);
             Ok(regexp.find(text).map_or_else(|| "".into(), |found| text[found].to_vec().into()))
         }),
-        ("regexFindAll", "mustRegexFindAll", &[S, S, Ty::Int], Ty::StrList, |ctx, args, regexp| {
+        ("regexFindAll", "mustRegexFindAll", &[S, S, GoType::Int], GoType::StrList, |ctx, args, regexp| {
             let text = args.str(1);
             let found = regexp.find_all(text, args.int(2));
             ctx.charge(found.len() * 40)?;
@@ -39,13 +39,13 @@ pub(super) fn add(map: &mut FuncMap) {
             let out = regexp.replace_all_literal(args.str(1), args.str(2), ctx.limits().value_bytes);
             charged(ctx, out)
         }),
-        ("regexSplit", "mustRegexSplit", &[S, S, Ty::Int], Ty::StrList, |ctx, args, regexp| {
+        ("regexSplit", "mustRegexSplit", &[S, S, GoType::Int], GoType::StrList, |ctx, args, regexp| {
             if args.int(2) == 0 {
-                return Ok(Value::List(List::nil(ListKind::String)));
+                return Ok(GoValue::List(GoList::nil(ListKind::String)));
             }
             let parts = regexp.split(args.str(1), args.int(2));
             ctx.charge(parts.len() * 40)?;
-            Ok(Value::strings(parts))
+            Ok(GoValue::strings(parts))
         }),
     ];
     for (name, must, params, result, body) in all {
@@ -54,7 +54,7 @@ pub(super) fn add(map: &mut FuncMap) {
     }
 }
 
-fn charged(ctx: &mut Ctx<'_>, out: Option<Vec<u8>>) -> FuncResult {
+fn charged(ctx: &mut FuncContext<'_>, out: Option<Vec<u8>>) -> FuncResult {
     let Some(out) = out else {
         let limit = ctx.limits().value_bytes;
         return Err(FuncError::limit(format!("the result would be longer than {limit} bytes")));

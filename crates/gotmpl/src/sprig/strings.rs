@@ -5,14 +5,14 @@ use sha1::Digest as _;
 
 use super::cast::{strings, strval};
 use super::runtime_error;
-use crate::func::{Ctx, FuncError, FuncMap, Ty};
-use crate::str::Str;
-use crate::value::{List, ListKind, Map, MapKind, Value};
+use crate::func::{FuncContext, FuncError, FuncMap, GoType};
+use crate::str::GoString;
+use crate::value::{GoList, GoMap, GoValue, ListKind, MapKind};
 use slipway_go::strconv;
 use slipway_go::{binary, strings as go};
 
-const S: Ty = Ty::String;
-const I: Ty = Ty::Int;
+const S: GoType = GoType::String;
+const I: GoType = GoType::Int;
 
 /// Text to text.
 pub(super) type TextOp = fn(&[u8]) -> Vec<u8>;
@@ -42,7 +42,7 @@ pub(super) fn add(map: &mut FuncMap) {
         ("hello", |_| b"Hello!".to_vec()),
     ];
     for (name, body) in simple {
-        let params: &[Ty] = if name == "hello" { &[] } else { &[S] };
+        let params: &[GoType] = if name == "hello" { &[] } else { &[S] };
         map.add(name, params, S, move |ctx, args| {
             // Case mapping and mojibake can grow text a few times over.
             ctx.charge(args.str(0).len())?;
@@ -63,12 +63,14 @@ pub(super) fn add(map: &mut FuncMap) {
             .strip_prefix(args.str(0))
             .map_or_else(|| args.string(1).into(), |text| text.to_vec().into()))
     });
-    map.add("contains", &[S, S], Ty::Bool, |_, args| Ok(go::find(args.str(1), args.str(0)).is_some().into()));
-    map.add("hasPrefix", &[S, S], Ty::Bool, |_, args| Ok(args.str(1).starts_with(args.str(0)).into()));
-    map.add("hasSuffix", &[S, S], Ty::Bool, |_, args| Ok(args.str(1).ends_with(args.str(0)).into()));
-    map.add("repeat", &[I, S], S, |ctx, args| repeat(ctx, args.str(1), args.int(0)).map(Value::from));
+    map.add("contains", &[S, S], GoType::Bool, |_, args| {
+        Ok(go::find(args.str(1), args.str(0)).is_some().into())
+    });
+    map.add("hasPrefix", &[S, S], GoType::Bool, |_, args| Ok(args.str(1).starts_with(args.str(0)).into()));
+    map.add("hasSuffix", &[S, S], GoType::Bool, |_, args| Ok(args.str(1).ends_with(args.str(0)).into()));
+    map.add("repeat", &[I, S], S, |ctx, args| repeat(ctx, args.str(1), args.int(0)).map(GoValue::from));
     map.add("substr", &[I, I, S], S, |_, args| {
-        substring(args.int(0), args.int(1), args.str(2)).map(Value::from)
+        substring(args.int(0), args.int(1), args.str(2)).map(GoValue::from)
     });
     map.add("trunc", &[I, S], S, |_, args| Ok(truncate(args.int(0), args.str(1)).to_vec().into()));
     map.add("abbrev", &[I, S], S, |_, args| Ok(go::abbreviate(args.int(0), args.str(1)).into()));
@@ -82,34 +84,38 @@ pub(super) fn add(map: &mut FuncMap) {
         Ok(go::wrap(args.int(0), args.str(2), args.str(1), true).into())
     });
     map.add("replace", &[S, S, S], S, |ctx, args| {
-        replace(ctx, args.str(2), args.str(0), args.str(1)).map(Value::from)
+        replace(ctx, args.str(2), args.str(0), args.str(1)).map(GoValue::from)
     });
     map.add("plural", &[S, S, I], S, |_, args| Ok(args.get(usize::from(args.int(2) != 1)).clone()));
-    map.add("indent", &[I, S], S, |ctx, args| indent(ctx, args.int(0), args.str(1), b"").map(Value::from));
-    map.add("nindent", &[I, S], S, |ctx, args| indent(ctx, args.int(0), args.str(1), b"\n").map(Value::from));
-    map.add_variadic("quote", &[], Ty::Any, S, |ctx, args| {
+    map.add("indent", &[I, S], S, |ctx, args| indent(ctx, args.int(0), args.str(1), b"").map(GoValue::from));
+    map.add("nindent", &[I, S], S, |ctx, args| {
+        indent(ctx, args.int(0), args.str(1), b"\n").map(GoValue::from)
+    });
+    map.add_variadic("quote", &[], GoType::Any, S, |ctx, args| {
         joined(ctx, args.rest(0), |ctx, value| strval(ctx, value).map(|text| strconv::quote(&text)))
     });
-    map.add_variadic("squote", &[], Ty::Any, S, |ctx, args| {
+    map.add_variadic("squote", &[], GoType::Any, S, |ctx, args| {
         joined(ctx, args.rest(0), |ctx, value| Ok([b"'", ctx.sprint_value(value)?.as_slice(), b"'"].concat()))
     });
-    map.add_variadic("cat", &[], Ty::Any, S, |ctx, args| joined(ctx, args.rest(0), Ctx::sprint_value));
-    map.add("toString", &[Ty::Any], S, |ctx, args| strval(ctx, args.get(0)).map(Value::Str));
-    map.add("toStrings", &[Ty::Any], Ty::StrList, |ctx, args| to_strings(ctx, args.get(0)));
-    map.add("join", &[S, Ty::Any], S, |ctx, args| {
+    map.add_variadic("cat", &[], GoType::Any, S, |ctx, args| {
+        joined(ctx, args.rest(0), FuncContext::sprint_value)
+    });
+    map.add("toString", &[GoType::Any], S, |ctx, args| strval(ctx, args.get(0)).map(GoValue::Str));
+    map.add("toStrings", &[GoType::Any], GoType::StrList, |ctx, args| to_strings(ctx, args.get(0)));
+    map.add("join", &[S, GoType::Any], S, |ctx, args| {
         let parts = strings(ctx, args.get(1))?;
         let total: usize = parts.iter().map(|part| part.len() + args.str(0).len()).sum();
         ctx.charge(total)?;
         Ok(parts.join(args.str(0)).into())
     });
-    map.add("sortAlpha", &[Ty::Any], Ty::StrList, |ctx, args| sort_alpha(ctx, args.get(0)));
-    map.add("split", &[S, S], Ty::StrMap, |ctx, args| numbered(ctx, args.str(1), args.str(0), -1));
-    map.add("splitn", &[S, I, S], Ty::StrMap, |ctx, args| {
+    map.add("sortAlpha", &[GoType::Any], GoType::StrList, |ctx, args| sort_alpha(ctx, args.get(0)));
+    map.add("split", &[S, S], GoType::StrMap, |ctx, args| numbered(ctx, args.str(1), args.str(0), -1));
+    map.add("splitn", &[S, I, S], GoType::StrMap, |ctx, args| {
         numbered(ctx, args.str(2), args.str(0), args.int(1))
     });
-    map.add("splitList", &[S, S], Ty::StrList, |ctx, args| {
+    map.add("splitList", &[S, S], GoType::StrList, |ctx, args| {
         ctx.charge(go::count(args.str(1), args.str(0)).saturating_mul(40))?;
-        Ok(Value::strings(go::split_n(args.str(1), args.str(0), -1)))
+        Ok(GoValue::strings(go::split_n(args.str(1), args.str(0), -1)))
     });
 }
 
@@ -118,10 +124,10 @@ pub(super) fn hex(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn joined<'c>(
-    ctx: &mut Ctx<'c>,
-    values: &[Value],
-    text: impl Fn(&mut Ctx<'c>, &Value) -> Result<Vec<u8>, FuncError>,
-) -> Result<Value, FuncError> {
+    ctx: &mut FuncContext<'c>,
+    values: &[GoValue],
+    text: impl Fn(&mut FuncContext<'c>, &GoValue) -> Result<Vec<u8>, FuncError>,
+) -> Result<GoValue, FuncError> {
     let parts: Vec<Vec<u8>> = values
         .iter()
         .filter(|value| !value.is_nil())
@@ -131,7 +137,7 @@ fn joined<'c>(
     Ok(parts.join(&b' ').into())
 }
 
-fn repeat(ctx: &mut Ctx<'_>, text: &[u8], count: i64) -> Result<Vec<u8>, FuncError> {
+fn repeat(ctx: &mut FuncContext<'_>, text: &[u8], count: i64) -> Result<Vec<u8>, FuncError> {
     let Ok(count) = usize::try_from(count) else {
         return Err(FuncError::new("strings: negative Repeat count"));
     };
@@ -166,7 +172,7 @@ fn truncate(count: i64, text: &[u8]) -> &[u8] {
     }
 }
 
-fn replace(ctx: &mut Ctx<'_>, text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, FuncError> {
+fn replace(ctx: &mut FuncContext<'_>, text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, FuncError> {
     if new.len() > old.len() {
         let growth = go::count(text, old).saturating_mul(new.len() - old.len());
         ctx.charge(text.len().saturating_add(growth))?;
@@ -174,7 +180,7 @@ fn replace(ctx: &mut Ctx<'_>, text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec
     Ok(go::replace(text, old, new))
 }
 
-fn indent(ctx: &mut Ctx<'_>, width: i64, text: &[u8], lead: &[u8]) -> Result<Vec<u8>, FuncError> {
+fn indent(ctx: &mut FuncContext<'_>, width: i64, text: &[u8], lead: &[u8]) -> Result<Vec<u8>, FuncError> {
     let pad = repeat(ctx, b" ", width)?;
     let lines = text.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let total = lines.saturating_mul(pad.len()).saturating_add(text.len() + lead.len());
@@ -192,34 +198,41 @@ fn indent(ctx: &mut Ctx<'_>, width: i64, text: &[u8], lead: &[u8]) -> Result<Vec
     Ok(out)
 }
 
-fn to_strings(ctx: &mut Ctx<'_>, value: &Value) -> Result<Value, FuncError> {
+fn to_strings(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoValue, FuncError> {
     match value {
-        Value::List(list) if list.kind() == ListKind::String => Ok(value.clone()),
-        _ => Ok(Value::strings(strings(ctx, value)?)),
+        GoValue::List(list) if list.kind() == ListKind::String => Ok(value.clone()),
+        _ => Ok(GoValue::strings(strings(ctx, value)?)),
     }
 }
 
-fn sort_alpha(ctx: &mut Ctx<'_>, value: &Value) -> Result<Value, FuncError> {
+fn sort_alpha(ctx: &mut FuncContext<'_>, value: &GoValue) -> Result<GoValue, FuncError> {
     if value.elements().is_none() {
-        return Ok(Value::strings([strval(ctx, value)?]));
+        return Ok(GoValue::strings([strval(ctx, value)?]));
     }
     let sorted = to_strings(ctx, value)?;
-    if let Value::List(list) = &sorted {
+    if let GoValue::List(list) = &sorted {
         // A list of strings is sorted where it is.
         list.items_mut().sort_by(|left, right| left.as_str().cmp(&right.as_str()));
     }
     Ok(sorted)
 }
 
-fn numbered(ctx: &mut Ctx<'_>, text: &[u8], separator: &[u8], limit: i64) -> Result<Value, FuncError> {
+fn numbered(
+    ctx: &mut FuncContext<'_>,
+    text: &[u8],
+    separator: &[u8],
+    limit: i64,
+) -> Result<GoValue, FuncError> {
     ctx.charge(go::count(text, separator).saturating_mul(80))?;
     let parts = go::split_n(text, separator, limit);
-    let entries =
-        parts.into_iter().enumerate().map(|(at, part)| (Str::from(format!("_{at}")), Value::from(part)));
-    Ok(Value::Map(Map::of(MapKind::Strings, entries.collect())))
+    let entries = parts
+        .into_iter()
+        .enumerate()
+        .map(|(at, part)| (GoString::from(format!("_{at}")), GoValue::from(part)));
+    Ok(GoValue::Map(GoMap::of(MapKind::Strings, entries.collect())))
 }
 
 /// `[]string{}`, or nil when Go's function gives nil for nothing.
-pub(super) fn string_list(items: Vec<Vec<u8>>) -> Value {
-    if items.is_empty() { Value::List(List::nil(ListKind::String)) } else { Value::strings(items) }
+pub(super) fn string_list(items: Vec<Vec<u8>>) -> GoValue {
+    if items.is_empty() { GoValue::List(GoList::nil(ListKind::String)) } else { GoValue::strings(items) }
 }

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use serde_json::json;
 use slipway_gotmpl::{
-    FuncError, FuncMap, Host, Limits, MapKind, NoHost, Numbers, Renderer, TemplateSet, Value, remove_no_value,
+    FuncError, FuncMap, GoValue, MapKind, NoHost, RenderLimits, TemplateHost, TemplateRenderer, TemplateSet,
+    WholeNumbers, remove_no_value,
 };
 
 use crate::world::{render, render_with, root};
@@ -127,33 +128,35 @@ fn messages_are_helms() {
 #[test]
 fn methods_win_over_keys() {
     let mut library = FuncMap::new();
-    library.add("toYaml", &[slipway_gotmpl::Ty::Any], slipway_gotmpl::Ty::String, |_, _| Ok("text".into()));
-    let got = render_with(b"{{ .Values.YAML }}", &values(), &library, &Limits::default(), &NoHost);
+    library.add("toYaml", &[slipway_gotmpl::GoType::Any], slipway_gotmpl::GoType::String, |_, _| {
+        Ok("text".into())
+    });
+    let got = render_with(b"{{ .Values.YAML }}", &values(), &library, &RenderLimits::default(), &NoHost);
     assert_eq!(got, Ok(b"text\n".to_vec()));
 }
 
 #[test]
 fn a_body_of_space_replaces_nothing() {
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
     set.parse("b", "{{ define \"x\" }}old{{ end }}").unwrap();
     set.parse("a", "{{ define \"x\" }} \n{{ end }}{{ include \"x\" . }}").unwrap();
-    let mut renderer = Renderer::new(&set, &limits, &NoHost);
-    assert_eq!(renderer.execute("a", &Value::Nil).unwrap(), b"old");
+    let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);
+    assert_eq!(renderer.execute("a", &GoValue::Nil).unwrap(), b"old");
     // Parsed once, executed again, with the same result.
-    assert_eq!(renderer.execute("a", &Value::Nil).unwrap(), b"old");
+    assert_eq!(renderer.execute("a", &GoValue::Nil).unwrap(), b"old");
 }
 
 struct Cluster(RefCell<Vec<String>>);
 
-impl Host for Cluster {
-    fn lookup(&self, api: &str, kind: &str, ns: &str, name: &str) -> Result<Value, FuncError> {
+impl TemplateHost for Cluster {
+    fn lookup(&self, api: &str, kind: &str, ns: &str, name: &str) -> Result<GoValue, FuncError> {
         self.0.borrow_mut().push(format!("{api} {kind} {ns}/{name}"));
         if name == "bad" {
             return Err("no such thing".into());
         }
-        let m = slipway_gotmpl::Map::new();
-        m.insert("found", Value::Bool(true));
+        let m = slipway_gotmpl::GoMap::new();
+        m.insert("found", GoValue::Bool(true));
         Ok(m.into())
     }
 
@@ -166,7 +169,8 @@ impl Host for Cluster {
 #[test]
 fn the_host_answers_lookup_and_tolerates_in_lint_mode() {
     let host = Cluster(RefCell::default());
-    let run = |t: &str| render_with(t.as_bytes(), &values(), &FuncMap::new(), &Limits::default(), &host);
+    let run =
+        |t: &str| render_with(t.as_bytes(), &values(), &FuncMap::new(), &RenderLimits::default(), &host);
     assert_eq!(run("{{ (lookup \"v1\" \"Pod\" \"ns\" \"p\").found }}"), Ok(b"true".to_vec()));
     assert_eq!(run("[{{ fail \"x\" }}{{ required \"y\" \"\" }}]"), Ok(b"[]".to_vec()));
     let message = run("{{ lookup \"v1\" \"Pod\" \"\" \"bad\" }}").unwrap_err();
@@ -177,13 +181,13 @@ fn the_host_answers_lookup_and_tolerates_in_lint_mode() {
 #[test]
 fn values_given_to_a_map_parameter_are_a_plain_map() {
     let mut library = FuncMap::new();
-    library.add("kindOfMap", &[slipway_gotmpl::Ty::Map], slipway_gotmpl::Ty::Bool, |_, args| {
-        Ok(Value::Bool(args.map(0).kind() == MapKind::Any))
+    library.add("kindOfMap", &[slipway_gotmpl::GoType::Map], slipway_gotmpl::GoType::Bool, |_, args| {
+        Ok(GoValue::Bool(args.map(0).kind() == MapKind::Any))
     });
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&library), &limits);
     set.parse("f", "{{ kindOfMap .Values }}").unwrap();
-    let out = Renderer::new(&set, &limits, &NoHost).execute("f", &root(&values(), "f")).unwrap();
+    let out = TemplateRenderer::new(&set, &limits, &NoHost).execute("f", &root(&values(), "f")).unwrap();
     assert_eq!(remove_no_value(out), b"true");
 }
 
@@ -191,7 +195,7 @@ fn values_given_to_a_map_parameter_are_a_plain_map() {
 fn files_of_the_same_text_are_told_apart() {
     use std::sync::Arc;
 
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
     let text: Arc<[u8]> =
         b"{{ define \"x\" }}{{ .a.b }}{{ end }}\n{{ .Name }}{{ .missing.deeper.still }}"[..].into();
@@ -199,10 +203,11 @@ fn files_of_the_same_text_are_told_apart() {
     set.parse_all(&[("a/one", Arc::clone(&text)), ("a/other", other), ("b/two", text)]).unwrap();
     // The last definition wins, wherever its text was first seen.
     assert_eq!(set.names(), [("a/one", "a/one"), ("a/other", "a/other"), ("b/two", "b/two"), ("x", "b/two")]);
-    let mut renderer = Renderer::new(&set, &limits, &NoHost);
+    let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);
     for name in ["a/one", "b/two"] {
-        let error =
-            renderer.execute(name, &Value::from_json(&json!({"Name": 1}), Numbers::Int64)).unwrap_err();
+        let error = renderer
+            .execute(name, &GoValue::from_json(&json!({"Name": 1}), WholeNumbers::Int64))
+            .unwrap_err();
         assert!(error.to_string().starts_with(&format!("template: {name}:2:")), "{error}");
     }
     let bad: Arc<[u8]> = b"{{ if }}"[..].into();

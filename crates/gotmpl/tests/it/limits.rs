@@ -1,27 +1,29 @@
 //! Hostile templates end in an error, soon.
 
 use serde_json::json;
-use slipway_gotmpl::{FuncMap, Limits, List, Map, NoHost, Ty, Value};
+use slipway_gotmpl::{FuncMap, GoList, GoMap, GoType, GoValue, NoHost, RenderLimits};
 
 use crate::world::render_with;
 
 fn library() -> FuncMap {
     let mut map = FuncMap::new();
-    map.add_variadic("list", &[], Ty::Any, Ty::List, |_, args| Ok(List::new(args.rest(0).to_vec()).into()));
-    map.add("loop", &[], Ty::Map, |_, _| {
-        let m = Map::new();
-        m.insert("self", Value::Map(m.clone()));
+    map.add_variadic("list", &[], GoType::Any, GoType::List, |_, args| {
+        Ok(GoList::new(args.rest(0).to_vec()).into())
+    });
+    map.add("loop", &[], GoType::Map, |_, _| {
+        let m = GoMap::new();
+        m.insert("self", GoValue::Map(m.clone()));
         Ok(m.into())
     });
-    map.add("until", &[Ty::Int], Ty::IntList, |ctx, args| {
+    map.add("until", &[GoType::Int], GoType::IntList, |ctx, args| {
         let n = usize::try_from(args.int(0)).unwrap_or(0);
         ctx.charge(n.saturating_mul(24))?;
-        Ok(List::of(slipway_gotmpl::ListKind::Int, (0..args.int(0)).map(Value::Int).collect()).into())
+        Ok(GoList::of(slipway_gotmpl::ListKind::Int, (0..args.int(0)).map(GoValue::Int).collect()).into())
     });
     map
 }
 
-fn fails(template: &str, limits: &Limits) -> String {
+fn fails(template: &str, limits: &RenderLimits) -> String {
     let values = json!({"self": "{{ tpl .Values.self . }}"});
     match render_with(template.as_bytes(), &values, &library(), limits, &NoHost) {
         Ok(out) => panic!("{template}: gave {} bytes", out.len()),
@@ -31,7 +33,7 @@ fn fails(template: &str, limits: &Limits) -> String {
 
 #[test]
 fn recursion_ends() {
-    let limits = Limits { template_depth: 20_000, ..Limits::default() };
+    let limits = RenderLimits { template_depth: 20_000, ..RenderLimits::default() };
     let text = fails("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}", &limits);
     assert_eq!(
         text,
@@ -50,7 +52,7 @@ fn recursion_ends() {
 
 #[test]
 fn loops_and_bombs_end() {
-    let limits = Limits { steps: 100_000, value_bytes: 1 << 20, ..Limits::default() };
+    let limits = RenderLimits { steps: 100_000, value_bytes: 1 << 20, ..RenderLimits::default() };
     let nested = "{{ range until 1000 }}{{ range until 1000 }}{{ end }}{{ end }}";
     assert!(fails(nested, &limits).ends_with("rendering took more than 100000 steps"));
     assert!(fails("{{ range until 1000000000 }}{{ end }}", &limits).contains("the limit is 1048576 bytes"));
@@ -64,7 +66,7 @@ fn loops_and_bombs_end() {
 
 #[test]
 fn text_may_not_nest_without_end() {
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     for (open, close) in [("(", ")"), ("{{ if 1 }}", "{{ end }}"), ("{{ if 0 }}{{ else if 1 }}", "{{ end }}")]
     {
         let deep = match open {
@@ -79,7 +81,7 @@ fn text_may_not_nest_without_end() {
 
 #[test]
 fn time_runs_out_in_loops_calls_and_large_values() {
-    let limits = Limits { time: Some(std::time::Duration::ZERO), ..Limits::default() };
+    let limits = RenderLimits { time: Some(std::time::Duration::ZERO), ..RenderLimits::default() };
     for template in [
         "{{ range until 10000 }}{{ end }}",
         "{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}",
@@ -96,12 +98,12 @@ fn time_runs_out_in_loops_calls_and_large_values() {
 #[test]
 fn rendering_ends_when_nobody_waits_for_it() {
     struct Stopped;
-    impl slipway_gotmpl::Host for Stopped {
+    impl slipway_gotmpl::TemplateHost for Stopped {
         fn is_stopped(&self) -> bool {
             true
         }
     }
     let template = b"{{ range until 10000 }}{{ end }}";
-    let text = render_with(template, &json!({}), &library(), &Limits::default(), &Stopped).unwrap_err();
+    let text = render_with(template, &json!({}), &library(), &RenderLimits::default(), &Stopped).unwrap_err();
     assert!(text.ends_with("rendering was stopped"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! strconv and fmt on their own.
 
 use slipway_go::strconv::{NumError, format_float, parse_float, parse_int, parse_uint};
-use slipway_gotmpl::{Value, fmt};
+use slipway_gotmpl::{GoValue, fmt};
 
 #[test]
 fn floats_format_as_in_go() {
@@ -48,9 +48,9 @@ fn numbers_parse_as_in_go() {
 #[test]
 fn extreme_widths_and_precisions_are_bounded() {
     for format in ["%.9999999f", "%9999999d", "%.9999999U", "%.9999999e", "%.9999999x", "%99999999999d"] {
-        let out = fmt::sprintf(format.as_bytes(), &[Value::Float64(0.5)], 64 << 20).unwrap();
+        let out = fmt::sprintf(format.as_bytes(), &[GoValue::Float64(0.5)], 64 << 20).unwrap();
         assert!(out.len() < 32 << 20, "{format}");
-        let out = fmt::sprintf(format.as_bytes(), &[Value::Int(5)], 64 << 20).unwrap();
+        let out = fmt::sprintf(format.as_bytes(), &[GoValue::Int(5)], 64 << 20).unwrap();
         assert!(out.len() < 32 << 20, "{format}");
     }
 }

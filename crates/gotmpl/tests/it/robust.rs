@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 use slipway_go::strconv;
-use slipway_gotmpl::{Limits, NoHost, Value, fmt};
+use slipway_gotmpl::{GoValue, NoHost, RenderLimits, fmt};
 
 use crate::world::render_with;
 
@@ -73,17 +73,17 @@ fn template() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..40).prop_map(|p| p.concat())
 }
 
-fn value() -> impl Strategy<Value = Value> {
+fn value() -> impl Strategy<Value = GoValue> {
     let leaf = prop_oneof![
-        Just(Value::Nil),
-        any::<bool>().prop_map(Value::Bool),
-        any::<i64>().prop_map(Value::Int),
-        any::<u8>().prop_map(Value::Uint8),
-        any::<f64>().prop_map(Value::Float64),
-        (any::<f64>(), any::<f64>()).prop_map(|(a, b)| Value::Complex128(a, b)),
-        any::<Vec<u8>>().prop_map(Value::from),
+        Just(GoValue::Nil),
+        any::<bool>().prop_map(GoValue::Bool),
+        any::<i64>().prop_map(GoValue::Int),
+        any::<u8>().prop_map(GoValue::Uint8),
+        any::<f64>().prop_map(GoValue::Float64),
+        (any::<f64>(), any::<f64>()).prop_map(|(a, b)| GoValue::Complex128(a, b)),
+        any::<Vec<u8>>().prop_map(GoValue::from),
     ];
-    leaf.prop_recursive(2, 8, 4, |inner| proptest::collection::vec(inner, 0..4).prop_map(Value::list))
+    leaf.prop_recursive(2, 8, 4, |inner| proptest::collection::vec(inner, 0..4).prop_map(GoValue::list))
 }
 
 proptest! {
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_template_or_an_error(text in template()) {
-        let limits = Limits { steps: 10_000, ..Limits::default() };
+        let limits = RenderLimits { steps: 10_000, ..RenderLimits::default() };
         let values = json!({"l": [1, null, "a"]});
         let library = slipway_gotmpl::FuncMap::new();
         let _ = render_with(text.as_bytes(), &values, &library, &limits, &NoHost);

@@ -10,33 +10,36 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use slipway_go::semver::{Constraints, Version};
 use slipway_gotmpl::{
-    FuncMap, Host, Limits, Map, MapKind, NoHost, Numbers, Renderer, TemplateSet, Value, sprig,
+    FuncMap, GoMap, GoValue, MapKind, NoHost, RenderLimits, TemplateHost, TemplateRenderer, TemplateSet,
+    WholeNumbers, sprig,
 };
 
 const FILE: &str = "c/templates/_s.tpl";
 
-fn root() -> Value {
+fn root() -> GoValue {
     let values = serde_json::json!({
         "i": 1, "f": 1.5, "big": 1_000_000, "s": "hi", "e": "", "z": 0, "t": true, "n": null,
         "l": ["a", 1, null, true, 1.5], "el": [], "em": {}, "ls": ["b", "a", "c", "a"],
         "m": {"b": 1, "a": {"c": null, "d": [1]}}
     });
-    let typed = |value: Value| match value {
-        Value::Map(map) => Value::Map(map.with_kind(MapKind::Values)),
+    let typed = |value: GoValue| match value {
+        GoValue::Map(map) => GoValue::Map(map.with_kind(MapKind::Values)),
         other => other,
     };
-    let root: Map = [("Values", typed(Value::from_json(&values, Numbers::Float64)))].into_iter().collect();
+    let root: GoMap =
+        [("Values", typed(GoValue::from_json(&values, WholeNumbers::Float64)))].into_iter().collect();
     typed(root.into())
 }
 
-fn render_with(template: &str, limits: &Limits, host: &dyn Host) -> Result<Vec<u8>, String> {
+fn render_with(template: &str, limits: &RenderLimits, host: &dyn TemplateHost) -> Result<Vec<u8>, String> {
     let mut set = TemplateSet::new(FuncMap::helm(&sprig::functions()), limits);
     set.parse(FILE, template).map_err(|error| format!("Error: {}", error.helm_text(FILE)))?;
-    Renderer::new(&set, limits, host).execute(FILE, &root()).map_err(|error| error.to_string())
+    TemplateRenderer::new(&set, limits, host).execute(FILE, &root()).map_err(|error| error.to_string())
 }
 
 fn render(template: &str) -> Result<String, String> {
-    render_with(template, &Limits::default(), &NoHost).map(|text| String::from_utf8_lossy(&text).into_owned())
+    render_with(template, &RenderLimits::default(), &NoHost)
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
 }
 
 fn rows() -> Vec<(String, String, String)> {
@@ -46,7 +49,7 @@ fn rows() -> Vec<(String, String, String)> {
 /// The time when the rows were recorded: what is no time stands for now.
 struct WhenRecorded;
 
-impl Host for WhenRecorded {
+impl TemplateHost for WhenRecorded {
     fn now(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_794_781_800)
     }
@@ -56,7 +59,7 @@ impl Host for WhenRecorded {
 fn functions_agree_with_helm() {
     let mut failures = Vec::new();
     let rows = rows();
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let funcs = FuncMap::helm(&sprig::functions());
     for (template, outcome, want) in &rows {
         let mut set = TemplateSet::new(funcs.clone(), &limits);
@@ -64,7 +67,7 @@ fn functions_agree_with_helm() {
             .parse(FILE, template)
             .map_err(|error| format!("Error: {}", error.helm_text(FILE)))
             .and_then(|()| {
-                Renderer::new(&set, &limits, &WhenRecorded)
+                TemplateRenderer::new(&set, &limits, &WhenRecorded)
                     .execute(FILE, &root())
                     .map_err(|error| error.to_string())
             });
@@ -128,7 +131,7 @@ fn every_function_has_a_recorded_case() {
 /// A host whose clock stands still and whose randomness starts from a seed.
 struct Seeded(RefCell<u64>);
 
-impl Host for Seeded {
+impl TemplateHost for Seeded {
     fn now(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_600_000_000)
     }
@@ -203,7 +206,7 @@ fn a_seed_makes_everything_repeatable() {
     let template = r#"{{ randAlphaNum 8 }} {{ uuidv4 }} {{ shuffle "abcdef" }} {{ randInt 0 1000 }} {{ now | date "2006-01-02" }}"#;
     let run = |seed: u64| {
         let host = Seeded(RefCell::new(seed));
-        String::from_utf8(render_with(template, &Limits::default(), &host).unwrap()).unwrap()
+        String::from_utf8(render_with(template, &RenderLimits::default(), &host).unwrap()).unwrap()
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -255,7 +258,7 @@ mod crypto {
         let template = r#"{{ (genCA "ca" 1).Cert }}{{ genPrivateKey "ecdsa" }}{{ genPrivateKey "ed25519" }}{{ genPrivateKey "dsa" }}{{ bcrypt "x" }}{{ $k := genPrivateKey "ecdsa" }}{{ (genCAWithKey "ca" 1 $k).Cert }}"#;
         let run = |seed| {
             let host = Seeded(RefCell::new(seed));
-            render_with(template, &Limits::default(), &host).unwrap()
+            render_with(template, &RenderLimits::default(), &host).unwrap()
         };
         assert_eq!(run(7), run(7));
     }
@@ -285,11 +288,11 @@ fn hostile_calls_end_in_limits() {
         "{{ $d := dict }}{{ $_ := set $d \"d\" $d }}{{ deepCopy $d }}".to_owned(),
         "{{ $d := dict }}{{ $_ := set $d \"d\" $d }}{{ toToml $d }}".to_owned(),
     ];
-    let limits = Limits { value_bytes: 16 << 20, steps: 3_000_000, ..Limits::default() };
+    let limits = RenderLimits { value_bytes: 16 << 20, steps: 3_000_000, ..RenderLimits::default() };
     for template in cases {
         let mut set = TemplateSet::new(FuncMap::helm(&sprig::functions()), &limits);
         set.parse(FILE, &template).unwrap();
-        let error = Renderer::new(&set, &limits, &NoHost).execute(FILE, &root()).unwrap_err();
+        let error = TemplateRenderer::new(&set, &limits, &NoHost).execute(FILE, &root()).unwrap_err();
         assert!(error.is_limit(), "{template}: {error}");
     }
 }

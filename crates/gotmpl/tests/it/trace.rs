@@ -1,20 +1,20 @@
 //! Where each part of a text comes from.
 
 use serde_json::json;
-use slipway_gotmpl::{FuncMap, Limits, NoHost, Renderer, TemplateSet};
+use slipway_gotmpl::{FuncMap, NoHost, RenderLimits, TemplateRenderer, TemplateSet};
 
 use crate::world::root;
 
 #[test]
 fn segments_cover_the_text_and_name_the_values_read() {
-    let limits = Limits::default();
+    let limits = RenderLimits::default();
     let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
     set.parse("c/templates/_h.tpl", "{{ define \"name\" }}n-{{ .Values.image.tag }}{{ end }}").unwrap();
     let text = "a: 1\n{{- if .Values.on }}\nb: {{ include \"name\" . | printf \"%q\" }}\n{{- end }}\n";
     set.parse("c/templates/x.yaml", text).unwrap();
     let values = json!({"on": true, "image": {"tag": "v1"}});
     let data = root(&values, "c/templates/x.yaml");
-    let mut renderer = Renderer::new(&set, &limits, &NoHost);
+    let mut renderer = TemplateRenderer::new(&set, &limits, &NoHost);
     let (out, segments) = renderer.execute_traced("c/templates/x.yaml", &data).unwrap();
     assert_eq!(String::from_utf8_lossy(&out), "a: 1\nb: \"n-v1\"\n");
     let mut end = 0;

@@ -2,4 +2,5 @@
 
 mod crash;
 mod file;
+mod snapshots;
 mod support;

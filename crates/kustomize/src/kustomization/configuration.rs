@@ -1,7 +1,7 @@
 //! The files of `configurations:`, which add fields to the built-in tables.
 
 use slipway_problem::Problems;
-use slipway_yaml::{Duplicates, Node, Reader, Schema};
+use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
 use crate::config::{Config, NameReference};
 use crate::fieldspec::FieldSpec;
@@ -28,7 +28,7 @@ const FIELDS: &[&str] = &[
 
 /// Reads one configuration file.
 pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
-    let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
+    let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
     let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
     let problems = &mut Findings::new(Strictness::Kustomization, problems);
     let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else { return Config::default() };
@@ -54,7 +54,7 @@ pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
     }
 }
 
-fn read_reference(node: &Node, problems: &mut Findings<'_>) -> Option<NameReference> {
+fn read_reference(node: &YamlNode, problems: &mut Findings<'_>) -> Option<NameReference> {
     let known = ["group", "version", "kind", "fieldSpecs"];
     let table = Table::open(node, "nameReference", &known, problems)?;
     let referred = Gvk {

@@ -1,7 +1,7 @@
 //! The files of `crds:`, whose annotated schemas say which fields of custom kinds hold names.
 
 use slipway_problem::Problems;
-use slipway_yaml::{Duplicates, Mapping, Node, Reader, Schema};
+use slipway_yaml::{DuplicateKeys, Mapping, ScalarRules, YamlNode, YamlReader};
 
 use crate::config::{Config, NameReference};
 use crate::fieldspec::FieldSpec;
@@ -14,7 +14,7 @@ const MOST: usize = 10_000;
 
 /// Reads one file: definitions by name, as the generator of Kubernetes' OpenAPI writes them.
 pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
-    let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
+    let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
     let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
     let Some(definitions) = node.as_map() else {
         if !node.is_null() {
@@ -34,9 +34,9 @@ pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
     hints.config
 }
 
-fn properties_in(definition: &Node) -> Option<&Mapping> {
+fn properties_in(definition: &YamlNode) -> Option<&Mapping> {
     let schema = definition.get("Schema").or_else(|| definition.get("schema"))?;
-    schema.get("properties").and_then(Node::as_map)
+    schema.get("properties").and_then(YamlNode::as_map)
 }
 
 struct Hints<'n> {
@@ -53,7 +53,7 @@ impl<'n> Hints<'n> {
             }
             self.left -= 1;
             path.push(name.key_text().replace('/', "\\/"));
-            let text = |key: &str| property.get(key).and_then(Node::as_str);
+            let text = |key: &str| property.get(key).and_then(YamlNode::as_str);
             let field = |more: &str| FieldSpec::new(gvk.clone(), &format!("{}{more}", path.join("/")), false);
             if text("x-kubernetes-annotation").is_some() {
                 self.config.common_annotations.push(field(""));

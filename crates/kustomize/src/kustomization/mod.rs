@@ -7,7 +7,7 @@ mod table;
 mod variables;
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Duplicates, Node, Reader, Schema};
+use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
 pub(crate) use configuration::read as read_configuration;
 pub(crate) use hints::read as read_hints;
@@ -131,7 +131,7 @@ impl Kustomization {
     /// Reads the text of a kustomization file.
     pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Option<Self> {
         // kustomize decodes this file as YAML 1.1, unlike the resources it lists.
-        let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
+        let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
         let node = problems.take(reader.read_one(text, file))?;
         if node.is_null() || node.as_map().is_some_and(slipway_yaml::Mapping::is_empty) {
             problems.push(
@@ -204,15 +204,15 @@ impl Kustomization {
 }
 
 fn collect<'n, T>(
-    nodes: &'n [Node],
+    nodes: &'n [YamlNode],
     problems: &mut Findings<'_>,
-    read: fn(&'n Node, &mut Findings<'_>) -> Option<T>,
+    read: fn(&'n YamlNode, &mut Findings<'_>) -> Option<T>,
 ) -> Vec<T> {
     nodes.iter().filter_map(|node| read(node, problems)).collect()
 }
 
-fn read_kind(node: &Node, problems: &mut Findings<'_>) -> Option<Kind> {
-    let text = |field: &str| node.get(field).and_then(Node::as_str);
+fn read_kind(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Kind> {
+    let text = |field: &str| node.get(field).and_then(YamlNode::as_str);
     let kind = match text("kind") {
         None | Some("" | "Kustomization") => Kind::Kustomization,
         Some("Component") => Kind::Component,
@@ -248,7 +248,7 @@ fn read_kind(node: &Node, problems: &mut Findings<'_>) -> Option<Kind> {
 fn refuse(table: &Table<'_>, problems: &mut Findings<'_>) {
     for (field, instead) in REFUSED {
         let Some(node) = table.get(field) else { continue };
-        if node.as_seq().is_some_and(<[Node]>::is_empty) {
+        if node.as_seq().is_some_and(<[YamlNode]>::is_empty) {
             continue;
         }
         problems.push(node.problem(format!("`{field}` is not supported")).code("KZ001").hint(*instead));

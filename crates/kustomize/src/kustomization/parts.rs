@@ -1,7 +1,7 @@
 //! The entries of a kustomization's lists.
 
 use slipway_problem::Location;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
@@ -79,7 +79,7 @@ pub(crate) enum ReplacementEntry {
     File(At<String>),
 }
 
-pub(super) fn read_labels(node: &Node, problems: &mut Findings<'_>) -> Option<LabelEntry> {
+pub(super) fn read_labels(node: &YamlNode, problems: &mut Findings<'_>) -> Option<LabelEntry> {
     let known = ["pairs", "includeSelectors", "includeTemplates", "fields"];
     let table = Table::open(node, "labels", &known, problems)?;
     Some(LabelEntry {
@@ -91,7 +91,7 @@ pub(super) fn read_labels(node: &Node, problems: &mut Findings<'_>) -> Option<La
     })
 }
 
-pub(crate) fn read_field(node: &Node, problems: &mut Findings<'_>) -> Option<FieldSpec> {
+pub(crate) fn read_field(node: &YamlNode, problems: &mut Findings<'_>) -> Option<FieldSpec> {
     let known = ["group", "version", "kind", "path", "create"];
     let table = Table::open(node, "field", &known, problems)?;
     let path = table.text("path", problems);
@@ -107,7 +107,7 @@ pub(crate) fn read_field(node: &Node, problems: &mut Findings<'_>) -> Option<Fie
     Some(FieldSpec::new(gvk, &path, table.flag("create", problems)))
 }
 
-pub(crate) fn read_patch(node: &Node, problems: &mut Findings<'_>) -> Option<PatchEntry> {
+pub(crate) fn read_patch(node: &YamlNode, problems: &mut Findings<'_>) -> Option<PatchEntry> {
     let table = Table::open(node, "patches", &["path", "patch", "target", "options"], problems)?;
     let (path, patch) = (table.string("path", problems), table.string("patch", problems));
     let path = path.filter(|path| !path.value.is_empty());
@@ -141,7 +141,7 @@ pub(crate) fn read_patch(node: &Node, problems: &mut Findings<'_>) -> Option<Pat
 const SELECTOR: &[&str] =
     &["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
 
-pub(crate) fn read_selector(node: &Node, problems: &mut Findings<'_>) -> Option<Selector> {
+pub(crate) fn read_selector(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Selector> {
     let table = Table::open(node, "target", SELECTOR, problems)?;
     let pattern = |field: &str, problems: &mut Findings<'_>| {
         let text = table.text(field, problems);
@@ -169,7 +169,7 @@ fn requirements(table: &Table<'_>, field: &str, problems: &mut Findings<'_>) -> 
     })
 }
 
-pub(crate) fn read_image(node: &Node, problems: &mut Findings<'_>) -> Option<ImageChange> {
+pub(crate) fn read_image(node: &YamlNode, problems: &mut Findings<'_>) -> Option<ImageChange> {
     let known = ["name", "newName", "newTag", "tagSuffix", "digest"];
     let table = Table::open(node, "images", &known, problems)?;
     let matches = match ImageChange::matcher(&table.text("name", problems)) {
@@ -189,7 +189,7 @@ pub(crate) fn read_image(node: &Node, problems: &mut Findings<'_>) -> Option<Ima
     })
 }
 
-pub(crate) fn read_replica(node: &Node, problems: &mut Findings<'_>) -> Option<Replica> {
+pub(crate) fn read_replica(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Replica> {
     let table = Table::open(node, "replicas", &["name", "count"], problems)?;
     Some(Replica {
         name: table.text("name", problems),
@@ -198,7 +198,7 @@ pub(crate) fn read_replica(node: &Node, problems: &mut Findings<'_>) -> Option<R
     })
 }
 
-pub(super) fn read_generator(node: &Node, problems: &mut Findings<'_>) -> Option<Generator> {
+pub(super) fn read_generator(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Generator> {
     let generator = read_generator_settings(node, problems)?;
     if generator.name.is_empty() {
         problems.push(node.problem("a generator needs a `name`"));
@@ -207,7 +207,7 @@ pub(super) fn read_generator(node: &Node, problems: &mut Findings<'_>) -> Option
 }
 
 /// Reads a generator whose name may be given elsewhere.
-pub(crate) fn read_generator_settings(node: &Node, problems: &mut Findings<'_>) -> Option<Generator> {
+pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Generator> {
     let known = ["name", "namespace", "behavior", "files", "literals", "envs", "env", "type", "options"];
     let table = Table::open(node, "generator", &known, problems)?;
     let name = table.text("name", problems);
@@ -256,7 +256,7 @@ pub(crate) fn read_generator_settings(node: &Node, problems: &mut Findings<'_>) 
 }
 
 pub(super) fn read_generator_options(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
     problems: &mut Findings<'_>,
 ) -> GeneratorOptions {
@@ -270,7 +270,7 @@ pub(super) fn read_generator_options(
     }
 }
 
-pub(super) fn read_order(node: &Node, problems: &mut Findings<'_>) -> Option<Order> {
+pub(super) fn read_order(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Order> {
     let table = Table::open(node, "sortOptions", &["order", "legacySortOptions"], problems)?;
     match table.text("order", problems).as_str() {
         "fifo" => {
@@ -312,7 +312,10 @@ pub(super) fn read_build_metadata(table: &Table<'_>, problems: &mut Findings<'_>
     found
 }
 
-pub(crate) fn read_replacement_entry(node: &Node, problems: &mut Findings<'_>) -> Option<ReplacementEntry> {
+pub(crate) fn read_replacement_entry(
+    node: &YamlNode,
+    problems: &mut Findings<'_>,
+) -> Option<ReplacementEntry> {
     let table = Table::open(node, "replacements", &["source", "targets", "path"], problems)?;
     if let Some(path) = table.string("path", problems).filter(|path| !path.value.is_empty()) {
         if table.get("source").is_some() || table.get("targets").is_some() {
@@ -324,14 +327,14 @@ pub(crate) fn read_replacement_entry(node: &Node, problems: &mut Findings<'_>) -
 }
 
 /// Reads a replacement file: one replacement or a list of them.
-pub(crate) fn read_replacements(node: &Node, problems: &mut Findings<'_>) -> Vec<Replacement> {
+pub(crate) fn read_replacements(node: &YamlNode, problems: &mut Findings<'_>) -> Vec<Replacement> {
     match node.as_seq() {
         Some(list) => list.iter().filter_map(|node| read_replacement(node, problems)).collect(),
         None => read_replacement(node, problems).into_iter().collect(),
     }
 }
 
-fn read_replacement(node: &Node, problems: &mut Findings<'_>) -> Option<Replacement> {
+fn read_replacement(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Replacement> {
     let table = Table::open(node, "replacements", &["source", "targets", "path"], problems)?;
     let Some(source) = table.get("source") else {
         problems.push(node.problem("a replacement needs a `source`"));
@@ -353,7 +356,7 @@ fn read_replacement(node: &Node, problems: &mut Findings<'_>) -> Option<Replacem
     Some(Replacement { source, targets, at: table.at() })
 }
 
-fn read_target(node: &Node, problems: &mut Findings<'_>) -> Option<Target> {
+fn read_target(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Target> {
     let table = Table::open(node, "targets", &["select", "reject", "fieldPaths", "options"], problems)?;
     let Some(select) = table.get("select") else {
         problems.push(node.problem("a replacement target needs `select`"));

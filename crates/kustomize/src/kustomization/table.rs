@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Mapping, Node};
+use slipway_yaml::{Mapping, YamlNode};
 
 use crate::written::go_float;
 
@@ -56,11 +56,11 @@ pub(crate) struct At<T> {
 
 /// A mapping being read; problems go to one list.
 pub(crate) struct Table<'n> {
-    pub(crate) node: &'n Node,
+    pub(crate) node: &'n YamlNode,
     map: &'n Mapping,
 }
 
-fn mismatch(node: &Node, field: &str, wanted: &str) -> Problem {
+fn mismatch(node: &YamlNode, field: &str, wanted: &str) -> Problem {
     let problem = node.problem(format!("`{field}` should be {wanted}, not {}", node.kind()));
     match node.as_bool() {
         Some(_) if wanted == "a string" => problem.hint(format!("write it in quotes: \"{}\"", node.raw())),
@@ -74,7 +74,7 @@ fn mismatch(node: &Node, field: &str, wanted: &str) -> Problem {
 impl<'n> Table<'n> {
     /// Opens a mapping whose fields are all among `known`.
     pub(crate) fn open(
-        node: &'n Node,
+        node: &'n YamlNode,
         what: &str,
         known: &[&str],
         problems: &mut Findings<'_>,
@@ -108,9 +108,10 @@ impl<'n> Table<'n> {
     }
 
     /// A field that is there and not null, in capitals or not; the last one if there are several.
-    pub(crate) fn get(&self, field: &str) -> Option<&'n Node> {
-        let named =
-            |(key, _): &(&Node, &Node)| key.as_str().is_some_and(|key| key.eq_ignore_ascii_case(field));
+    pub(crate) fn get(&self, field: &str) -> Option<&'n YamlNode> {
+        let named = |(key, _): &(&YamlNode, &YamlNode)| {
+            key.as_str().is_some_and(|key| key.eq_ignore_ascii_case(field))
+        };
         self.map.iter().filter(named).last().map(|(_, value)| value).filter(|node| !node.is_null())
     }
 
@@ -145,7 +146,7 @@ impl<'n> Table<'n> {
     }
 
     /// The elements of a list; none when the field is absent.
-    pub(crate) fn list(&self, field: &str, problems: &mut Findings<'_>) -> &'n [Node] {
+    pub(crate) fn list(&self, field: &str, problems: &mut Findings<'_>) -> &'n [YamlNode] {
         let Some(node) = self.get(field) else { return &[] };
         node.as_seq().unwrap_or_else(|| {
             problems.push(mismatch(node, field, "a list"));
@@ -182,7 +183,7 @@ impl<'n> Table<'n> {
     }
 }
 
-fn text(node: &Node, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
+fn text(node: &YamlNode, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
     if let Some(text) = node.as_str() {
         return Some(At { value: text.to_owned(), at: node.location() });
     }
@@ -196,7 +197,7 @@ fn text(node: &Node, field: &str, problems: &mut Findings<'_>) -> Option<At<Stri
 }
 
 /// The text of a number or boolean, as Go writes it.
-fn number_text(node: &Node) -> Option<String> {
+fn number_text(node: &YamlNode) -> Option<String> {
     let flag = node.as_bool().map(|flag| flag.to_string());
     flag.or_else(|| node.as_i64().map(|number| number.to_string())).or_else(|| node.as_f64().map(go_float))
 }

@@ -1,7 +1,7 @@
 //! The entries of `vars`: values of fields, put wherever `$(NAME)` is written.
 
 use slipway_problem::Location;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use crate::id::{Gvk, Id};
 use crate::kustomization::{Findings, Table};
@@ -17,7 +17,7 @@ pub(crate) struct Variable {
     pub(crate) at: Location,
 }
 
-pub(super) fn read(node: &Node, problems: &mut Findings<'_>) -> Option<Variable> {
+pub(super) fn read(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Variable> {
     let table = Table::open(node, "vars", &["name", "objref", "fieldref"], problems)?;
     let mut object = Id { gvk: Gvk::default(), namespace: String::new(), name: String::new() };
     let known = ["apiVersion", "group", "version", "kind", "name", "namespace"];

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Node, Reader, Schema};
+use slipway_yaml::{ScalarRules, YamlNode, YamlReader};
 
 use crate::build::{Quirks, annotation_text};
 use crate::growth::GrowthBudget;
@@ -74,9 +74,9 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
         && only.0.as_seq().is_some()
     {
         // kustomize decodes these as YAML 1.1, unlike objects: `y` is true.
-        let reader = Reader::new().schema(Schema::Yaml11);
+        let reader = YamlReader::new().schema(ScalarRules::Yaml11);
         let read = reader.read_one(text, if file.is_empty() { &at.file } else { file });
-        let operations = read.as_ref().map_or_else(|_| only.0.to_json(), Node::to_json);
+        let operations = read.as_ref().map_or_else(|_| only.0.to_json(), YamlNode::to_json);
         return match json::read(&operations) {
             Ok(operations) => Some(Body::Json(operations)),
             Err(messages) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Emitter, Node, Reader};
+use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 
 use super::kinds::{GeneratorKind, PluginKind, TransformerKind};
 use super::{ConfiguredTransformer, TransformStep};
@@ -25,9 +25,9 @@ use crate::written;
 /// A configuration object as a tree of nodes.
 enum ConfigNode<'r> {
     /// As it stands in its file.
-    Written(&'r Node),
+    Written(&'r YamlNode),
     /// Written anew: it was changed on the way, or stands inside of another text.
-    Rewritten(Node),
+    Rewritten(YamlNode),
 }
 
 impl<'r> ConfigNode<'r> {
@@ -40,14 +40,14 @@ impl<'r> ConfigNode<'r> {
                 {
                     return Some(ConfigNode::Written(node));
                 }
-                open.extend(node.get("items").and_then(Node::as_seq).into_iter().flatten());
+                open.extend(node.get("items").and_then(YamlNode::as_seq).into_iter().flatten());
             }
         }
-        let text = Emitter::kustomize().emit(&resource.value).unwrap_or_default();
-        problems.take(Reader::kustomize().read_one(&text, &resource.at.file)).map(ConfigNode::Rewritten)
+        let text = YamlEmitter::kustomize().emit(&resource.value).unwrap_or_default();
+        problems.take(YamlReader::kustomize().read_one(&text, &resource.at.file)).map(ConfigNode::Rewritten)
     }
 
-    fn node(&self) -> &Node {
+    fn node(&self) -> &YamlNode {
         match self {
             Self::Written(node) => node,
             Self::Rewritten(node) => node,
@@ -134,7 +134,7 @@ impl Loader<'_> {
     fn steps(
         &mut self,
         kind: TransformerKind,
-        node: &Node,
+        node: &YamlNode,
         object: &Resource,
         directory: &Directory,
     ) -> Option<Vec<TransformStep>> {
@@ -216,7 +216,12 @@ impl Loader<'_> {
         }])
     }
 
-    fn strategic_patches(&mut self, name: &str, node: &Node, directory: &Directory) -> Option<Vec<Patch>> {
+    fn strategic_patches(
+        &mut self,
+        name: &str,
+        node: &YamlNode,
+        directory: &Directory,
+    ) -> Option<Vec<Patch>> {
         let findings = &mut Findings::new(Strictness::Transformer, self.problems);
         let table = Table::open(node, name, &["paths", "patches"], findings)?;
         let paths = table.strings("paths", findings);
@@ -242,7 +247,12 @@ impl Loader<'_> {
         Some(patches)
     }
 
-    fn value_addition(&mut self, name: &str, node: &Node, directory: &Directory) -> Option<ValueAddition> {
+    fn value_addition(
+        &mut self,
+        name: &str,
+        node: &YamlNode,
+        directory: &Directory,
+    ) -> Option<ValueAddition> {
         let findings = &mut Findings::new(Strictness::Transformer, self.problems);
         let table = Table::open(node, name, &["value", "targets", "targetFilePath"], findings)?;
         let mut value = table.text("value", findings).trim().to_owned();
@@ -258,7 +268,7 @@ impl Loader<'_> {
             let text = self.files.text(directory, &path);
             let text = self.problems.take(text)?;
             let file = shown(&directory.shown.join(&path.value));
-            let shared = self.problems.take(Reader::kustomize().read_one(&text, &file))?;
+            let shared = self.problems.take(YamlReader::kustomize().read_one(&text, &file))?;
             let findings = &mut Findings::new(Strictness::Transformer, self.problems);
             if let Some(table) = Table::open(&shared, "targetFilePath", &["targets"], findings) {
                 let nodes = table.list("targets", findings);
@@ -352,7 +362,7 @@ fn relocated(problem: Problem, at: &Location) -> Problem {
 fn name_steps(
     kind: TransformerKind,
     name: &str,
-    node: &Node,
+    node: &YamlNode,
     findings: &mut Findings<'_>,
 ) -> Option<Vec<TransformStep>> {
     let ends: &[(&str, End)] = match kind {
@@ -378,7 +388,7 @@ fn name_steps(
     Some(ends.iter().map(step).collect())
 }
 
-fn json_patch_entry(name: &str, node: &Node, findings: &mut Findings<'_>) -> Option<PatchEntry> {
+fn json_patch_entry(name: &str, node: &YamlNode, findings: &mut Findings<'_>) -> Option<PatchEntry> {
     let table = Table::open(node, name, &["target", "path", "jsonOp"], findings)?;
     let path = table.string("path", findings).filter(|path| !path.value.is_empty());
     let patch = table.string("jsonOp", findings).filter(|patch| !patch.value.is_empty());
@@ -400,7 +410,7 @@ fn json_patch_entry(name: &str, node: &Node, findings: &mut Findings<'_>) -> Opt
     })
 }
 
-fn addition_target(node: &Node, findings: &mut Findings<'_>) -> Option<AdditionTarget> {
+fn addition_target(node: &YamlNode, findings: &mut Findings<'_>) -> Option<AdditionTarget> {
     let known = ["selector", "fieldPath", "filePathPosition"];
     let table = Table::open(node, "targets", &known, findings)?;
     let selector = match table.get("selector") {
@@ -433,7 +443,7 @@ fn addition_target(node: &Node, findings: &mut Findings<'_>) -> Option<AdditionT
 }
 
 /// The account an `IAMPolicyGenerator` makes.
-fn service_account(node: &Node, findings: &mut Findings<'_>) -> Option<Map<String, Value>> {
+fn service_account(node: &YamlNode, findings: &mut Findings<'_>) -> Option<Map<String, Value>> {
     let known = ["cloud", "kubernetesService", "serviceAccount"];
     let table = Table::open(node, "IAMPolicyGenerator", &known, findings)?;
     let cloud = table.text("cloud", findings);

@@ -1,19 +1,19 @@
-//! `metadata.managedFields`: who set what, when, and how.
+//! `metadata.managedFields`: the fields each manager owns, and since when.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::fields::{FieldsV1Error, Set};
+use crate::fields::{FieldSet, FieldsV1Error};
 
-/// How a manager came to own its fields.
+/// The kind of write by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub enum ManagerOperation {
     Apply,
     Update,
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for ManagerOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Apply => "Apply",
@@ -26,47 +26,47 @@ impl fmt::Display for Operation {
 ///
 /// Prints as conflicts name it: `"kubectl"`, `"edit" using v1`, `"hpa" with subresource "scale" using apps/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manager {
+pub struct FieldManager {
     pub name: String,
-    pub operation: Operation,
+    pub operation: ManagerOperation,
     pub api_version: String,
     pub subresource: String,
     /// RFC 3339 in whole seconds; absent when ownership was shared without changing a value.
     pub time: Option<String>,
-    pub fields: Set,
+    pub fields: FieldSet,
 }
 
-impl fmt::Display for Manager {
+impl fmt::Display for FieldManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.name)?;
         if !self.subresource.is_empty() {
             write!(f, " with subresource {:?}", self.subresource)?;
         }
-        if self.operation == Operation::Update {
+        if self.operation == ManagerOperation::Update {
             write!(f, " using {}", self.api_version)?;
         }
         Ok(())
     }
 }
 
-impl Manager {
-    /// Whether two entries are the same manager's. An applier is the same in every version.
-    pub fn is_same(&self, other: &Manager) -> bool {
+impl FieldManager {
+    /// Returns true if two entries are the same manager's. An applier is the same in every version.
+    pub fn is_same(&self, other: &FieldManager) -> bool {
         self.name == other.name
             && self.operation == other.operation
             && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagerOperation::Apply || self.api_version == other.api_version)
     }
 
     /// Orders managers as conflict messages do.
     pub(super) fn sort_key(&self) -> (String, String, String, String) {
         let version =
-            if self.operation == Operation::Apply { String::new() } else { self.api_version.clone() };
+            if self.operation == ManagerOperation::Apply { String::new() } else { self.api_version.clone() };
         (self.name.clone(), self.operation.to_string(), version, self.subresource.clone())
     }
 }
 
-/// Why `managedFields` cannot be read.
+/// The reason `managedFields` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagersError {
     #[error("operation must be `Apply` or `Update`")]
@@ -85,48 +85,48 @@ pub enum ManagersError {
 
 /// The entries of `managedFields`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Managers(pub Vec<Manager>);
+pub struct FieldManagers(pub Vec<FieldManager>);
 
-/// What an object says about its managers.
+/// The `managedFields` a written object carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ManagersInput {
     Nothing,
     /// `[]` or `[{}]`: forget them all.
     Reset,
-    Entries(Result<Managers, ManagersError>),
+    Entries(Result<FieldManagers, ManagersError>),
 }
 
 pub(super) const OLD_CHANGES: &str = "ancient-changes";
 /// More Update entries than this are folded together, oldest first.
 const MOST_UPDATERS: usize = 10;
 
-impl Managers {
+impl FieldManagers {
     /// Reads the managers of an object.
-    pub fn of(object: &Value) -> Result<Managers, ManagersError> {
+    pub fn read_from(object: &Value) -> Result<FieldManagers, ManagersError> {
         match object.get("metadata").and_then(|metadata| metadata.get("managedFields")) {
-            None | Some(Value::Null) => Ok(Managers::default()),
-            Some(entries) => Self::read(entries),
+            None | Some(Value::Null) => Ok(FieldManagers::default()),
+            Some(entries) => Self::parse_entries(entries),
         }
     }
 
-    pub(super) fn said_by(object: &Value) -> Said {
+    pub(super) fn read_input(object: &Value) -> ManagersInput {
         match object.get("metadata").and_then(|metadata| metadata.get("managedFields")) {
-            None | Some(Value::Null) => Said::Nothing,
-            Some(Value::Array(entries)) if is_reset(entries) => Said::Reset,
-            Some(entries) => Said::Entries(Self::read(entries)),
+            None | Some(Value::Null) => ManagersInput::Nothing,
+            Some(Value::Array(entries)) if is_reset(entries) => ManagersInput::Reset,
+            Some(entries) => ManagersInput::Entries(Self::parse_entries(entries)),
         }
     }
 
     /// Reads a `managedFields` list.
-    pub fn read(entries: &Value) -> Result<Managers, ManagersError> {
+    pub fn parse_entries(entries: &Value) -> Result<FieldManagers, ManagersError> {
         let entries = entries.as_array().ok_or(ManagersError::NotAList)?;
-        let mut managers = Managers::default();
+        let mut managers = FieldManagers::default();
         for (index, entry) in entries.iter().enumerate() {
             let entry = entry.as_object().ok_or(ManagersError::NotAList)?;
             let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
+                "Apply" => ManagerOperation::Apply,
+                "Update" => ManagerOperation::Update,
                 _ => return Err(ManagersError::Operation),
             };
             if text("apiVersion").is_empty() {
@@ -137,21 +137,21 @@ impl Managers {
                 "" => return Err(ManagersError::NoFieldsType(index)),
                 other => return Err(ManagersError::FieldsType(index, other.to_owned())),
             }
-            let manager = Manager {
+            let manager = FieldManager {
                 name: text("manager").to_owned(),
                 operation,
                 api_version: text("apiVersion").to_owned(),
                 subresource: text("subresource").to_owned(),
                 time: Some(text("time").to_owned()).filter(|time| !time.is_empty()),
-                fields: Set::from_fields_v1(entry.get("fieldsV1").unwrap_or(&Value::Null))?,
+                fields: FieldSet::from_fields_v1(entry.get("fieldsV1").unwrap_or(&Value::Null))?,
             };
-            managers.put(manager);
+            managers.insert_or_replace(manager);
         }
         Ok(managers)
     }
 
     /// Adds an entry, or joins it with the same manager's.
-    fn put(&mut self, manager: Manager) {
+    fn insert_or_replace(&mut self, manager: FieldManager) {
         match self.0.iter_mut().find(|known| known.is_same(&manager)) {
             Some(known) => *known = manager,
             None => self.0.push(manager),
@@ -159,15 +159,20 @@ impl Managers {
     }
 
     /// Finds an entry.
-    pub fn find(&self, name: &str, operation: Operation, subresource: &str) -> Option<&Manager> {
+    pub fn find_entry(
+        &self,
+        name: &str,
+        operation: ManagerOperation,
+        subresource: &str,
+    ) -> Option<&FieldManager> {
         self.0.iter().find(|manager| {
             manager.name == name && manager.operation == operation && manager.subresource == subresource
         })
     }
 
     /// Writes the list: appliers first, then by time, then by name; entries without fields are left out.
-    pub fn write(&self) -> Value {
-        let mut managers: Vec<&Manager> =
+    pub fn to_entries(&self) -> Value {
+        let mut managers: Vec<&FieldManager> =
             self.0.iter().filter(|manager| !manager.fields.is_empty()).collect();
         managers.sort_by(|a, b| {
             (a.operation, &a.time, &a.name, &a.api_version, &a.subresource).cmp(&(
@@ -178,13 +183,13 @@ impl Managers {
                 &b.subresource,
             ))
         });
-        managers.into_iter().map(entry).collect()
+        managers.into_iter().map(manager_entry).collect()
     }
 
     /// Puts the list into an object, or takes it out when there is nothing to say.
     pub fn write_to(&self, object: &mut Value) {
         let Some(metadata) = crate::object::metadata_mut(object) else { return };
-        match self.write() {
+        match self.to_entries() {
             Value::Array(entries) if entries.is_empty() => {
                 metadata.shift_remove("managedFields");
             }
@@ -195,9 +200,9 @@ impl Managers {
     }
 
     /// Folds the oldest Update entries together when there are too many, one per version.
-    pub(super) fn cap(&mut self) {
+    pub(super) fn fold_oldest_updates(&mut self) {
         let mut updaters: Vec<usize> =
-            (0..self.0.len()).filter(|&at| self.0[at].operation == Operation::Update).collect();
+            (0..self.0.len()).filter(|&at| self.0[at].operation == ManagerOperation::Update).collect();
         let mut left = updaters.len();
         if left <= MOST_UPDATERS {
             return;
@@ -238,7 +243,7 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-fn entry(manager: &Manager) -> Value {
+fn manager_entry(manager: &FieldManager) -> Value {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Value| {
         entry.insert(key.to_owned(), value);

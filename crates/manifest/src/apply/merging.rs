@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::typed::{Form, form, item_element};
+use super::typed::{TypedValue, item_element, typed_value};
 use crate::fields::PathElement;
 use crate::schema::{ListKind, TypeRef};
 
 /// Merges `config` into `live`: the configuration wins, keyed lists are merged item by item, atomic
 /// parts are replaced.
 pub fn merge(live: &Value, config: &Value, kind: TypeRef<'_>) -> Value {
-    match (form(live, kind), form(config, kind)) {
-        (Form::Map { map: Some(old), atomic: false, .. }, Form::Map { map: Some(new), .. }) => {
+    match (typed_value(live, kind), typed_value(config, kind)) {
+        (TypedValue::Map { map: Some(old), atomic: false, .. }, TypedValue::Map { map: Some(new), .. }) => {
             let mut merged = Map::with_capacity(old.len().max(new.len()));
             for (key, before) in old {
                 let value = match (new.get(key), kind.child(key)) {
@@ -28,22 +28,24 @@ pub fn merge(live: &Value, config: &Value, kind: TypeRef<'_>) -> Value {
             Value::Object(merged)
         }
         (
-            Form::List { list: Some(old), item, kind: list_kind @ (ListKind::Set | ListKind::Map(_)) },
-            Form::List { list: Some(new), .. },
+            TypedValue::List { list: Some(old), item, kind: list_kind @ (ListKind::Set | ListKind::Map(_)) },
+            TypedValue::List { list: Some(new), .. },
         ) => Value::Array(merge_lists(old, new, item, list_kind)),
         // A null map or keyed list sets nothing: what is there stays.
-        (Form::Map { map: Some(old), atomic: false, .. }, Form::Map { map: None, .. }) if !old.is_empty() => {
+        (TypedValue::Map { map: Some(old), atomic: false, .. }, TypedValue::Map { map: None, .. })
+            if !old.is_empty() =>
+        {
             live.clone()
         }
         // The same where anything may stand.
-        (Form::Map { map: Some(old), atomic: false, .. }, Form::Leaf)
+        (TypedValue::Map { map: Some(old), atomic: false, .. }, TypedValue::Leaf)
             if config.is_null() && !old.is_empty() =>
         {
             live.clone()
         }
         (
-            Form::List { list: Some(old), kind: ListKind::Set | ListKind::Map(_), .. },
-            Form::List { list: None, .. },
+            TypedValue::List { list: Some(old), kind: ListKind::Set | ListKind::Map(_), .. },
+            TypedValue::List { list: None, .. },
         ) if !old.is_empty() => live.clone(),
         _ => config.clone(),
     }
@@ -108,18 +110,21 @@ fn merge_lists(old: &[Value], new: &[Value], item: TypeRef<'_>, list_kind: &List
     merged
 }
 
-/// Whether two values mean the same: like equality, but numbers written differently are equal.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+/// Returns true if two values mean the same: numbers written differently are equal.
+pub(super) fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
             a == b || (a.as_f64() == b.as_f64() && (a.is_f64() || b.is_f64()))
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => same_maps(a, b),
         _ => a == b,
     }
 }
 
 fn same_maps(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
-    a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+    a.len() == b.len()
+        && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| is_same_value(value, other)))
 }

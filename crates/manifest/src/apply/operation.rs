@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::compare::{Comparison, compare};
-use super::managers::{Manager, Managers, Operation, Said};
-use super::merging::{merge, same};
-use super::remove::remove;
-use super::sets::to_set;
-use super::typed::{Duplicates, TypeProblems, validate};
+use super::managers::{FieldManager, FieldManagers, ManagerOperation, ManagersInput};
+use super::merging::{is_same_value, merge};
+use super::remove::remove_fields;
+use super::sets::fields_of;
+use super::typed::{DuplicateItems, TypeProblems, validate};
 use crate::depth::{self, TooDeep};
-use crate::fields::{Path, PathElement, Set};
+use crate::fields::{FieldPath, FieldSet, PathElement};
 use crate::object;
-use crate::schema::{TypeRef, zero};
+use crate::schema::{TypeRef, zero_value};
 
-/// Who writes, to what, and when.
+/// The manager, endpoint and time of a write.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct WriteRequest<'a> {
     pub manager: &'a str,
     /// The version of the endpoint.
     pub api_version: &'a str,
@@ -27,36 +27,36 @@ pub struct Request<'a> {
     /// RFC 3339 in whole seconds.
     pub now: &'a str,
     /// Fields this endpoint does not write (`status` of the main one); nobody comes to own them by it.
-    pub reset: Option<&'a Set>,
+    pub reset: Option<&'a FieldSet>,
     /// The versions served of this kind. Entries of others are dropped; empty means all are served.
     pub served: &'a [&'a str],
 }
 
 /// One field another manager owns with another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    pub manager: Manager,
-    pub path: Path,
+pub struct FieldConflict {
+    pub manager: FieldManager,
+    pub path: FieldPath,
 }
 
-impl Conflict {
+impl FieldConflict {
     /// The message of the cause a server reports: `conflict with "edit" using v1`.
-    pub fn cause(&self) -> String {
+    pub fn cause_message(&self) -> String {
         format!("conflict with {}", self.manager)
     }
 }
 
 /// Every conflict of one apply; prints as the server's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflicts(pub Vec<Conflict>);
+pub struct FieldConflicts(pub Vec<FieldConflict>);
 
-impl fmt::Display for Conflicts {
+impl fmt::Display for FieldConflicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [only] = self.0.as_slice() {
             return write!(f, "Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);
         }
         write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
-        let mut current: Option<&Manager> = None;
+        let mut current: Option<&FieldManager> = None;
         for conflict in &self.0 {
             if current.is_none_or(|manager| !manager.is_same(&conflict.manager)) {
                 let line = if current.is_some() { "\n" } else { "" };
@@ -69,9 +69,9 @@ impl fmt::Display for Conflicts {
     }
 }
 
-impl std::error::Error for Conflicts {}
+impl std::error::Error for FieldConflicts {}
 
-/// Why a write cannot be done.
+/// The reason a write cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     #[error(transparent)]
@@ -86,20 +86,20 @@ pub enum ApplyError {
     #[error("failed to create typed {which} object ({id}): {problems}")]
     Type { which: &'static str, id: String, problems: TypeProblems },
     #[error(transparent)]
-    Conflicts(Conflicts),
+    Conflicts(FieldConflicts),
 }
 
-/// What an apply leads to.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
+pub struct AppliedObject {
     /// The whole object, with `managedFields`.
     pub object: Value,
-    /// Whether anything but `managedFields` changed.
+    /// True if anything but `managedFields` changed.
     pub changed: bool,
 }
 
 /// Fields whose ownership is not recorded.
-static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
+static UNTRACKED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let metadata = [
         "name",
         "namespace",
@@ -113,9 +113,12 @@ static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
         "managedFields",
         "clusterName",
     ];
-    let mut paths =
-        vec![Path::of_fields(["apiVersion"]), Path::of_fields(["kind"]), Path::of_fields(["metadata"])];
-    paths.extend(metadata.iter().map(|field| Path::of_fields(["metadata", field])));
+    let mut paths = vec![
+        FieldPath::from_names(["apiVersion"]),
+        FieldPath::from_names(["kind"]),
+        FieldPath::from_names(["metadata"]),
+    ];
+    paths.extend(metadata.iter().map(|field| FieldPath::from_names(["metadata", field])));
     paths.iter().collect()
 });
 
@@ -123,9 +126,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KUBECTL: &str = "kubectl";
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-impl Request<'_> {
-    fn manager(&self, operation: Operation, fields: Set) -> Manager {
-        Manager {
+impl WriteRequest<'_> {
+    fn manager_entry(&self, operation: ManagerOperation, fields: FieldSet) -> FieldManager {
+        FieldManager {
             name: if self.manager.is_empty() { "unknown" } else { self.manager }.to_owned(),
             operation,
             api_version: self.api_version.to_owned(),
@@ -135,11 +138,11 @@ impl Request<'_> {
         }
     }
 
-    fn is_served(&self, manager: &Manager) -> bool {
+    fn is_served(&self, manager: &FieldManager) -> bool {
         self.served.is_empty() || self.served.contains(&manager.api_version.as_str())
     }
 
-    fn without_reset(&self, set: Set) -> Set {
+    fn without_reset(&self, set: FieldSet) -> FieldSet {
         match self.reset {
             Some(reset) => set.recursive_difference(reset),
             None => set,
@@ -153,17 +156,18 @@ pub fn update(
     live: Option<&Value>,
     mut new: Value,
     kind: TypeRef<'_>,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
 ) -> Result<Value, ApplyError> {
-    depth::check(&new)?;
+    depth::check_depth(&new)?;
     if let Some(live) = live {
-        depth::check(live)?;
+        depth::check_depth(live)?;
     }
-    let live_managers = || live.and_then(|live| Managers::of(live).ok()).unwrap_or_default();
-    let said = if request.subresource.is_empty() { Managers::said_by(&new) } else { Said::Nothing };
+    let live_managers = || live.and_then(|live| FieldManagers::read_from(live).ok()).unwrap_or_default();
+    let said =
+        if request.subresource.is_empty() { FieldManagers::read_input(&new) } else { ManagersInput::Nothing };
     let mut managers = match said {
-        Said::Reset => Managers::default(),
-        Said::Entries(Ok(managers)) if !managers.0.is_empty() => managers,
+        ManagersInput::Reset => FieldManagers::default(),
+        ManagersInput::Entries(Ok(managers)) if !managers.0.is_empty() => managers,
         // Clients that do not know the field must not delete it by accident.
         _ => live_managers(),
     };
@@ -172,10 +176,10 @@ pub fn update(
         managers.write_to(&mut new);
         return Ok(new);
     }
-    let zero = live.is_none().then(|| zero(kind));
+    let zero = live.is_none().then(|| zero_value(kind));
     let before = live.or(zero.as_ref()).unwrap_or(&Value::Null);
     record_update(before, &new, kind, &mut managers, request);
-    managers.cap();
+    managers.fold_oldest_updates();
     managers.write_to(&mut new);
     Ok(new)
 }
@@ -184,18 +188,18 @@ fn record_update(
     before: &Value,
     after: &Value,
     kind: TypeRef<'_>,
-    managers: &mut Managers,
-    request: &Request<'_>,
+    managers: &mut FieldManagers,
+    request: &WriteRequest<'_>,
 ) {
-    let comparison = filter(compare(before, after, kind), request);
+    let comparison = without_reset_fields(compare(before, after, kind), request);
     let changed = comparison.modified.union(&comparison.added);
     managers.0.retain(|manager| request.is_served(manager));
     for manager in &mut managers.0 {
         manager.fields = manager.fields.difference(&changed).difference(&comparison.removed);
     }
-    let taken = changed.difference(&STRIPPED);
+    let taken = changed.difference(&UNTRACKED_FIELDS);
     if !taken.is_empty() {
-        let mut own = request.manager(Operation::Update, taken);
+        let mut own = request.manager_entry(ManagerOperation::Update, taken);
         own.time = Some(request.now.to_owned());
         match managers.0.iter_mut().find(|manager| manager.is_same(&own)) {
             Some(known) => {
@@ -208,7 +212,7 @@ fn record_update(
     managers.0.retain(|manager| !manager.fields.is_empty());
 }
 
-fn filter(comparison: Comparison, request: &Request<'_>) -> Comparison {
+fn without_reset_fields(comparison: Comparison, request: &WriteRequest<'_>) -> Comparison {
     Comparison {
         removed: request.without_reset(comparison.removed),
         modified: request.without_reset(comparison.modified),
@@ -225,10 +229,10 @@ pub fn apply(
     live: Option<&Value>,
     config: &Value,
     kind: TypeRef<'_>,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
     force: bool,
-) -> Result<Applied, ApplyError> {
-    depth::check(config)?;
+) -> Result<AppliedObject, ApplyError> {
+    depth::check_depth(config)?;
     if config
         .get("metadata")
         .and_then(|metadata| metadata.get("managedFields"))
@@ -239,26 +243,28 @@ pub fn apply(
     if object::api_version(config).is_some_and(|version| version != request.api_version) {
         return Err(ApplyError::WrongType(object::gvk(config)));
     }
-    validate(config, kind, Duplicates::Refused).map_err(|problems| typed("patch", config, problems))?;
+    validate(config, kind, DuplicateItems::Refused)
+        .map_err(|problems| type_error("patch", config, problems))?;
     let Some(live) = live else {
-        let mut own = request.manager(Operation::Apply, request.without_reset(to_set(config, kind)));
-        own.fields = own.fields.difference(&STRIPPED);
+        let mut own =
+            request.manager_entry(ManagerOperation::Apply, request.without_reset(fields_of(config, kind)));
+        own.fields = own.fields.difference(&UNTRACKED_FIELDS);
         own.time = Some(request.now.to_owned());
         let mut object = config.clone();
-        Managers(vec![own]).write_to(&mut object);
-        return Ok(Applied { object, changed: true });
+        FieldManagers(vec![own]).write_to(&mut object);
+        return Ok(AppliedObject { object, changed: true });
     };
-    depth::check(live)?;
-    let mut managers = Managers::of(live).unwrap_or_default();
+    depth::check_depth(live)?;
+    let mut managers = FieldManagers::read_from(live).unwrap_or_default();
     if managers.0.is_empty() {
-        let first = Request { manager: BEFORE_FIRST_APPLY, reset: None, ..*request };
-        record_update(&zero(kind), live, kind, &mut managers, &first);
+        let first = WriteRequest { manager: BEFORE_FIRST_APPLY, reset: None, ..*request };
+        record_update(&zero_value(kind), live, kind, &mut managers, &first);
     }
     let attempt = apply_once(live, config, kind, &managers, request, force);
     let (mut object, mut managers) = match attempt {
         Err(ApplyError::Conflicts(conflicts)) if request.manager == KUBECTL => {
             // What kubectl applied on the client and nobody touched since is kubectl's to change.
-            let left = not_allowed(conflicts, live, kind);
+            let left = unallowed_conflicts(conflicts, live, kind);
             if !left.0.is_empty() {
                 return Err(ApplyError::Conflicts(left));
             }
@@ -267,20 +273,20 @@ pub fn apply(
         other => other?,
     };
     if request.manager == KUBECTL && object::annotation(live, LAST_APPLIED).is_some() {
-        object::set_annotation(&mut object, LAST_APPLIED, &last_applied(config));
+        object::set_annotation(&mut object, LAST_APPLIED, &last_applied_annotation(config));
     }
-    let changed = !same(live, &object);
+    let changed = !is_same_value(live, &object);
     if changed {
-        let own = request.manager(Operation::Apply, Set::new());
+        let own = request.manager_entry(ManagerOperation::Apply, FieldSet::new());
         for manager in managers.0.iter_mut().filter(|manager| manager.is_same(&own)) {
             manager.time = Some(request.now.to_owned());
         }
     }
     managers.write_to(&mut object);
-    Ok(Applied { object, changed })
+    Ok(AppliedObject { object, changed })
 }
 
-fn typed(which: &'static str, object: &Value, problems: TypeProblems) -> ApplyError {
+fn type_error(which: &'static str, object: &Value, problems: TypeProblems) -> ApplyError {
     let id = format!(
         "{}/{}; {}",
         object::namespace(object).unwrap_or_default(),
@@ -294,48 +300,52 @@ fn apply_once(
     live: &Value,
     config: &Value,
     kind: TypeRef<'_>,
-    managers: &Managers,
-    request: &Request<'_>,
+    managers: &FieldManagers,
+    request: &WriteRequest<'_>,
     force: bool,
-) -> Result<(Value, Managers), ApplyError> {
-    let own = request.manager(Operation::Apply, request.without_reset(to_set(config, kind)));
+) -> Result<(Value, FieldManagers), ApplyError> {
+    let own = request.manager_entry(ManagerOperation::Apply, request.without_reset(fields_of(config, kind)));
     let last = managers.0.iter().find(|manager| manager.is_same(&own));
     let merged = merge(live, config, kind);
     let object = match last {
-        Some(last) if request.is_served(last) => prune(merged, &own.fields, last, managers, kind),
+        Some(last) if request.is_served(last) => prune_fields(merged, &own.fields, last, managers, kind),
         _ => merged,
     };
-    let comparison = filter(compare(live, &object, kind), request);
+    let comparison = without_reset_fields(compare(live, &object, kind), request);
     let changed = comparison.modified.union(&comparison.added);
-    let mut left = Managers::default();
-    let mut conflicts: Vec<Conflict> = Vec::new();
+    let mut left = FieldManagers::default();
+    let mut conflicts: Vec<FieldConflict> = Vec::new();
     for manager in managers.0.iter().filter(|manager| !manager.is_same(&own) && request.is_served(manager)) {
         let contested = manager.fields.intersection(&changed);
         if !contested.is_empty() && !force {
             let paths = contested.paths().into_iter();
-            conflicts.extend(
-                paths.map(|path| Conflict {
-                    manager: Manager { fields: Set::new(), ..manager.clone() },
-                    path,
-                }),
-            );
+            conflicts.extend(paths.map(|path| FieldConflict {
+                manager: FieldManager { fields: FieldSet::new(), ..manager.clone() },
+                path,
+            }));
         }
         let fields = manager.fields.difference(&contested).difference(&comparison.removed);
         if !fields.is_empty() {
-            left.0.push(Manager { fields, ..manager.clone() });
+            left.0.push(FieldManager { fields, ..manager.clone() });
         }
     }
     if !conflicts.is_empty() {
         conflicts.sort_by_key(|conflict| conflict.manager.sort_key());
-        return Err(ApplyError::Conflicts(Conflicts(conflicts)));
+        return Err(ApplyError::Conflicts(FieldConflicts(conflicts)));
     }
     let time = last.and_then(|last| last.time.clone());
-    left.0.push(Manager { fields: own.fields.difference(&STRIPPED), time, ..own });
+    left.0.push(FieldManager { fields: own.fields.difference(&UNTRACKED_FIELDS), time, ..own });
     Ok((object, left))
 }
 
 /// Removes what the manager applied before and no longer does, unless someone else owns it.
-fn prune(merged: Value, new: &Set, last: &Manager, managers: &Managers, kind: TypeRef<'_>) -> Value {
+fn prune_fields(
+    merged: Value,
+    new: &FieldSet,
+    last: &FieldManager,
+    managers: &FieldManagers,
+    kind: TypeRef<'_>,
+) -> Value {
     let mut owned = new.clone();
     for manager in managers.0.iter().filter(|manager| !manager.is_same(last)) {
         owned = owned.union(&manager.fields);
@@ -345,14 +355,14 @@ fn prune(merged: Value, new: &Set, last: &Manager, managers: &Managers, kind: Ty
     if last.is_subset(&owned) {
         return merged;
     }
-    let everything = to_set(&merged, kind).with_named_fields(kind);
-    let without_last = to_set(&remove(&merged, &last, kind), kind).with_named_fields(kind);
+    let everything = fields_of(&merged, kind).with_named_fields(kind);
+    let without_last = fields_of(&remove_fields(&merged, &last, kind), kind).with_named_fields(kind);
     // Give back what someone owns, and with it all that stands above it.
     let unowned = everything.difference(&without_last.union(&owned));
-    let pruned = to_set(&remove(&merged, &unowned, kind), kind).with_named_fields(kind);
+    let pruned = fields_of(&remove_fields(&merged, &unowned, kind), kind).with_named_fields(kind);
     // Give back what was never applied but stood below what was.
     let gone = everything.difference(&pruned).intersection(&last);
-    match remove(&merged, &gone, kind) {
+    match remove_fields(&merged, &gone, kind) {
         Value::Null => Value::Object(serde_json::Map::new()),
         object => object,
     }
@@ -360,22 +370,22 @@ fn prune(merged: Value, new: &Set, last: &Manager, managers: &Managers, kind: Ty
 
 /// The conflicts that remain once those are left out where the live value is the one kubectl applied
 /// last on the client.
-fn not_allowed(conflicts: Conflicts, live: &Value, kind: TypeRef<'_>) -> Conflicts {
+fn unallowed_conflicts(conflicts: FieldConflicts, live: &Value, kind: TypeRef<'_>) -> FieldConflicts {
     let Some(last) =
         object::annotation(live, LAST_APPLIED).and_then(|json| serde_json::from_str::<Value>(json).ok())
     else {
         return conflicts;
     };
-    if depth::check(&last).is_err() {
+    if depth::check_depth(&last).is_err() {
         return conflicts;
     }
     let comparison = compare(&last, live, kind);
-    let allowed = to_set(&last, kind).difference(&comparison.modified).difference(&comparison.removed);
-    Conflicts(conflicts.0.into_iter().filter(|conflict| !allowed.has(&conflict.path.0)).collect())
+    let allowed = fields_of(&last, kind).difference(&comparison.modified).difference(&comparison.removed);
+    FieldConflicts(conflicts.0.into_iter().filter(|conflict| !allowed.contains(&conflict.path.0)).collect())
 }
 
 /// The annotation the server writes for kubectl: the configuration, keys sorted, with a newline.
-fn last_applied(config: &Value) -> String {
+fn last_applied_annotation(config: &Value) -> String {
     let mut config = config.clone();
     if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.shift_remove(LAST_APPLIED);
@@ -384,10 +394,10 @@ fn last_applied(config: &Value) -> String {
     format!("{config}\n")
 }
 
-impl Set {
-    /// A set of one field of the object: what endpoints give as [`Request::reset`].
-    pub fn of_field(name: &str) -> Set {
-        let mut set = Set::new();
+impl FieldSet {
+    /// A set of one field of the object: what endpoints give as [`WriteRequest::reset`].
+    pub fn of_field(name: &str) -> FieldSet {
+        let mut set = FieldSet::new();
         set.insert(&[PathElement::field(name)]);
         set
     }

@@ -2,26 +2,26 @@
 
 use serde_json::Value;
 
-use super::typed::{Form, form, item_element};
-use crate::fields::{PathElement, Set};
+use super::typed::{TypedValue, item_element, typed_value};
+use crate::fields::{FieldSet, PathElement};
 use crate::schema::{ListKind, TypeRef};
 
 /// Removes every path of the set, with all that is below it. What becomes empty goes, too.
-pub fn remove(value: &Value, paths: &Set, kind: TypeRef<'_>) -> Value {
-    without(value, paths, kind).unwrap_or(Value::Null)
+pub fn remove_fields(value: &Value, paths: &FieldSet, kind: TypeRef<'_>) -> Value {
+    without_fields(value, paths, kind).unwrap_or(Value::Null)
 }
 
-fn without(value: &Value, paths: &Set, kind: TypeRef<'_>) -> Option<Value> {
-    match form(value, kind) {
-        Form::Map { map: Some(map), atomic: false, .. } => {
+fn without_fields(value: &Value, paths: &FieldSet, kind: TypeRef<'_>) -> Option<Value> {
+    match typed_value(value, kind) {
+        TypedValue::Map { map: Some(map), atomic: false, .. } => {
             let mut kept = serde_json::Map::new();
             for (key, value) in map {
                 let element = PathElement::field(key);
                 if paths.has_element(&element) {
                     continue;
                 }
-                let value = match (paths.below(&element), kind.child(key)) {
-                    (Some(below), Some(child)) => without(value, below, child),
+                let value = match (paths.children_of(&element), kind.child(key)) {
+                    (Some(below), Some(child)) => without_fields(value, below, child),
                     _ => Some(value.clone()),
                 };
                 if let Some(value) = value {
@@ -30,7 +30,7 @@ fn without(value: &Value, paths: &Set, kind: TypeRef<'_>) -> Option<Value> {
             }
             (!kept.is_empty() || map.is_empty()).then_some(Value::Object(kept))
         }
-        Form::List { list: Some(list), item, kind: list_kind @ (ListKind::Set | ListKind::Map(_)) } => {
+        TypedValue::List { list: Some(list), item, kind: list_kind @ (ListKind::Set | ListKind::Map(_)) } => {
             let mut kept = Vec::with_capacity(list.len());
             for value in list {
                 let Ok(element) = item_element(value, item, list_kind) else {
@@ -40,8 +40,8 @@ fn without(value: &Value, paths: &Set, kind: TypeRef<'_>) -> Option<Value> {
                 if paths.has_element(&element) {
                     continue;
                 }
-                match paths.below(&element) {
-                    Some(below) => kept.extend(without(value, below, item)),
+                match paths.children_of(&element) {
+                    Some(below) => kept.extend(without_fields(value, below, item)),
                     None => kept.push(value.clone()),
                 }
             }

@@ -1,17 +1,17 @@
-//! Values seen through their type: what tells list items apart, and what does not fit.
+//! Values read with their type: the identity of list items, and values that do not fit.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::fields::{Path, PathElement};
-use crate::schema::{Field, ListKind, Omit, Scalar, Shape, TypeRef};
+use crate::fields::{FieldPath, PathElement};
+use crate::schema::{ListKind, OmitRule, ScalarType, Shape, StructField, TypeRef};
 
 /// One place where a value does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeProblem {
-    pub path: Path,
+    pub path: FieldPath,
     pub message: String,
 }
 
@@ -40,47 +40,49 @@ impl fmt::Display for TypeProblems {
 
 impl std::error::Error for TypeProblems {}
 
-/// How a value is taken at a place: the shape decides, and where anything may stand, the value does.
-pub(super) enum Form<'a, 'v> {
+/// A value as its shape says to take it; where the shape allows anything, as the value itself is.
+pub(super) enum TypedValue<'a, 'v> {
     Leaf,
     Map { map: Option<&'v Map<String, Value>>, kind: TypeRef<'a>, atomic: bool },
     List { list: Option<&'v [Value]>, item: TypeRef<'a>, kind: &'a ListKind },
 }
 
 /// Looks at a value through its type. A value of another JSON type is a leaf.
-pub(super) fn form<'a, 'v>(value: &'v Value, kind: TypeRef<'a>) -> Form<'a, 'v> {
+pub(super) fn typed_value<'a, 'v>(value: &'v Value, kind: TypeRef<'a>) -> TypedValue<'a, 'v> {
     match (kind.shape(), value) {
-        (Shape::Map(shape), Value::Object(map)) => Form::Map { map: Some(map), kind, atomic: shape.atomic },
-        (Shape::Map(shape), Value::Null) => Form::Map { map: None, kind, atomic: shape.atomic },
+        (Shape::Map(shape), Value::Object(map)) => {
+            TypedValue::Map { map: Some(map), kind, atomic: shape.atomic }
+        }
+        (Shape::Map(shape), Value::Null) => TypedValue::Map { map: None, kind, atomic: shape.atomic },
         (Shape::List(shape), Value::Array(list)) => {
-            Form::List { list: Some(list), item: kind.at(shape.item), kind: &shape.kind }
+            TypedValue::List { list: Some(list), item: kind.at(shape.item), kind: &shape.kind }
         }
         (Shape::List(shape), Value::Null) => {
-            Form::List { list: None, item: kind.at(shape.item), kind: &shape.kind }
+            TypedValue::List { list: None, item: kind.at(shape.item), kind: &shape.kind }
         }
-        (Shape::Any(_), Value::Object(map)) => Form::Map { map: Some(map), kind, atomic: false },
+        (Shape::Any(_), Value::Object(map)) => TypedValue::Map { map: Some(map), kind, atomic: false },
         (Shape::Any(_), Value::Array(list)) => {
-            Form::List { list: Some(list), item: kind, kind: &ListKind::Atomic }
+            TypedValue::List { list: Some(list), item: kind, kind: &ListKind::Atomic }
         }
-        _ => Form::Leaf,
+        _ => TypedValue::Leaf,
     }
 }
 
 /// The default a key field takes when an item leaves it out: what the schema says, or the zero value of
 /// a field that is always printed.
-fn key_default(field: &Field, kind: TypeRef<'_>) -> Option<Value> {
+fn key_default(field: &StructField, kind: TypeRef<'_>) -> Option<Value> {
     if let Some(default) = &field.default {
         return Some(default.clone());
     }
     // A reference by name alone says in its schema that the name may be empty.
     let reference = kind.as_map().is_some_and(|map| map.name.ends_with(".LocalObjectReference"));
-    if field.pointer || (field.omit != Omit::Never && !reference) {
+    if field.pointer || (field.omit != OmitRule::Never && !reference) {
         return None;
     }
     match kind.at(field.shape).as_scalar()? {
-        Scalar::Bool => Some(Value::Bool(false)),
-        Scalar::Int32 | Scalar::Int64 => Some(0.into()),
-        Scalar::Float => Some(0.into()),
+        ScalarType::Bool => Some(Value::Bool(false)),
+        ScalarType::Int32 | ScalarType::Int64 => Some(0.into()),
+        ScalarType::Float => Some(0.into()),
         _ => Some(Value::String(String::new())),
     }
 }
@@ -129,33 +131,33 @@ pub(super) fn item_element(
     }
 }
 
-/// Whether the same list item may stand twice.
+/// The treatment of list items that occur twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Duplicates {
-    /// What is stored may hold them, since other patch types let them in.
+pub enum DuplicateItems {
+    /// Stored objects may hold them, since other patch types let them in.
     Allowed,
     Refused,
 }
 
 /// Checks a value against its type: types, undeclared fields and duplicate list items.
-pub fn validate(value: &Value, kind: TypeRef<'_>, duplicates: Duplicates) -> Result<(), TypeProblems> {
-    let mut check = Check { problems: Vec::new(), path: Vec::new(), duplicates };
-    check.value(value, kind);
+pub fn validate(value: &Value, kind: TypeRef<'_>, duplicates: DuplicateItems) -> Result<(), TypeProblems> {
+    let mut check = TypeChecker { problems: Vec::new(), path: Vec::new(), duplicates };
+    check.check_value(value, kind);
     if check.problems.is_empty() { Ok(()) } else { Err(TypeProblems(check.problems)) }
 }
 
-struct Check {
+struct TypeChecker {
     problems: Vec<TypeProblem>,
     path: Vec<PathElement>,
-    duplicates: Duplicates,
+    duplicates: DuplicateItems,
 }
 
-impl Check {
-    fn problem(&mut self, message: String) {
-        self.problems.push(TypeProblem { path: Path(self.path.clone()), message });
+impl TypeChecker {
+    fn add_problem(&mut self, message: String) {
+        self.problems.push(TypeProblem { path: FieldPath(self.path.clone()), message });
     }
 
-    fn value(&mut self, value: &Value, kind: TypeRef<'_>) {
+    fn check_value(&mut self, value: &Value, kind: TypeRef<'_>) {
         if value.is_null() {
             return;
         }
@@ -165,9 +167,9 @@ impl Check {
                 for (key, value) in map {
                     self.path.push(PathElement::field(key));
                     match shape.field(key).map(|field| field.shape).or(shape.rest) {
-                        Some(child) => self.value(value, kind.at(child)),
+                        Some(child) => self.check_value(value, kind.at(child)),
                         None => {
-                            self.problem("field not declared in schema".to_owned());
+                            self.add_problem("field not declared in schema".to_owned());
                             self.path.pop();
                             return;
                         }
@@ -185,50 +187,51 @@ impl Check {
                         match item_element(item, item_kind, &shape.kind) {
                             Ok(element) => element,
                             Err(message) => {
-                                self.problem(format!("element {index}: {message}"));
+                                self.add_problem(format!("element {index}: {message}"));
                                 return;
                             }
                         }
                     };
                     if shape.kind != ListKind::Atomic
                         && !seen.insert(element.clone())
-                        && self.duplicates == Duplicates::Refused
+                        && self.duplicates == DuplicateItems::Refused
                     {
-                        self.problem(format!("duplicate entries for key {element}"));
+                        self.add_problem(format!("duplicate entries for key {element}"));
                     }
                     self.path.push(element);
-                    self.value(item, item_kind);
+                    self.check_value(item, item_kind);
                     self.path.pop();
                 }
             }
             (Shape::Map(_), other) => {
-                self.problem(format!("expected map, got &{{{}}}", crate::patch::go_value(other)));
+                self.add_problem(format!("expected map, got &{{{}}}", crate::patch::go_value(other)));
             }
             (Shape::List(_), other) => {
-                self.problem(format!("expected list, got &{{{}}}", crate::patch::go_value(other)));
+                self.add_problem(format!("expected list, got &{{{}}}", crate::patch::go_value(other)));
             }
             (Shape::Scalar(scalar), value) => {
                 if let Some(message) = scalar_problem(*scalar, value) {
-                    self.problem(message);
+                    self.add_problem(message);
                 }
             }
         }
     }
 }
 
-fn scalar_problem(scalar: Scalar, value: &Value) -> Option<String> {
+fn scalar_problem(scalar: ScalarType, value: &Value) -> Option<String> {
     match scalar {
-        Scalar::String | Scalar::Bytes | Scalar::Duration => (!value.is_string())
+        ScalarType::String | ScalarType::Bytes | ScalarType::Duration => (!value.is_string())
             .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))),
-        Scalar::Bool => (!value.is_boolean())
+        ScalarType::Bool => (!value.is_boolean())
             .then(|| format!("expected boolean, got &{{{}}}", crate::patch::go_value(value))),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Float => {
+        ScalarType::Int32 | ScalarType::Int64 | ScalarType::Float => {
             (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", go_type(value)))
         }
-        Scalar::Time | Scalar::MicroTime | Scalar::Quantity => (value.is_array() || value.is_object())
-            .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
+        ScalarType::Time | ScalarType::MicroTime | ScalarType::Quantity => (value.is_array()
+            || value.is_object())
+        .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
         // The schema says nothing of these; reading the object does.
-        Scalar::IntOrString => None,
+        ScalarType::IntOrString => None,
     }
 }
 

@@ -6,10 +6,10 @@ use regex::Regex;
 use serde_json::Value;
 use slipway_go::regexp::{self, RegexpError};
 
-use super::rules::Rule;
+use super::rules::ValidationRule;
 use crate::schema::{
-    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, Schema, Shape, ShapeId, TypeRef,
-    Types,
+    AnyForm, ListKind, ListShape, MapShape, OmitRule, PatchRule, ScalarType, Schema, Shape, ShapeId,
+    StructField, TypeRef, TypeRegistry,
 };
 
 /// The JSON types a schema can ask for.
@@ -25,14 +25,14 @@ pub(super) enum JsonType {
 
 /// A structural schema, read leniently: what does not make sense is ignored.
 #[derive(Clone, Debug, Default)]
-pub struct Structural {
+pub struct StructuralSchema {
     pub(super) json_type: Option<JsonType>,
     pub(super) nullable: bool,
     pub(super) default: Option<Value>,
-    pub(super) properties: Vec<(String, Structural)>,
+    pub(super) properties: Vec<(String, StructuralSchema)>,
     by_name: HashMap<String, usize>,
-    pub(super) additional: Option<Box<Structural>>,
-    pub(super) items: Option<Box<Structural>>,
+    pub(super) additional: Option<Box<StructuralSchema>>,
+    pub(super) items: Option<Box<StructuralSchema>>,
     pub(super) required: Vec<String>,
     pub(super) preserve_unknown: bool,
     pub(super) embedded_resource: bool,
@@ -40,13 +40,13 @@ pub struct Structural {
     pub(super) list: ListKind,
     pub(super) atomic_map: bool,
     pub(super) patch: PatchRule,
-    pub(super) checks: Checks,
-    pub(super) rules: Vec<Rule>,
+    pub(super) checks: ValueChecks,
+    pub(super) rules: Vec<ValidationRule>,
 }
 
 /// Conditions on values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Checks {
+pub(super) struct ValueChecks {
     pub(super) minimum: Option<(f64, bool)>,
     pub(super) maximum: Option<(f64, bool)>,
     pub(super) multiple_of: Option<f64>,
@@ -60,34 +60,34 @@ pub(super) struct Checks {
     pub(super) min_properties: Option<u64>,
     pub(super) max_properties: Option<u64>,
     pub(super) values: Vec<Value>,
-    pub(super) all_of: Vec<Structural>,
-    pub(super) any_of: Vec<Structural>,
-    pub(super) one_of: Vec<Structural>,
-    pub(super) not: Option<Box<Structural>>,
+    pub(super) all_of: Vec<StructuralSchema>,
+    pub(super) any_of: Vec<StructuralSchema>,
+    pub(super) one_of: Vec<StructuralSchema>,
+    pub(super) not: Option<Box<StructuralSchema>>,
 }
 
 /// Patterns are compiled to at most this size, so that none can exhaust memory.
 pub(super) const LARGEST_PATTERN: usize = 1 << 20;
 
 /// Compiles a pattern as Go's RE2 would take it.
-pub(super) fn pattern(text: &str) -> Result<Regex, RegexpError> {
+pub(super) fn compile_pattern(text: &str) -> Result<Regex, RegexpError> {
     regexp::compile_text_pattern(text, LARGEST_PATTERN)
 }
 
-impl Structural {
+impl StructuralSchema {
     /// Reads a schema.
-    pub fn read(schema: &Value) -> Self {
+    pub fn parse(schema: &Value) -> Self {
         let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or_default();
         let text = |key: &str| schema.get(key).and_then(Value::as_str);
         let child = |key: &str| {
-            schema.get(key).filter(|child| child.is_object()).map(|child| Box::new(Self::read(child)))
+            schema.get(key).filter(|child| child.is_object()).map(|child| Box::new(Self::parse(child)))
         };
-        let properties: Vec<(String, Structural)> = schema
+        let properties: Vec<(String, StructuralSchema)> = schema
             .get("properties")
             .and_then(Value::as_object)
             .into_iter()
             .flatten()
-            .map(|(name, property)| (name.clone(), Self::read(property)))
+            .map(|(name, property)| (name.clone(), Self::parse(property)))
             .collect();
         let by_name = properties.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
         let texts = |key: &str| -> Vec<String> {
@@ -128,8 +128,8 @@ impl Structural {
                 text("x-kubernetes-patch-strategy").unwrap_or_default(),
                 text("x-kubernetes-patch-merge-key").unwrap_or_default(),
             ),
-            checks: Checks::read(schema),
-            rules: Rule::read_all(schema),
+            checks: ValueChecks::parse(schema),
+            rules: ValidationRule::read_all(schema),
         }
     }
 
@@ -138,18 +138,24 @@ impl Structural {
         Self { preserve_unknown: true, ..Self::default() }
     }
 
-    pub(super) fn property(&self, name: &str) -> Option<&Structural> {
+    pub(super) fn property(&self, name: &str) -> Option<&StructuralSchema> {
         self.by_name.get(name).map(|&at| &self.properties[at].1)
     }
 }
 
-impl Checks {
-    fn read(schema: &Value) -> Self {
+impl ValueChecks {
+    fn parse(schema: &Value) -> Self {
         let number = |key: &str| schema.get(key).and_then(Value::as_f64);
         let count = |key: &str| schema.get(key).and_then(Value::as_u64);
         let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or_default();
-        let schemas = |key: &str| -> Vec<Structural> {
-            schema.get(key).and_then(Value::as_array).into_iter().flatten().map(Structural::read).collect()
+        let schemas = |key: &str| -> Vec<StructuralSchema> {
+            schema
+                .get(key)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .map(StructuralSchema::parse)
+                .collect()
         };
         Self {
             minimum: number("minimum").map(|bound| (bound, flag("exclusiveMinimum"))),
@@ -161,7 +167,7 @@ impl Checks {
                 .get("pattern")
                 .and_then(Value::as_str)
                 .filter(|text| !text.is_empty())
-                .map(|text| (text.to_owned(), pattern(text).ok())),
+                .map(|text| (text.to_owned(), compile_pattern(text).ok())),
             format: schema
                 .get("format")
                 .and_then(Value::as_str)
@@ -179,103 +185,104 @@ impl Checks {
             all_of: schemas("allOf"),
             any_of: schemas("anyOf"),
             one_of: schemas("oneOf"),
-            not: schema.get("not").map(|not| Box::new(Structural::read(not))),
+            not: schema.get("not").map(|not| Box::new(StructuralSchema::parse(not))),
         }
     }
 }
 
 /// Builds the types of a custom resource's objects.
-pub(super) fn types(api_version: &str, kind: &str, schema: &Structural) -> Types {
-    let mut builder = Builder { types: Types::default(), imported: HashMap::new() };
-    let root = builder.object(schema, true);
-    let root = builder.types.push(root);
+pub(super) fn build_types(api_version: &str, kind: &str, schema: &StructuralSchema) -> TypeRegistry {
+    let mut builder = TypeBuilder { types: TypeRegistry::default(), imported: HashMap::new() };
+    let root = builder.object_shape(schema, true);
+    let root = builder.types.push_shape(root);
     builder.types.roots.insert(format!("{api_version}/{kind}"), root);
     builder.types
 }
 
-struct Builder {
-    types: Types,
+struct TypeBuilder {
+    types: TypeRegistry,
     imported: HashMap<ShapeId, ShapeId>,
 }
 
-impl Builder {
-    fn shape(&mut self, schema: &Structural) -> ShapeId {
+impl TypeBuilder {
+    fn add_shape(&mut self, schema: &StructuralSchema) -> ShapeId {
         let shape = match schema.json_type {
-            _ if schema.int_or_string => Shape::Scalar(Scalar::IntOrString),
+            _ if schema.int_or_string => Shape::Scalar(ScalarType::IntOrString),
             // A text with a format is any scalar to those who merge.
             Some(JsonType::String) if schema.checks.format.as_deref().is_some_and(|f| f != "byte") => {
-                Shape::Scalar(Scalar::Time)
+                Shape::Scalar(ScalarType::Time)
             }
-            Some(JsonType::String) => Shape::Scalar(Scalar::String),
-            Some(JsonType::Integer) => Shape::Scalar(Scalar::Int64),
-            Some(JsonType::Number) => Shape::Scalar(Scalar::Float),
-            Some(JsonType::Boolean) => Shape::Scalar(Scalar::Bool),
+            Some(JsonType::String) => Shape::Scalar(ScalarType::String),
+            Some(JsonType::Integer) => Shape::Scalar(ScalarType::Int64),
+            Some(JsonType::Number) => Shape::Scalar(ScalarType::Float),
+            Some(JsonType::Boolean) => Shape::Scalar(ScalarType::Bool),
             Some(JsonType::Array) => {
                 let item = match &schema.items {
-                    Some(items) => self.shape(items),
-                    None => self.types.push(Shape::Any(AnyForm::Raw)),
+                    Some(items) => self.add_shape(items),
+                    None => self.types.push_shape(Shape::Any(AnyForm::Raw)),
                 };
                 Shape::List(ListShape { item, kind: schema.list.clone() })
             }
-            Some(JsonType::Object) => self.object(schema, schema.embedded_resource),
+            Some(JsonType::Object) => self.object_shape(schema, schema.embedded_resource),
             None if schema.properties.is_empty() => Shape::Any(AnyForm::Raw),
-            None => self.object(schema, schema.embedded_resource),
+            None => self.object_shape(schema, schema.embedded_resource),
         };
-        self.types.push(shape)
+        self.types.push_shape(shape)
     }
 
-    fn object(&mut self, schema: &Structural, is_resource: bool) -> Shape {
+    fn object_shape(&mut self, schema: &StructuralSchema, is_resource: bool) -> Shape {
         let mut map = MapShape { atomic: schema.atomic_map, ..MapShape::default() };
         if is_resource {
-            let text = self.types.push(Shape::Scalar(Scalar::String));
-            map.fields.push(field("apiVersion", text));
-            map.fields.push(field("kind", text));
-            let pod = Schema::built_in().types().kind("v1", "Pod").and_then(|pod| pod.child("metadata"));
+            let text = self.types.push_shape(Shape::Scalar(ScalarType::String));
+            map.fields.push(optional_field("apiVersion", text));
+            map.fields.push(optional_field("kind", text));
+            let pod =
+                Schema::built_in().types().type_of_kind("v1", "Pod").and_then(|pod| pod.child("metadata"));
             let metadata = match pod {
-                Some(metadata) => self.import(metadata),
-                None => self.types.push(Shape::Any(AnyForm::Raw)),
+                Some(metadata) => self.import_type(metadata),
+                None => self.types.push_shape(Shape::Any(AnyForm::Raw)),
             };
-            map.fields.push(field("metadata", metadata));
+            map.fields.push(optional_field("metadata", metadata));
         }
         for (name, property) in &schema.properties {
             if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                 continue;
             }
-            let shape = self.shape(property);
-            map.fields.push(Field {
+            let shape = self.add_shape(property);
+            map.fields.push(StructField {
                 required: schema.required.contains(name),
                 default: property.default.clone(),
                 patch: property.patch.clone(),
-                ..field(name, shape)
+                ..optional_field(name, shape)
             });
         }
         map.rest = match &schema.additional {
-            Some(additional) => Some(self.shape(additional)),
-            None if schema.preserve_unknown => Some(self.types.push(Shape::Any(AnyForm::Raw))),
+            Some(additional) => Some(self.add_shape(additional)),
+            None if schema.preserve_unknown => Some(self.types.push_shape(Shape::Any(AnyForm::Raw))),
             None => None,
         };
         Shape::Map(map)
     }
 
     /// Copies a built-in type and what it refers to.
-    fn import(&mut self, from: TypeRef<'_>) -> ShapeId {
+    fn import_type(&mut self, from: TypeRef<'_>) -> ShapeId {
         if let Some(&id) = self.imported.get(&from.id()) {
             return id;
         }
-        let place = self.types.push(Shape::Any(AnyForm::Raw));
+        let place = self.types.push_shape(Shape::Any(AnyForm::Raw));
         self.imported.insert(from.id(), place);
         let shape = match from.shape() {
             Shape::Map(map) => {
                 let mut map = map.clone();
                 for field in &mut map.fields {
-                    field.shape = self.import(from.at(field.shape));
+                    field.shape = self.import_type(from.at(field.shape));
                 }
-                map.rest = map.rest.map(|rest| self.import(from.at(rest)));
+                map.rest = map.rest.map(|rest| self.import_type(from.at(rest)));
                 map.embedded.clear();
                 Shape::Map(map)
             }
             Shape::List(list) => {
-                Shape::List(ListShape { item: self.import(from.at(list.item)), kind: list.kind.clone() })
+                Shape::List(ListShape { item: self.import_type(from.at(list.item)), kind: list.kind.clone() })
             }
             other => other.clone(),
         };
@@ -284,12 +291,12 @@ impl Builder {
     }
 }
 
-fn field(name: &str, shape: ShapeId) -> Field {
-    Field {
+fn optional_field(name: &str, shape: ShapeId) -> StructField {
+    StructField {
         name: name.to_owned(),
         shape,
         // Custom resources are not Go structs: nothing is printed that was not set.
-        omit: Omit::Empty,
+        omit: OmitRule::Empty,
         pointer: true,
         required: false,
         number: 0,

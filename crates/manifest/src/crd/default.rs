@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::compile::Structural;
+use super::compile::StructuralSchema;
 
 /// Sets defaults in an object, outermost first, so that defaults of parts of a default are set, too.
-pub(super) fn fill(value: &mut Value, schema: &Structural) {
+pub(super) fn set_defaults(value: &mut Value, schema: &StructuralSchema) {
     match value {
         Value::Object(map) => {
             for (name, property) in &schema.properties {
@@ -32,7 +32,7 @@ pub(super) fn fill(value: &mut Value, schema: &Structural) {
             }
             for (name, value) in map.iter_mut() {
                 if let Some(child) = schema.property(name).or(schema.additional.as_deref()) {
-                    fill(value, child);
+                    set_defaults(value, child);
                 }
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn fill(value: &mut Value, schema: &Structural) {
                 if let (Value::Null, false, Some(default)) = (&*value, item.nullable, &item.default) {
                     *value = default.clone();
                 }
-                fill(value, item);
+                set_defaults(value, item);
             }
         }
         _ => {}

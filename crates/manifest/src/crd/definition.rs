@@ -19,7 +19,7 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
     }
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
-    } else if let Err(problems) = names::subdomain(group) {
+    } else if let Err(problems) = names::check_subdomain(group) {
         errors.push(FieldError::invalid("spec.group", group, problems.join(",")));
     } else if !group.contains('.') {
         errors.push(FieldError::invalid("spec.group", group, "should be a domain with at least one dot"));
@@ -57,7 +57,7 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a schema gives a field a value. As deep as objects may be, so the recursion ends.
+/// Returns true if a schema gives a field a default. Objects have a limited depth, so the recursion ends.
 fn has_defaults(schema: &Value) -> bool {
     schema.is_object()
         && (!schema["default"].is_null()
@@ -92,7 +92,7 @@ fn check_names(definition: &Value, plural: &str, kind: &str, errors: &mut Vec<Fi
         // Kinds are written in capitals, plurals are part of paths.
         let mixed = key.to_ascii_lowercase().ends_with("kind");
         let lower = if mixed { name.to_lowercase() } else { name.clone() };
-        if let Err(problems) = names::label_1035(&lower) {
+        if let Err(problems) = names::check_label_1035(&lower) {
             let start = if mixed { "may have mixed case, but should otherwise match: " } else { "" };
             let detail = format!("{start}{}", problems.join(","));
             errors.push(FieldError::invalid(format!("spec.names.{key}"), name.as_str(), detail));
@@ -109,7 +109,7 @@ fn check_names(definition: &Value, plural: &str, kind: &str, errors: &mut Vec<Fi
 fn check_labels(all: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for (index, name) in all.as_array().into_iter().flatten().enumerate() {
         let name = name.as_str().unwrap_or_default();
-        if let Err(problems) = names::label_1035(name) {
+        if let Err(problems) = names::check_label_1035(name) {
             errors.push(FieldError::invalid(format!("{field}[{index}]"), name, problems.join(",")));
         }
     }
@@ -119,10 +119,10 @@ fn check_versions(definition: &Value, plural: &str, kind: &str, errors: &mut Vec
     let versions =
         definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
     let (schema, columns, subresources, selectable) = (
-        shared(&versions, "/schema/openAPIV3Schema"),
-        shared(&versions, "/additionalPrinterColumns"),
-        shared(&versions, "/subresources"),
-        shared(&versions, "/selectableFields"),
+        shared_value(&versions, "/schema/openAPIV3Schema"),
+        shared_value(&versions, "/additionalPrinterColumns"),
+        shared_value(&versions, "/subresources"),
+        shared_value(&versions, "/selectableFields"),
     );
     for (index, version) in versions.iter().enumerate() {
         if version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null) {
@@ -133,7 +133,7 @@ fn check_versions(definition: &Value, plural: &str, kind: &str, errors: &mut Vec
     for (index, version) in versions.iter().enumerate() {
         let at = format!("spec.versions[{index}]");
         let name = version["name"].as_str().unwrap_or_default();
-        if let Err(problems) = names::label_1035(name) {
+        if let Err(problems) = names::check_label_1035(name) {
             errors.push(FieldError::invalid(format!("{at}.name"), name, problems.join(",")));
         }
         check_warning(version, &at, errors);
@@ -164,7 +164,7 @@ fn check_versions(definition: &Value, plural: &str, kind: &str, errors: &mut Vec
     }
     if let Some(name) = versions.first().and_then(|version| version["name"].as_str())
         && !name.is_empty()
-        && let Err(problems) = names::label_1035(name)
+        && let Err(problems) = names::check_label_1035(name)
     {
         errors.push(FieldError::invalid("spec.version", name, problems.join(",")));
     }
@@ -190,7 +190,7 @@ fn has_status(version: &Value) -> bool {
     version["subresources"]["status"].is_object()
 }
 
-/// What is said of a version that goes away.
+/// Checks the deprecation warning of a version.
 fn check_warning(version: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let Some(text) = version["deprecationWarning"].as_str() else { return };
     let mut refuse =
@@ -211,7 +211,7 @@ fn check_warning(version: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What may stand at the root when the status is taken out of it, by its Go name.
+/// The schema fields allowed at the root with a status subresource, by their Go name.
 const AT_ROOT: [&str; 22] = [
     "Description",
     "Type",
@@ -268,8 +268,8 @@ fn may_be_root(key: &str) -> bool {
     }
 }
 
-/// What all versions have alike: it is reported once, at the place it had in older definitions.
-fn shared<'a>(versions: &'a [Value], pointer: &str) -> Option<&'a Value> {
+/// The value all versions share: it is reported once, at the path it had in older definitions.
+fn shared_value<'a>(versions: &'a [Value], pointer: &str) -> Option<&'a Value> {
     let first = versions.first()?.pointer(pointer)?;
     versions.iter().all(|version| version.pointer(pointer) == Some(first)).then_some(first)
 }

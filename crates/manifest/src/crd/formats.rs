@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Whether a string is of a format. Formats nobody knows are not checked.
-pub(super) fn matches(format: &str, text: &str) -> bool {
+/// Returns true if a string is of a format. Unknown formats are not checked.
+pub(super) fn matches_format(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
         "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
@@ -47,8 +47,8 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
             (13..=16).contains(&digits)
                 && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b' '))
         }
-        "k8s-short-name" => crate::names::label_1123(text).is_ok(),
-        "k8s-long-name" => crate::names::subdomain(text).is_ok(),
+        "k8s-short-name" => crate::names::check_label_1123(text).is_ok(),
+        "k8s-long-name" => crate::names::check_subdomain(text).is_ok(),
         _ => true,
     }
 }
@@ -133,7 +133,7 @@ fn is_duration(text: &str) -> bool {
     true
 }
 
-const OF_TEXTS: [&str; 26] = [
+const STRING_FORMATS: [&str; 26] = [
     "bsonobjectid",
     "uri",
     "email",
@@ -162,25 +162,25 @@ const OF_TEXTS: [&str; 26] = [
     "k8slongname",
 ];
 
-/// Whether a server knows a format of values of a type; others are not looked at.
+/// Returns true if a server knows a format for values of a type; others are not checked.
 pub(super) fn is_known(json_type: &str, format: &str) -> bool {
     match json_type {
-        "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
+        "" | "string" => STRING_FORMATS.contains(&format.replace('-', "").as_str()),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
     }
 }
 
-/// Formats in a schema that nobody knows, which a server warns of.
+/// Returns the unknown formats in a schema, which a server warns of.
 pub fn unknown_formats(schema: &Value) -> Vec<String> {
     let mut out = Vec::new();
     // Schemas nested deeper than this are refused.
-    collect(schema, 128, &mut out);
+    collect_unknown(schema, 128, &mut out);
     out
 }
 
-fn collect(schema: &Value, depth: usize, out: &mut Vec<String>) {
+fn collect_unknown(schema: &Value, depth: usize, out: &mut Vec<String>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let text = |key: &str| schema[key].as_str().unwrap_or_default();
     let format = text("format");
@@ -188,11 +188,11 @@ fn collect(schema: &Value, depth: usize, out: &mut Vec<String>) {
         out.push(format.to_owned());
     }
     for inner in schema["properties"].as_object().into_iter().flat_map(|map| map.values()) {
-        collect(inner, depth, out);
+        collect_unknown(inner, depth, out);
     }
     for key in ["items", "additionalProperties"] {
         if schema[key].is_object() {
-            collect(&schema[key], depth, out);
+            collect_unknown(&schema[key], depth, out);
         }
     }
 }

@@ -4,23 +4,28 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::compile::Structural;
+use super::compile::StructuralSchema;
 use crate::decode::unknown_fields;
 use crate::schema::{Schema, TypeRef};
 
 /// Prunes an object and names what was dropped, in the order of the document.
-pub(super) fn prune(object: &mut Value, schema: &Structural) -> Vec<String> {
+pub(super) fn prune_object(object: &mut Value, schema: &StructuralSchema) -> Vec<String> {
     let mut dropped = Vec::new();
-    resource(object, schema, &mut String::new(), &mut dropped);
+    prune_resource(object, schema, &mut String::new(), &mut dropped);
     dropped
 }
 
 /// The type of every object's metadata.
 fn metadata_type() -> Option<TypeRef<'static>> {
-    Schema::built_in().types().kind("v1", "Pod")?.child("metadata")
+    Schema::built_in().types().type_of_kind("v1", "Pod")?.child("metadata")
 }
 
-fn resource(object: &mut Value, schema: &Structural, path: &mut String, dropped: &mut Vec<String>) {
+fn prune_resource(
+    object: &mut Value,
+    schema: &StructuralSchema,
+    path: &mut String,
+    dropped: &mut Vec<String>,
+) {
     let Some(map) = object.as_object_mut() else { return };
     let length = path.len();
     let mut gone = Vec::new();
@@ -34,13 +39,13 @@ fn resource(object: &mut Value, schema: &Structural, path: &mut String, dropped:
                         let inner = name.trim_start_matches("unknown field \"");
                         dropped.push(format!("unknown field \"{path}{dot}metadata.{inner}"));
                     }
-                    strip(value, kind);
+                    strip_undeclared(value, kind);
                 }
             }
             _ => {
                 if let Some(child) = schema.property(key).or(schema.additional.as_deref()) {
                     let _ = write!(path, "{dot}{key}");
-                    walk(value, child, path, dropped);
+                    prune_value(value, child, path, dropped);
                     path.truncate(length);
                 } else if !schema.preserve_unknown {
                     dropped.push(format!("unknown field \"{path}{dot}{key}\""));
@@ -55,28 +60,28 @@ fn resource(object: &mut Value, schema: &Structural, path: &mut String, dropped:
 }
 
 /// Drops fields a built-in type does not have.
-fn strip(value: &mut Value, kind: TypeRef<'_>) {
+fn strip_undeclared(value: &mut Value, kind: TypeRef<'_>) {
     match value {
         Value::Object(map) => {
             map.retain(|key, _| kind.child(key).is_some() || kind.as_map().is_none());
             for (key, value) in map.iter_mut() {
                 if let Some(child) = kind.child(key) {
-                    strip(value, child);
+                    strip_undeclared(value, child);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(item) = kind.item() {
-                items.iter_mut().for_each(|value| strip(value, item));
+                items.iter_mut().for_each(|value| strip_undeclared(value, item));
             }
         }
         _ => {}
     }
 }
 
-fn walk(value: &mut Value, schema: &Structural, path: &mut String, dropped: &mut Vec<String>) {
+fn prune_value(value: &mut Value, schema: &StructuralSchema, path: &mut String, dropped: &mut Vec<String>) {
     if schema.embedded_resource {
-        return resource(value, schema, path, dropped);
+        return prune_resource(value, schema, path, dropped);
     }
     let length = path.len();
     match value {
@@ -89,7 +94,7 @@ fn walk(value: &mut Value, schema: &Structural, path: &mut String, dropped: &mut
                     gone.push(key.clone());
                 } else if let Some(child) = child {
                     let _ = write!(path, ".{key}");
-                    walk(value, child, path, dropped);
+                    prune_value(value, child, path, dropped);
                     path.truncate(length);
                 }
             }
@@ -102,7 +107,7 @@ fn walk(value: &mut Value, schema: &Structural, path: &mut String, dropped: &mut
             let Some(item) = schema.items.as_deref() else { return };
             for (index, value) in items.iter_mut().enumerate() {
                 let _ = write!(path, "[{index}]");
-                walk(value, item, path, dropped);
+                prune_value(value, item, path, dropped);
                 path.truncate(length);
             }
         }

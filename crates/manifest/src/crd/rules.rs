@@ -1,45 +1,50 @@
-//! `x-kubernetes-validations`: which rules apply to which values. Evaluating them is the caller's.
+//! `x-kubernetes-validations`: finds the rules of each value. The caller evaluates them.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::compile::Structural;
+use super::compile::StructuralSchema;
 use crate::field_error::{FieldError, FieldErrorKind};
 use crate::schema::ListKind;
 
 /// One rule of a schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct ValidationRule {
     /// The CEL expression.
     pub rule: String,
     pub message: String,
     pub message_expression: String,
     pub reason: String,
-    /// Where to report a failure, relative to the rule: `.spec.x`.
+    /// The path a failure is reported at, relative to the rule: `.spec.x`.
     pub field_path: String,
     pub optional_old_self: bool,
 }
 
-/// Why a rule does not hold.
+/// The failure of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RuleFailure {
-    /// What `messageExpression` gave, or the evaluation's error; `None` means the rule's own message.
+    /// The result of `messageExpression`, or the evaluation's error; `None` means the rule's own message.
     pub message: Option<String>,
 }
 
 /// Evaluates rules. A rule about a change (`oldSelf`) holds when there is no old value.
-pub trait RuleCheck {
-    fn check(&self, rule: &Rule, value: &Value, old: Option<&Value>) -> Result<(), RuleFailure>;
+pub trait RuleChecker {
+    fn check_rule(
+        &self,
+        rule: &ValidationRule,
+        value: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), RuleFailure>;
 }
 
-impl Rule {
-    pub(super) fn read_all(schema: &Value) -> Vec<Rule> {
+impl ValidationRule {
+    pub(super) fn read_all(schema: &Value) -> Vec<ValidationRule> {
         let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
         rules
             .map(|rule| {
                 let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-                Rule {
+                ValidationRule {
                     rule: text("rule"),
                     message: text("message"),
                     message_expression: text("messageExpression"),
@@ -55,24 +60,24 @@ impl Rule {
     }
 }
 
-/// Whether a schema has rules anywhere.
-pub(super) fn any(schema: &Structural) -> bool {
+/// Returns true if a schema has rules anywhere.
+pub(super) fn has_rules(schema: &StructuralSchema) -> bool {
     !schema.rules.is_empty()
-        || schema.properties.iter().any(|(_, property)| any(property))
-        || schema.items.as_deref().is_some_and(any)
-        || schema.additional.as_deref().is_some_and(any)
+        || schema.properties.iter().any(|(_, property)| has_rules(property))
+        || schema.items.as_deref().is_some_and(has_rules)
+        || schema.additional.as_deref().is_some_and(has_rules)
 }
 
 const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
-pub(super) fn check(
+pub(super) fn check_rules(
     object: &Value,
     old: Option<&Value>,
-    schema: &Structural,
+    schema: &StructuralSchema,
     errors: &[FieldError],
-    checker: &dyn RuleCheck,
+    checker: &dyn RuleChecker,
 ) -> Vec<FieldError> {
-    if !any(schema) {
+    if !has_rules(schema) {
         return Vec::new();
     }
     let blocking = errors.iter().any(|error| {
@@ -89,24 +94,24 @@ pub(super) fn check(
         return vec![FieldError::invalid("", Value::Null, NOT_CHECKED)];
     }
     let mut found = Vec::new();
-    walk(object, old, schema, &mut String::new(), checker, &mut found);
+    check_value(object, old, schema, &mut String::new(), checker, &mut found);
     found
 }
 
-fn walk(
+fn check_value(
     value: &Value,
     old: Option<&Value>,
-    schema: &Structural,
+    schema: &StructuralSchema,
     path: &mut String,
-    checker: &dyn RuleCheck,
+    checker: &dyn RuleChecker,
     found: &mut Vec<FieldError>,
 ) {
     if value.is_null() {
         return;
     }
     for rule in &schema.rules {
-        if let Err(failure) = checker.check(rule, value, old) {
-            found.push(error(rule, failure, value, path));
+        if let Err(failure) = checker.check_rule(rule, value, old) {
+            found.push(rule_error(rule, failure, value, path));
         }
     }
     let length = path.len();
@@ -116,7 +121,7 @@ fn walk(
                 let Some(child) = schema.property(key).or(schema.additional.as_deref()) else { continue };
                 let dot = if path.is_empty() { "" } else { "." };
                 let _ = write!(path, "{dot}{key}");
-                walk(inner, old.and_then(|old| old.get(key)), child, path, checker, found);
+                check_value(inner, old.and_then(|old| old.get(key)), child, path, checker, found);
                 path.truncate(length);
             }
         }
@@ -126,13 +131,13 @@ fn walk(
             for (index, item) in items.iter().enumerate() {
                 // Only items of keyed lists can be told to be the same before and after.
                 let old = match &schema.list {
-                    ListKind::Map(keys) => {
-                        before.and_then(|before| before.iter().find(|old| key(old, keys) == key(item, keys)))
-                    }
+                    ListKind::Map(keys) => before.and_then(|before| {
+                        before.iter().find(|old| key_fields(old, keys) == key_fields(item, keys))
+                    }),
                     _ => None,
                 };
                 let _ = write!(path, "[{index}]");
-                walk(item, old, child, path, checker, found);
+                check_value(item, old, child, path, checker, found);
                 path.truncate(length);
             }
         }
@@ -140,11 +145,11 @@ fn walk(
     }
 }
 
-fn key<'a>(item: &'a Value, keys: &'a [String]) -> Map<String, Value> {
+fn key_fields<'a>(item: &'a Value, keys: &'a [String]) -> Map<String, Value> {
     keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect()
 }
 
-fn error(rule: &Rule, failure: RuleFailure, value: &Value, path: &str) -> FieldError {
+fn rule_error(rule: &ValidationRule, failure: RuleFailure, value: &Value, path: &str) -> FieldError {
     let detail = failure.message.filter(|message| !message.is_empty()).unwrap_or_else(|| {
         if rule.message.is_empty() {
             format!("failed rule: {}", rule.rule.trim())

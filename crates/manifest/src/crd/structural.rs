@@ -2,23 +2,23 @@
 
 use serde_json::{Map, Value};
 
-use super::compile::{Structural, pattern};
+use super::compile::{StructuralSchema, compile_pattern};
 use super::validate;
 use crate::depth;
 use crate::field_error::FieldError;
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Field,
     Item,
 }
 
-/// What is wrong, in the order it is said: what keeps a schema from being structural, sorted; defaults;
+/// Errors in the order they are reported: what keeps a schema from being structural, sorted; defaults;
 /// the rest.
 #[derive(Default)]
-struct Found {
+struct SchemaErrors {
     structural: Vec<FieldError>,
     defaults: Vec<FieldError>,
     schema: Vec<FieldError>,
@@ -26,12 +26,12 @@ struct Found {
 
 /// Checks a schema; `path` is where it stands (`spec.validation.openAPIV3Schema`).
 pub fn check_schema(schema: &Value, path: &str) -> Vec<FieldError> {
-    if depth::check(schema).is_err() {
+    if depth::check_depth(schema).is_err() {
         return vec![FieldError::forbidden(path, depth::TooDeep.to_string())];
     }
-    let mut found = Found::default();
+    let mut found = SchemaErrors::default();
     match schema.as_object() {
-        Some(map) => check(map, Level::Root, path, &mut found),
+        Some(map) => check_level(map, SchemaLevel::Root, path, &mut found),
         None => found.schema.push(FieldError::required(path, "")),
     }
     found.structural.sort_by_key(ToString::to_string);
@@ -41,11 +41,11 @@ pub fn check_schema(schema: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
-fn text<'a>(schema: &'a Map<String, Value>, key: &str) -> &'a str {
+fn text_field<'a>(schema: &'a Map<String, Value>, key: &str) -> &'a str {
     schema.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn flag(schema: &Map<String, Value>, key: &str) -> bool {
+fn bool_field(schema: &Map<String, Value>, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
@@ -65,7 +65,7 @@ const UNSUPPORTED: [&str; 12] = [
 ];
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
+fn check_level(schema: &Map<String, Value>, level: SchemaLevel, path: &str, found: &mut SchemaErrors) {
     let before = found.schema.len();
     for key in UNSUPPORTED {
         if schema.get(key).is_some_and(|value| !value.is_null() && value != &Value::Bool(false)) {
@@ -77,7 +77,7 @@ fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Foun
     if found.schema.len() == before {
         check_type(schema, level, path, found);
     }
-    if flag(schema, "uniqueItems") {
+    if bool_field(schema, "uniqueItems") {
         found.schema.push(FieldError::forbidden(
             format!("{path}.uniqueItems"),
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
@@ -86,26 +86,26 @@ fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Foun
     check_additional(schema, level, path, found);
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         if let Some(property) = property.as_object() {
-            check(property, Level::Field, &format!("{path}.properties[{name}]"), found);
+            check_level(property, SchemaLevel::Field, &format!("{path}.properties[{name}]"), found);
         }
     }
     check_values(schema, path, found);
-    if level == Level::Root || flag(schema, "x-kubernetes-embedded-resource") {
+    if level == SchemaLevel::Root || bool_field(schema, "x-kubernetes-embedded-resource") {
         check_metadata(schema, path, &mut found.structural);
     }
     match schema.get("items") {
-        Some(Value::Object(items)) => check(items, Level::Item, &format!("{path}.items"), found),
+        Some(Value::Object(items)) => check_level(items, SchemaLevel::Item, &format!("{path}.items"), found),
         Some(Value::Array(_)) => found.schema.push(FieldError::forbidden(
             format!("{path}.items"),
             "items must be a schema object and not an array",
         )),
-        _ if text(schema, "type") == "array" => {
+        _ if text_field(schema, "type") == "array" => {
             found.structural.push(FieldError::required(format!("{path}.items"), "must be specified"));
         }
         _ => {}
     }
-    if flag(schema, "x-kubernetes-embedded-resource")
-        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+    if bool_field(schema, "x-kubernetes-embedded-resource")
+        && !bool_field(schema, "x-kubernetes-preserve-unknown-fields")
         && schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty)
     {
         found.structural.push(FieldError::required(
@@ -113,9 +113,9 @@ fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Foun
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
         ));
     }
-    if flag(schema, "x-kubernetes-int-or-string") {
+    if bool_field(schema, "x-kubernetes-int-or-string") {
         for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
-            if flag(schema, key) {
+            if bool_field(schema, key) {
                 let why = "must be false if x-kubernetes-int-or-string is true";
                 found.structural.push(FieldError::invalid(format!("{path}.{key}"), true, why));
             }
@@ -126,7 +126,7 @@ fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Foun
     check_default(schema, path, &mut found.defaults);
 }
 
-fn check_additional(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
+fn check_additional(schema: &Map<String, Value>, level: SchemaLevel, path: &str, found: &mut SchemaErrors) {
     let has_properties =
         schema.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
     let at = format!("{path}.additionalProperties");
@@ -140,26 +140,26 @@ fn check_additional(schema: &Map<String, Value>, level: Level, path: &str, found
                 let why = "additionalProperties and properties are mutual exclusive";
                 found.schema.push(FieldError::forbidden(&*at, why));
             }
-            if level == Level::Root {
+            if level == SchemaLevel::Root {
                 found.structural.push(FieldError::forbidden(&*at, "must not be used at the root"));
             }
-            if flag(schema, "x-kubernetes-embedded-resource") {
+            if bool_field(schema, "x-kubernetes-embedded-resource") {
                 let why = "must not be used if x-kubernetes-embedded-resource is set";
                 found.structural.push(FieldError::forbidden(&*at, why));
             }
             if let Some(additional) = additional.as_object() {
-                check(additional, Level::Field, &at, found);
+                check_level(additional, SchemaLevel::Field, &at, found);
             }
         }
     }
 }
 
-fn check_type(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
-    let json_type = text(schema, "type");
+fn check_type(schema: &Map<String, Value>, level: SchemaLevel, path: &str, found: &mut SchemaErrors) {
+    let json_type = text_field(schema, "type");
     let at = format!("{path}.type");
-    let free =
-        flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
-    if flag(schema, "x-kubernetes-embedded-resource") && json_type != "object" {
+    let free = bool_field(schema, "x-kubernetes-int-or-string")
+        || bool_field(schema, "x-kubernetes-preserve-unknown-fields");
+    if bool_field(schema, "x-kubernetes-embedded-resource") && json_type != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         found.structural.push(if json_type.is_empty() {
             FieldError::required(&*at, detail)
@@ -168,13 +168,13 @@ fn check_type(schema: &Map<String, Value>, level: Level, path: &str, found: &mut
         });
     } else if json_type.is_empty() && !free {
         let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         found.structural.push(FieldError::required(&*at, detail));
     }
-    if level == Level::Root && !json_type.is_empty() && json_type != "object" {
+    if level == SchemaLevel::Root && !json_type.is_empty() && json_type != "object" {
         found.structural.push(FieldError::invalid(&*at, json_type, "must be object at the root"));
     }
     if json_type == "null" {
@@ -188,7 +188,7 @@ fn check_type(schema: &Map<String, Value>, level: Level, path: &str, found: &mut
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What rules are besides their expressions.
+/// Checks the fields of rules besides their expressions.
 fn check_rules(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     for (index, rule) in rules.into_iter().flatten().enumerate() {
@@ -229,7 +229,7 @@ fn check_rules(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldEr
     }
 }
 
-/// Whether a path of names (`.a['b'].c`) leads somewhere.
+/// Returns true if a path of names (`.a['b'].c`) leads to a field.
 fn is_path(schema: &Map<String, Value>, path: &str) -> bool {
     let (mut schema, mut rest) = (schema, path);
     while !rest.is_empty() {
@@ -253,7 +253,7 @@ fn is_path(schema: &Map<String, Value>, path: &str) -> bool {
 }
 
 fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
-    let json_type = text(schema, "type");
+    let json_type = text_field(schema, "type");
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         errors.push(FieldError::invalid(
             format!("{path}.x-kubernetes-preserve-unknown-fields"),
@@ -262,7 +262,7 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
         ));
     }
     let given = |key: &str| schema.get(key).is_some_and(Value::is_string);
-    let list_type = text(schema, "x-kubernetes-list-type");
+    let list_type = text_field(schema, "x-kubernetes-list-type");
     if given("x-kubernetes-list-type") && json_type != "array" {
         let at = format!("{path}.type");
         let detail = "must be array if x-kubernetes-list-type is specified";
@@ -309,19 +309,19 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
     if list_type == "set"
         && let Some(items) = items
     {
-        let is_atomic = match text(items, "type") {
-            "object" => text(items, "x-kubernetes-map-type") == "atomic",
-            "array" => matches!(text(items, "x-kubernetes-list-type"), "" | "atomic"),
+        let is_atomic = match text_field(items, "type") {
+            "object" => text_field(items, "x-kubernetes-map-type") == "atomic",
+            "array" => matches!(text_field(items, "x-kubernetes-list-type"), "" | "atomic"),
             _ => true,
         };
-        if flag(items, "nullable") {
+        if bool_field(items, "nullable") {
             errors.push(FieldError::forbidden(
                 format!("{path}.items.nullable"),
                 "cannot be nullable when x-kubernetes-list-type is set",
             ));
         }
         if !is_atomic {
-            let key = if text(items, "type") == "object" {
+            let key = if text_field(items, "type") == "object" {
                 "x-kubernetes-map-type"
             } else {
                 "x-kubernetes-list-type"
@@ -333,7 +333,7 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
             ));
         }
     }
-    let map_type = text(schema, "x-kubernetes-map-type");
+    let map_type = text_field(schema, "x-kubernetes-map-type");
     if given("x-kubernetes-map-type") && json_type != "object" {
         let at = format!("{path}.type");
         let detail = "must be object if x-kubernetes-map-type is specified";
@@ -353,10 +353,10 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
 }
 
 fn check_map_keys(keys: &[&str], items: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
-    if text(items, "type") != "object" {
+    if text_field(items, "type") != "object" {
         errors.push(FieldError::invalid(
             format!("{path}.items.type"),
-            text(items, "type"),
+            text_field(items, "type"),
             "must be object if parent array's x-kubernetes-list-type is map",
         ));
     }
@@ -434,10 +434,10 @@ fn check_metadata(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fiel
 }
 
 /// Checks conditions on values, and what may not stand inside them.
-fn check_values(schema: &Map<String, Value>, path: &str, found: &mut Found) {
-    let regex = text(schema, "pattern");
+fn check_values(schema: &Map<String, Value>, path: &str, found: &mut SchemaErrors) {
+    let regex = text_field(schema, "pattern");
     if !regex.is_empty()
-        && let Err(error) = pattern(regex)
+        && let Err(error) = compile_pattern(regex)
     {
         found.schema.push(FieldError::invalid(
             format!("{path}.pattern"),
@@ -445,7 +445,7 @@ fn check_values(schema: &Map<String, Value>, path: &str, found: &mut Found) {
             format!("must be a valid regular expression, but isn't: {error}"),
         ));
     }
-    let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+    let int_or_string = bool_field(schema, "x-kubernetes-int-or-string");
     for key in ["allOf", "anyOf", "oneOf"] {
         let branches = schema.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, branch) in branches.enumerate() {
@@ -459,14 +459,15 @@ fn check_values(schema: &Map<String, Value>, path: &str, found: &mut Found) {
     }
 }
 
-fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, found: &mut Found) {
+fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, found: &mut SchemaErrors) {
     let mut forbid = |key: &str, detail: &str| {
         found.structural.push(FieldError::forbidden(format!("{path}.{key}"), detail));
     };
     for key in ["description", "title", "type"] {
         // `anyOf: [{type: integer}, {type: string}]` is how int-or-string is said twice.
-        let allowed = key == "type" && int_or_string && matches!(text(branch, "type"), "integer" | "string");
-        if !text(branch, key).is_empty() && !allowed {
+        let allowed =
+            key == "type" && int_or_string && matches!(text_field(branch, "type"), "integer" | "string");
+        if !text_field(branch, key).is_empty() && !allowed {
             forbid(key, "must be empty to be structural");
         }
     }
@@ -476,7 +477,7 @@ fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, fo
         }
     }
     for key in ["nullable", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"] {
-        if flag(branch, key) {
+        if bool_field(branch, key) {
             forbid(key, "must be false to be structural");
         }
     }
@@ -507,8 +508,8 @@ fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, fo
 /// A default must be valid by its own schema.
 fn check_default(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     let Some(default) = schema.get("default").filter(|default| !default.is_null()) else { return };
-    let structural = Structural::read(&Value::Object(schema.clone()));
-    for mut error in validate::alone(default, &structural) {
+    let structural = StructuralSchema::parse(&Value::Object(schema.clone()));
+    for mut error in validate::validate_default(default, &structural) {
         let dot = if error.field.is_empty() { "" } else { "." };
         error.field = format!("{path}.default{dot}{}", error.field);
         errors.push(error);

@@ -5,35 +5,35 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::compile::{JsonType, Structural};
+use super::compile::{JsonType, StructuralSchema};
 use super::formats;
 use crate::field_error::FieldError;
 use crate::schema::ListKind;
 
 /// Checks a whole object.
-pub(super) fn object(object: &Value, schema: &Structural) -> Vec<FieldError> {
-    let mut errors = values(object, schema);
-    errors.extend(items(object, schema));
+pub(super) fn validate_object(object: &Value, schema: &StructuralSchema) -> Vec<FieldError> {
+    let mut errors = validate_values(object, schema);
+    errors.extend(validate_items(object, schema));
     errors
 }
 
 /// Checks the values of an object, not whether items of lists stand there twice.
-pub(super) fn values(object: &Value, schema: &Structural) -> Vec<FieldError> {
+pub(super) fn validate_values(object: &Value, schema: &StructuralSchema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    value(object, schema, &mut String::new(), &mut errors);
+    check_value(object, schema, &mut String::new(), &mut errors);
     errors
 }
 
 /// Checks that items of lists stand there once.
-pub(super) fn items(object: &Value, schema: &Structural) -> Vec<FieldError> {
+pub(super) fn validate_items(object: &Value, schema: &StructuralSchema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    lists(object, schema, &mut String::new(), &mut errors);
+    check_lists(object, schema, &mut String::new(), &mut errors);
     errors
 }
 
 /// Checks one value as if it stood alone, as defaults are.
-pub(super) fn alone(value: &Value, schema: &Structural) -> Vec<FieldError> {
-    object(value, schema)
+pub(super) fn validate_default(value: &Value, schema: &StructuralSchema) -> Vec<FieldError> {
+    validate_object(value, schema)
 }
 
 /// The type of a value as JSON has it, and as Go holds it.
@@ -49,17 +49,17 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a number with a point is an integer nevertheless.
+/// Returns true if a number written with a point is an integer.
 fn is_whole(value: &Value) -> bool {
-    value.as_f64().is_some_and(whole)
+    value.as_f64().is_some_and(is_whole_number)
 }
 
-fn whole(number: f64) -> bool {
+fn is_whole_number(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0
 }
 
-/// What a value is to be, and is not.
-fn type_error(schema: &Structural, value: &Value, path: &str) -> Option<FieldError> {
+/// Returns an error if a value is not of its schema's type.
+fn type_error(schema: &StructuralSchema, value: &Value, path: &str) -> Option<FieldError> {
     let (found, held) = type_of(value);
     let expected = match schema.json_type {
         _ if schema.int_or_string => "integer,string",
@@ -80,7 +80,7 @@ fn type_error(schema: &Structural, value: &Value, path: &str) -> Option<FieldErr
     };
     match schema.checks.format.as_deref().filter(|format| !format.is_empty()) {
         Some(format) if !value.is_null() => match value {
-            // Whether a list has a format is asked of nobody.
+            // The format of a list is not checked.
             Value::String(_) | Value::Array(_) if !numeric => None,
             Value::String(_) | Value::Array(_) if !fits => error(expected, found),
             _ if !fits => error(format, held),
@@ -91,22 +91,22 @@ fn type_error(schema: &Structural, value: &Value, path: &str) -> Option<FieldErr
     }
 }
 
-fn value(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
+fn check_value(value: &Value, schema: &StructuralSchema, path: &mut String, errors: &mut Vec<FieldError>) {
     if value.is_null() && schema.nullable {
         return;
     }
     errors.extend(type_error(schema, value, path));
     if !value.is_null() {
-        branches(value, schema, path, errors);
+        check_branches(value, schema, path, errors);
     }
     match value {
-        Value::String(text) => string(text, schema, path, errors),
-        Value::Number(_) => number(value, schema, path, errors),
-        Value::Array(items) => array(items, schema, path, errors),
+        Value::String(text) => check_string(text, schema, path, errors),
+        Value::Number(_) => check_number(value, schema, path, errors),
+        Value::Array(items) => check_array(items, schema, path, errors),
         Value::Object(_) | Value::Null | Value::Bool(_) => {}
     }
     let values = &schema.checks.values;
-    if !values.is_empty() && !values.iter().any(|allowed| same(allowed, value)) {
+    if !values.is_empty() && !values.iter().any(|allowed| is_same_value(allowed, value)) {
         let allowed: Vec<String> = values
             .iter()
             .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
@@ -114,15 +114,15 @@ fn value(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
         errors.push(FieldError::not_supported(&*path, value.clone(), allowed.iter().map(String::as_str)));
     }
     if let Value::Object(map) = value {
-        members(map, schema, path, errors);
+        check_members(map, schema, path, errors);
     }
 }
 
-fn same(a: &Value, b: &Value) -> bool {
+fn is_same_value(a: &Value, b: &Value) -> bool {
     a == b || (a.is_number() && b.is_number() && a.as_f64() == b.as_f64())
 }
 
-fn string(text: &str, schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
+fn check_string(text: &str, schema: &StructuralSchema, path: &str, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
     let length = text.chars().count() as u64;
     let invalid = |detail: String| FieldError::invalid(path, text, format!("{path} in body {detail}"));
@@ -137,7 +137,7 @@ fn string(text: &str, schema: &Structural, path: &str, errors: &mut Vec<FieldErr
     }
     if let Some(format) = &checks.format
         && !schema.int_or_string
-        && !formats::matches(format, text)
+        && !formats::matches_format(format, text)
     {
         errors.push(FieldError::type_invalid(
             path,
@@ -148,7 +148,7 @@ fn string(text: &str, schema: &Structural, path: &str, errors: &mut Vec<FieldErr
 }
 
 /// A number, or the bound of one, that its type and format cannot hold.
-fn out_of_range(value: &Value, schema: &Structural, what: &str, path: &str) -> Option<FieldError> {
+fn out_of_range(value: &Value, schema: &StructuralSchema, what: &str, path: &str) -> Option<FieldError> {
     let format = schema.checks.format.as_deref().unwrap_or("");
     let number = value.as_f64()?;
     let (kind, held) = match (schema.json_type?, format) {
@@ -168,7 +168,7 @@ fn out_of_range(value: &Value, schema: &Structural, what: &str, path: &str) -> O
     (!held).then(|| FieldError::invalid(path, "", why))
 }
 
-fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
+fn check_number(value: &Value, schema: &StructuralSchema, path: &str, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
     let Some(number) = value.as_f64() else { return };
     if !schema.int_or_string {
@@ -190,9 +190,11 @@ fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<Field
     match factor {
         Some(factor) if factor <= 0.0 => {
             let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
-            errors.push(FieldError::invalid(path, bound(factor), why));
+            errors.push(FieldError::invalid(path, bound_value(factor), why));
         }
-        Some(factor) if !whole(if factor < 1.0 { number * (1.0 / factor) } else { number / factor }) => {
+        Some(factor)
+            if !is_whole_number(if factor < 1.0 { number * (1.0 / factor) } else { number / factor }) =>
+        {
             invalid(format!("should be a multiple of {factor}"));
         }
         _ => {}
@@ -215,17 +217,17 @@ fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<Field
 }
 
 /// A bound as it is shown.
-fn bound(number: f64) -> Value {
-    if whole(number) { Value::from(number as i64) } else { Value::from(number) }
+fn bound_value(number: f64) -> Value {
+    if is_whole_number(number) { Value::from(number as i64) } else { Value::from(number) }
 }
 
-fn array(items: &[Value], schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
+fn check_array(items: &[Value], schema: &StructuralSchema, path: &mut String, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
     let length = path.len();
     if let Some(item) = &schema.items {
         for (index, inner) in items.iter().enumerate() {
             let _ = write!(path, "[{index}]");
-            value(inner, item, path, errors);
+            check_value(inner, item, path, errors);
             path.truncate(length);
         }
     }
@@ -240,12 +242,17 @@ fn array(items: &[Value], schema: &Structural, path: &mut String, errors: &mut V
     if let Some(limit) = checks.max_items.filter(|limit| count > *limit) {
         errors.push(FieldError::too_many(&**path, items.len(), limit));
     }
-    if checks.unique_items && items.iter().map(canonical).collect::<HashSet<_>>().len() != items.len() {
+    if checks.unique_items && items.iter().map(canonical_text).collect::<HashSet<_>>().len() != items.len() {
         errors.push(FieldError::duplicate(&**path, Value::Array(items.to_vec())));
     }
 }
 
-fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
+fn check_members(
+    map: &Map<String, Value>,
+    schema: &StructuralSchema,
+    path: &mut String,
+    errors: &mut Vec<FieldError>,
+) {
     let checks = &schema.checks;
     let length = path.len();
     let join = |path: &str, key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -273,7 +280,7 @@ fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, err
                 path.push('.');
             }
             path.push_str(key);
-            value(inner, child, path, errors);
+            check_value(inner, child, path, errors);
             path.truncate(length);
         }
     }
@@ -283,16 +290,16 @@ fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, err
 }
 
 /// In how many places something is wrong.
-fn places(errors: &[FieldError]) -> usize {
+fn count_places(errors: &[FieldError]) -> usize {
     errors.iter().map(|error| error.field.as_str()).collect::<HashSet<_>>().len()
 }
 
 /// `allOf`, `anyOf`, `oneOf` and `not`.
-fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
+fn check_branches(inner: &Value, schema: &StructuralSchema, path: &mut String, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
-    let mut against = |branch: &Structural| {
+    let mut against = |branch: &StructuralSchema| {
         let mut found = Vec::new();
-        value(inner, branch, path, &mut found);
+        check_value(inner, branch, path, &mut found);
         found
     };
     let any: Vec<_> = checks.any_of.iter().map(&mut against).collect();
@@ -304,14 +311,14 @@ fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut 
     let mut nearest = Vec::new();
     if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
         invalid("must validate at least one schema (anyOf)");
-        nearest.extend(any.into_iter().min_by_key(|found| places(found)));
+        nearest.extend(any.into_iter().min_by_key(|found| count_places(found)));
     }
     match one.iter().filter(|found| found.is_empty()).count() {
         1 => {}
         0 if one.is_empty() => {}
         0 => {
             invalid("must validate one and only one schema (oneOf). Found none valid");
-            nearest.extend(one.into_iter().min_by_key(|found| places(found)));
+            nearest.extend(one.into_iter().min_by_key(|found| count_places(found)));
         }
         many => invalid(&format!(
             "must validate one and only one schema (oneOf). Found {many} valid alternatives"
@@ -328,22 +335,22 @@ fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut 
 }
 
 /// Text that is equal for equal values.
-fn canonical(value: &Value) -> String {
+fn canonical_text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
     value.to_string()
 }
 
 /// Items of sets and keyed lists may stand once.
-fn lists(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
+fn check_lists(value: &Value, schema: &StructuralSchema, path: &mut String, errors: &mut Vec<FieldError>) {
     let length = path.len();
     match value {
         Value::Array(items) => {
-            repeated(items, schema, path, errors);
+            check_repeated(items, schema, path, errors);
             for (index, item) in items.iter().enumerate() {
                 let _ = write!(path, "[{index}]");
                 if let Some(item_schema) = &schema.items {
-                    lists(item, item_schema, path, errors);
+                    check_lists(item, item_schema, path, errors);
                 }
                 path.truncate(length);
             }
@@ -355,7 +362,7 @@ fn lists(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
                         path.push('.');
                     }
                     path.push_str(key);
-                    lists(value, child, path, errors);
+                    check_lists(value, child, path, errors);
                     path.truncate(length);
                 }
             }
@@ -364,8 +371,8 @@ fn lists(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
     }
 }
 
-/// What stands in a set or a keyed list a second time; a third is not mentioned.
-fn repeated(items: &[Value], schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
+/// Reports items that occur twice in a set or keyed list; a third time is not reported.
+fn check_repeated(items: &[Value], schema: &StructuralSchema, path: &str, errors: &mut Vec<FieldError>) {
     let keys = match &schema.list {
         ListKind::Atomic => return,
         ListKind::Set => None,
@@ -384,7 +391,7 @@ fn repeated(items: &[Value], schema: &Structural, path: &str, errors: &mut Vec<F
             || item.clone(),
             |keys| keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect(),
         );
-        let times = seen.entry(canonical(&key)).or_default();
+        let times = seen.entry(canonical_text(&key)).or_default();
         *times += 1;
         if *times == 2 {
             errors.push(FieldError::duplicate(format!("{path}[{index}]"), key));

@@ -11,14 +11,14 @@ mod typed;
 use serde_json::Value;
 
 pub use names::VOLUME_FIELDS;
-pub use node::{JsonError, Node};
+pub use node::{JsonError, JsonNode};
 pub use protobuf::{MAGIC as PROTOBUF_MAGIC, ProtobufError, decode_protobuf};
 
-use self::typed::Source;
+use self::typed::InputOrigin;
 use crate::depth::{self, TooDeep};
 use crate::schema::TypeRef;
 
-/// Why an object cannot be read.
+/// The reason an object cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error(transparent)]
@@ -41,50 +41,50 @@ fn cannot_be_handled(kind: &str, version: &str, why: &str) -> String {
     format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")
 }
 
-/// What was read.
+/// An object that was read, with its strict-decoding errors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedObject {
     /// The object in Kubernetes' own form: fields in order, maps sorted, zero values as Go prints them.
     pub object: Value,
     /// `unknown field "spec.foo"`, `duplicate field "data.a"`, in the order of the document.
     pub strict: Vec<String>,
 }
 
-impl Decoded {
-    /// What `fieldValidation=Strict` answers, if anything: `strict decoding error: …`.
+impl DecodedObject {
+    /// Returns the answer of `fieldValidation=Strict`, if it has one: `strict decoding error: …`.
     pub fn strict_error(&self) -> Option<String> {
         (!self.strict.is_empty()).then(|| format!("strict decoding error: {}", self.strict.join(", ")))
     }
 
-    /// [`Decoded::strict_error`] as a server answers a create or a replace.
+    /// [`DecodedObject::strict_error`] as a server answers a create or a replace.
     pub fn strict_answer(&self, kind: &str, version: &str) -> Option<String> {
         self.strict_error().map(|error| cannot_be_handled(kind, version, &error))
     }
 }
 
 /// Reads JSON text of a type. Unknown fields are dropped and reported; the last of duplicates wins.
-pub fn decode_json(json: &[u8], kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
-    typed::decode(Node::parse(json)?, kind, Source::Text)
+pub fn decode_json(json: &[u8], kind: TypeRef<'_>) -> Result<DecodedObject, DecodeError> {
+    typed::decode_node(JsonNode::parse(json)?, kind, InputOrigin::Text)
 }
 
 /// Reads a value of a type.
-pub fn decode_value(value: Value, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
-    depth::check(&value)?;
-    typed::decode(Node::from(value), kind, Source::Text)
+pub fn decode_value(value: Value, kind: TypeRef<'_>) -> Result<DecodedObject, DecodeError> {
+    depth::check_depth(&value)?;
+    typed::decode_node(JsonNode::from(value), kind, InputOrigin::Text)
 }
 
 /// Converts an object merged in memory, as server-side apply leaves it, to a type. Numbers too big for their
 /// field are cut, as Go's conversions do; errors are worded without a place.
-pub fn convert_value(value: Value, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
-    depth::check(&value)?;
-    typed::decode(Node::from(value), kind, Source::Memory)
+pub fn convert_value(value: Value, kind: TypeRef<'_>) -> Result<DecodedObject, DecodeError> {
+    depth::check_depth(&value)?;
+    typed::decode_node(JsonNode::from(value), kind, InputOrigin::Memory)
 }
 
 /// Names the fields of a value its type does not have, in the order of the document.
 pub fn unknown_fields(value: &Value, kind: TypeRef<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    if depth::check(value).is_ok() {
-        typed::unknown(value, kind, &mut String::new(), &mut found);
+    if depth::check_depth(value).is_ok() {
+        typed::collect_unknown(value, kind, &mut String::new(), &mut found);
     }
     found
 }

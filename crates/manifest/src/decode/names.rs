@@ -1,9 +1,9 @@
-//! What Go calls texts with a type of their own, and the structs it embeds in others: only its errors tell.
+//! The Go names of string types and embedded structs, which only appear in Go's errors.
 
 /// `type.field name`, sorted.
 static NAMED: &str = include_str!("../../data/named.txt");
 
-/// What the spec of a persistent volume says besides where its data is.
+/// The fields of a persistent volume's spec besides its source.
 pub const VOLUME_FIELDS: &[&str] = &[
     "capacity",
     "accessModes",
@@ -17,18 +17,18 @@ pub const VOLUME_FIELDS: &[&str] = &[
 ];
 
 /// The type of a field of texts, if it is not simply `string`.
-pub(super) fn of(owner: &str, field: &str) -> Option<&'static str> {
+pub(super) fn string_type(owner: &str, field: &str) -> Option<&'static str> {
     let find = |owner: &str| {
         NAMED.lines().find_map(|line| {
             let (place, name) = line.split_once(' ')?;
             (place.strip_prefix(owner)?.strip_prefix('.')? == field).then_some(name)
         })
     };
-    find(owner).or_else(|| find(&format!("v1.{}", embedded(owner, field)?)))
+    find(owner).or_else(|| find(&format!("v1.{}", embedded_struct(owner, field)?)))
 }
 
 /// The struct embedded in `owner` that has the field.
-pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
+pub(super) fn embedded_struct(owner: &str, field: &str) -> Option<&'static str> {
     match owner {
         "v1.Volume" if field != "name" => Some("VolumeSource"),
         "v1.PersistentVolumeSpec" if !VOLUME_FIELDS.contains(&field) => Some("PersistentVolumeSource"),
@@ -59,13 +59,13 @@ pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a list means something else when it is there and empty than when it is not there.
-pub(super) fn told_empty(owner: &str, field: &str) -> bool {
+/// Returns true if an empty list means something else than an absent one.
+pub(super) fn keeps_empty_list(owner: &str, field: &str) -> bool {
     matches!((owner, field), ("v2.HPAScalingRules", "policies"))
 }
 
-/// What Go calls a list or a map, where that says more than its members.
-pub(super) fn collection(owner: &str, field: &str, plain: String) -> String {
+/// Returns the Go name of a list or map type, where it is not made of its items' name.
+pub(super) fn collection_type(owner: &str, field: &str, plain: String) -> String {
     let named = match (owner, field, &*plain) {
         ("v1.JSONSchemaProps", "enum", _) => "[]v1.JSON",
         ("v1.JSONSchemaProps", "x-kubernetes-validations", "[]v1.ValidationRule") => "v1.ValidationRules",
@@ -77,19 +77,19 @@ pub(super) fn collection(owner: &str, field: &str, plain: String) -> String {
     named.to_owned()
 }
 
-/// What may stand in place of a schema inside of one.
+/// The alternative to a schema inside of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nested {
+pub(super) enum NestedSchema {
     /// A list of schemas; anything else is overlooked.
     OrList,
     OrBool,
 }
 
 /// Fields of a schema that hold schemas and are read by code of their own.
-pub(super) fn nested(owner: &str, field: &str) -> Option<Nested> {
+pub(super) fn nested_schema(owner: &str, field: &str) -> Option<NestedSchema> {
     match (owner, field) {
-        ("v1.JSONSchemaProps", "items") => Some(Nested::OrList),
-        ("v1.JSONSchemaProps", "additionalProperties" | "additionalItems") => Some(Nested::OrBool),
+        ("v1.JSONSchemaProps", "items") => Some(NestedSchema::OrList),
+        ("v1.JSONSchemaProps", "additionalProperties" | "additionalItems") => Some(NestedSchema::OrBool),
         _ => None,
     }
 }

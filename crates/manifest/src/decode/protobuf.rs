@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::{DecodeError, Decoded, decode_value};
-use crate::schema::{AnyForm, MapShape, Scalar, SchemaAlternative, Shape, TypeRef, Types};
+use super::{DecodeError, DecodedObject, decode_value};
+use crate::schema::{AnyForm, MapShape, ScalarType, SchemaAlternative, Shape, TypeRef, TypeRegistry};
 
-/// What every protobuf body begins with.
+/// The prefix of every protobuf body.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// Why a protobuf body cannot be read.
+/// The reason a protobuf body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
     #[error("the body does not begin with the Kubernetes protobuf prefix")]
@@ -28,48 +28,48 @@ pub enum ProtobufError {
 const DEEPEST: usize = 64;
 
 /// Reads a protobuf body: an envelope that names the type, and the object.
-pub fn decode_protobuf(body: &[u8], types: &Types) -> Result<Decoded, ProtobufError> {
+pub fn decode_protobuf(body: &[u8], types: &TypeRegistry) -> Result<DecodedObject, ProtobufError> {
     let body = body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &body[..0]);
-    for field in Fields(body) {
+    for field in MessageFields(body) {
         match field? {
-            (1, Wire::Bytes(meta)) => {
-                for field in Fields(meta) {
+            (1, WireValue::Bytes(meta)) => {
+                for field in MessageFields(meta) {
                     match field? {
-                        (1, Wire::Bytes(text)) => api_version = string(text)?,
-                        (2, Wire::Bytes(text)) => kind = string(text)?,
+                        (1, WireValue::Bytes(text)) => api_version = read_string(text)?,
+                        (2, WireValue::Bytes(text)) => kind = read_string(text)?,
                         _ => {}
                     }
                 }
             }
-            (2, Wire::Bytes(bytes)) => raw = bytes,
+            (2, WireValue::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
     // Every group knows the options by its own version; they are one type.
     let shared = (kind == "DeleteOptions").then_some("v1");
     let of = types
-        .kind(shared.unwrap_or(&api_version), &kind)
+        .type_of_kind(shared.unwrap_or(&api_version), &kind)
         .ok_or_else(|| ProtobufError::UnknownKind(api_version.clone(), kind.clone()))?;
     let mut map = Map::new();
     map.insert("kind".to_owned(), kind.into());
     map.insert("apiVersion".to_owned(), api_version.into());
     if let Shape::Map(shape) = of.shape() {
-        message(raw, of, shape, &mut map, 0)?;
+        read_message(raw, of, shape, &mut map, 0)?;
     }
     Ok(decode_value(Value::Object(map), of)?)
 }
 
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Fixed(u64),
     Bytes(&'a [u8]),
 }
 
-struct Fields<'a>(&'a [u8]);
+struct MessageFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
-    fn varint(&mut self) -> Option<u64> {
+impl<'a> MessageFields<'a> {
+    fn read_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;
@@ -82,26 +82,26 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn field(&mut self) -> Option<(u32, Wire<'a>)> {
-        let tag = self.varint()?;
+    fn read_field(&mut self) -> Option<(u32, WireValue<'a>)> {
+        let tag = self.read_varint()?;
         let number = u32::try_from(tag >> 3).ok()?;
         let wire = match tag & 7 {
-            0 => Wire::Number(self.varint()?),
+            0 => WireValue::Number(self.read_varint()?),
             1 => {
                 let (bytes, rest) = self.0.split_first_chunk::<8>()?;
                 self.0 = rest;
-                Wire::Fixed(u64::from_le_bytes(*bytes))
+                WireValue::Fixed(u64::from_le_bytes(*bytes))
             }
             2 => {
-                let length = usize::try_from(self.varint()?).ok()?;
+                let length = usize::try_from(self.read_varint()?).ok()?;
                 let (bytes, rest) = self.0.split_at_checked(length)?;
                 self.0 = rest;
-                Wire::Bytes(bytes)
+                WireValue::Bytes(bytes)
             }
             5 => {
                 let (bytes, rest) = self.0.split_first_chunk::<4>()?;
                 self.0 = rest;
-                Wire::Fixed(u64::from(u32::from_le_bytes(*bytes)))
+                WireValue::Fixed(u64::from(u32::from_le_bytes(*bytes)))
             }
             _ => return None,
         };
@@ -109,14 +109,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Wire<'a>), ProtobufError>;
+impl<'a> Iterator for MessageFields<'a> {
+    type Item = Result<(u32, WireValue<'a>), ProtobufError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
             return None;
         }
-        let field = self.field();
+        let field = self.read_field();
         if field.is_none() {
             self.0 = &[];
         }
@@ -124,11 +124,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-fn string(bytes: &[u8]) -> Result<String, ProtobufError> {
+fn read_string(bytes: &[u8]) -> Result<String, ProtobufError> {
     String::from_utf8(bytes.to_vec()).map_err(|_| ProtobufError::Damaged)
 }
 
-fn message(
+fn read_message(
     bytes: &[u8],
     kind: TypeRef<'_>,
     shape: &MapShape,
@@ -138,12 +138,12 @@ fn message(
     if depth > DEEPEST {
         return Err(ProtobufError::TooDeep);
     }
-    for field in Fields(bytes) {
+    for field in MessageFields(bytes) {
         let (number, wire) = field?;
         if let Some(&(_, embedded)) = shape.embedded.iter().find(|(known, _)| *known == number) {
             let embedded = kind.at(embedded);
-            if let (Wire::Bytes(bytes), Shape::Map(shape)) = (wire, embedded.shape()) {
-                message(bytes, embedded, shape, map, depth + 1)?;
+            if let (WireValue::Bytes(bytes), Shape::Map(shape)) = (wire, embedded.shape()) {
+                read_message(bytes, embedded, shape, map, depth + 1)?;
             }
             continue;
         }
@@ -153,20 +153,20 @@ fn message(
             Shape::List(list) => {
                 let items = map.entry(known.name.clone()).or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(items) = items {
-                    repeated(wire, kind.at(list.item), items, depth)?;
+                    read_repeated(wire, kind.at(list.item), items, depth)?;
                 }
             }
             Shape::Map(free) if free.name.is_empty() => {
                 let Some(rest) = free.rest else { continue };
-                let Wire::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
-                let (key, value) = entry(bytes, kind.at(rest), depth + 1)?;
+                let WireValue::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
+                let (key, value) = read_entry(bytes, kind.at(rest), depth + 1)?;
                 let entries = map.entry(known.name.clone()).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(entries) = entries {
                     entries.insert(key, value);
                 }
             }
             _ => {
-                let value = single(wire, child, depth + 1)?;
+                let value = read_single(wire, child, depth + 1)?;
                 map.insert(known.name.clone(), value);
             }
         }
@@ -174,47 +174,47 @@ fn message(
     Ok(())
 }
 
-fn repeated(
-    wire: Wire<'_>,
+fn read_repeated(
+    wire: WireValue<'_>,
     item: TypeRef<'_>,
     items: &mut Vec<Value>,
     depth: usize,
 ) -> Result<(), ProtobufError> {
-    let packed = matches!(item.as_scalar(), Some(Scalar::Int32 | Scalar::Int64 | Scalar::Bool));
+    let packed = matches!(item.as_scalar(), Some(ScalarType::Int32 | ScalarType::Int64 | ScalarType::Bool));
     match wire {
-        Wire::Bytes(bytes) if packed => {
-            let mut fields = Fields(bytes);
+        WireValue::Bytes(bytes) if packed => {
+            let mut fields = MessageFields(bytes);
             while !fields.0.is_empty() {
-                let number = fields.varint().ok_or(ProtobufError::Damaged)?;
-                items.push(single(Wire::Number(number), item, depth + 1)?);
+                let number = fields.read_varint().ok_or(ProtobufError::Damaged)?;
+                items.push(read_single(WireValue::Number(number), item, depth + 1)?);
             }
         }
-        wire => items.push(single(wire, item, depth + 1)?),
+        wire => items.push(read_single(wire, item, depth + 1)?),
     }
     Ok(())
 }
 
 /// A map entry: key in field 1, value in field 2.
-fn entry(bytes: &[u8], kind: TypeRef<'_>, depth: usize) -> Result<(String, Value), ProtobufError> {
+fn read_entry(bytes: &[u8], kind: TypeRef<'_>, depth: usize) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
     let mut value = Value::Null;
-    for field in Fields(bytes) {
+    for field in MessageFields(bytes) {
         match field? {
-            (1, Wire::Bytes(text)) => key = string(text)?,
+            (1, WireValue::Bytes(text)) => key = read_string(text)?,
             (2, wire) => {
                 value = match kind.shape() {
                     // A list as a value is a message with the items in field 1.
                     Shape::List(list) => {
-                        let Wire::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
+                        let WireValue::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
                         let mut items = Vec::new();
-                        for field in Fields(bytes) {
+                        for field in MessageFields(bytes) {
                             if let (1, wire) = field? {
-                                repeated(wire, kind.at(list.item), &mut items, depth)?;
+                                read_repeated(wire, kind.at(list.item), &mut items, depth)?;
                             }
                         }
                         Value::Array(items)
                     }
-                    _ => single(wire, kind, depth)?,
+                    _ => read_single(wire, kind, depth)?,
                 };
             }
             _ => {}
@@ -223,24 +223,24 @@ fn entry(bytes: &[u8], kind: TypeRef<'_>, depth: usize) -> Result<(String, Value
     Ok((key, value))
 }
 
-fn single(wire: Wire<'_>, kind: TypeRef<'_>, depth: usize) -> Result<Value, ProtobufError> {
+fn read_single(wire: WireValue<'_>, kind: TypeRef<'_>, depth: usize) -> Result<Value, ProtobufError> {
     Ok(match (kind.shape(), wire) {
         (Shape::Scalar(scalar), wire) => scalar_value(*scalar, wire)?,
-        (Shape::Map(shape), Wire::Bytes(bytes)) => {
+        (Shape::Map(shape), WireValue::Bytes(bytes)) => {
             let mut map = Map::new();
-            message(bytes, kind, shape, &mut map, depth)?;
+            read_message(bytes, kind, shape, &mut map, depth)?;
             Value::Object(map)
         }
-        (Shape::Any(AnyForm::Raw), Wire::Bytes(bytes)) => {
+        (Shape::Any(AnyForm::Raw), WireValue::Bytes(bytes)) => {
             let mut value = Value::Null;
-            for field in Fields(bytes) {
-                if let (1, Wire::Bytes(json)) = field? {
+            for field in MessageFields(bytes) {
+                if let (1, WireValue::Bytes(json)) = field? {
                     value = serde_json::from_slice(json).map_err(|_| ProtobufError::Damaged)?;
                 }
             }
             value
         }
-        (Shape::Any(AnyForm::SchemaOr(id, alternative)), Wire::Bytes(bytes)) => {
+        (Shape::Any(AnyForm::SchemaOr(id, alternative)), WireValue::Bytes(bytes)) => {
             schema_or(bytes, kind.at(*id), *alternative, depth)?
         }
         _ => return Err(ProtobufError::Damaged),
@@ -256,39 +256,39 @@ fn schema_or(
 ) -> Result<Value, ProtobufError> {
     let mut value = Value::Null;
     let mut list = Vec::new();
-    for field in Fields(bytes) {
+    for field in MessageFields(bytes) {
         match (alternative, field?) {
-            // Whether anything is allowed comes with a schema as well, which then says more.
-            (SchemaAlternative::Bool, (1, Wire::Number(allows))) if value.is_null() => {
+            // The boolean comes with a schema as well; the schema says more.
+            (SchemaAlternative::Bool, (1, WireValue::Number(allows))) if value.is_null() => {
                 value = (allows != 0).into();
             }
             (SchemaAlternative::Bool, (2, wire))
             | (SchemaAlternative::Schemas | SchemaAlternative::Strings, (1, wire)) => {
-                value = decode_value(single(wire, schema, depth + 1)?, schema)?.object;
+                value = decode_value(read_single(wire, schema, depth + 1)?, schema)?.object;
             }
             (SchemaAlternative::Schemas, (2, wire)) => {
-                list.push(decode_value(single(wire, schema, depth + 1)?, schema)?.object);
+                list.push(decode_value(read_single(wire, schema, depth + 1)?, schema)?.object);
             }
-            (SchemaAlternative::Strings, (2, Wire::Bytes(text))) => list.push(string(text)?.into()),
+            (SchemaAlternative::Strings, (2, WireValue::Bytes(text))) => list.push(read_string(text)?.into()),
             _ => {}
         }
     }
     Ok(if list.is_empty() { value } else { Value::Array(list) })
 }
 
-fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, ProtobufError> {
+fn scalar_value(scalar: ScalarType, wire: WireValue<'_>) -> Result<Value, ProtobufError> {
     Ok(match (scalar, wire) {
-        (Scalar::String, Wire::Bytes(bytes)) => string(bytes)?.into(),
-        (Scalar::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (Scalar::Bool, Wire::Number(number)) => (number != 0).into(),
-        (Scalar::Int32 | Scalar::Int64, Wire::Number(number)) => (number as i64).into(),
-        (Scalar::Float, Wire::Fixed(bits)) => f64::from_bits(bits).into(),
-        (Scalar::Time | Scalar::MicroTime, Wire::Bytes(bytes)) => {
+        (ScalarType::String, WireValue::Bytes(bytes)) => read_string(bytes)?.into(),
+        (ScalarType::Bytes, WireValue::Bytes(bytes)) => STANDARD.encode(bytes).into(),
+        (ScalarType::Bool, WireValue::Number(number)) => (number != 0).into(),
+        (ScalarType::Int32 | ScalarType::Int64, WireValue::Number(number)) => (number as i64).into(),
+        (ScalarType::Float, WireValue::Fixed(bits)) => f64::from_bits(bits).into(),
+        (ScalarType::Time | ScalarType::MicroTime, WireValue::Bytes(bytes)) => {
             let (mut seconds, mut nanos) = (0i64, 0i64);
-            for field in Fields(bytes) {
+            for field in MessageFields(bytes) {
                 match field? {
-                    (1, Wire::Number(number)) => seconds = number as i64,
-                    (2, Wire::Number(number)) => nanos = number as i64,
+                    (1, WireValue::Number(number)) => seconds = number as i64,
+                    (2, WireValue::Number(number)) => nanos = number as i64,
                     _ => {}
                 }
             }
@@ -298,24 +298,24 @@ fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, ProtobufError> 
             let nanos = i32::try_from(nanos).map_err(|_| ProtobufError::Damaged)?;
             let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Damaged)?;
             // As JSON has them: seconds, or six digits whatever they are.
-            if scalar == Scalar::Time { format!("{time:.0}").into() } else { format!("{time:.6}").into() }
+            if scalar == ScalarType::Time { format!("{time:.0}").into() } else { format!("{time:.6}").into() }
         }
-        (Scalar::Quantity, Wire::Bytes(bytes)) => {
+        (ScalarType::Quantity, WireValue::Bytes(bytes)) => {
             let mut text = String::from("0");
-            for field in Fields(bytes) {
-                if let (1, Wire::Bytes(bytes)) = field? {
-                    text = string(bytes)?;
+            for field in MessageFields(bytes) {
+                if let (1, WireValue::Bytes(bytes)) = field? {
+                    text = read_string(bytes)?;
                 }
             }
             text.into()
         }
-        (Scalar::IntOrString, Wire::Bytes(bytes)) => {
+        (ScalarType::IntOrString, WireValue::Bytes(bytes)) => {
             let (mut is_text, mut number, mut text) = (false, 0i64, String::new());
-            for field in Fields(bytes) {
+            for field in MessageFields(bytes) {
                 match field? {
-                    (1, Wire::Number(kind)) => is_text = kind == 1,
-                    (2, Wire::Number(value)) => number = value as i64,
-                    (3, Wire::Bytes(bytes)) => text = string(bytes)?,
+                    (1, WireValue::Number(kind)) => is_text = kind == 1,
+                    (2, WireValue::Number(value)) => number = value as i64,
+                    (3, WireValue::Bytes(bytes)) => text = read_string(bytes)?,
                     _ => {}
                 }
             }

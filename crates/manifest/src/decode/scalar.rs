@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
-use super::time::{self, Precision};
+use super::time::{self, TimePrecision};
 use crate::object::json_type;
 use crate::quantity::Quantity;
-use crate::schema::Scalar;
+use crate::schema::ScalarType;
 
-/// What a value that does not fit is called in Go's errors, or the whole error.
-pub(super) enum Misfit {
+/// A value of another type than its field, as Go's errors name it.
+pub(super) enum TypeMismatch {
     /// `cannot unmarshal <this> into …`
     Value(String),
     /// The same, into another type than the scalar's name says.
@@ -20,43 +20,47 @@ pub(super) enum Misfit {
 }
 
 /// The Go name of a scalar type.
-pub(super) fn go_type(scalar: Scalar) -> &'static str {
+pub(super) fn go_type(scalar: ScalarType) -> &'static str {
     match scalar {
-        Scalar::String => "string",
-        Scalar::Bool => "bool",
-        Scalar::Int32 => "int32",
-        Scalar::Int64 => "int64",
-        Scalar::Float => "float64",
-        Scalar::Bytes => "[]uint8",
-        Scalar::Time => "v1.Time",
-        Scalar::MicroTime => "v1.MicroTime",
-        Scalar::Duration => "v1.Duration",
-        Scalar::Quantity => "resource.Quantity",
-        Scalar::IntOrString => "intstr.IntOrString",
+        ScalarType::String => "string",
+        ScalarType::Bool => "bool",
+        ScalarType::Int32 => "int32",
+        ScalarType::Int64 => "int64",
+        ScalarType::Float => "float64",
+        ScalarType::Bytes => "[]uint8",
+        ScalarType::Time => "v1.Time",
+        ScalarType::MicroTime => "v1.MicroTime",
+        ScalarType::Duration => "v1.Duration",
+        ScalarType::Quantity => "resource.Quantity",
+        ScalarType::IntOrString => "intstr.IntOrString",
     }
 }
 
-/// Whether a type has its own way to read a value.
-pub(super) fn reads_itself(scalar: Scalar) -> bool {
+/// Returns true if a Go type has its own code to read a value.
+pub(super) fn reads_itself(scalar: ScalarType) -> bool {
     matches!(
         scalar,
-        Scalar::Quantity | Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::IntOrString
+        ScalarType::Quantity
+            | ScalarType::Time
+            | ScalarType::MicroTime
+            | ScalarType::Duration
+            | ScalarType::IntOrString
     )
 }
 
 /// The zero value a null becomes inside a list or map.
-pub(super) fn zero(scalar: Scalar) -> Value {
+pub(super) fn zero_value(scalar: ScalarType) -> Value {
     match scalar {
-        Scalar::Bool => false.into(),
-        Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString => 0.into(),
-        Scalar::Quantity => "0".into(),
-        Scalar::Duration => "0s".into(),
-        Scalar::String | Scalar::Bytes => "".into(),
-        Scalar::Time | Scalar::MicroTime => Value::Null,
+        ScalarType::Bool => false.into(),
+        ScalarType::Int32 | ScalarType::Int64 | ScalarType::Float | ScalarType::IntOrString => 0.into(),
+        ScalarType::Quantity => "0".into(),
+        ScalarType::Duration => "0s".into(),
+        ScalarType::String | ScalarType::Bytes => "".into(),
+        ScalarType::Time | ScalarType::MicroTime => Value::Null,
     }
 }
 
-/// Whether `omitempty` leaves a value out.
+/// Returns true if `omitempty` leaves a value out.
 pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -68,7 +72,7 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What Go calls the kind of a value in memory.
+/// Returns the name Go has for the kind of a value in memory.
 pub(super) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -83,98 +87,101 @@ pub(super) fn go_kind(value: &Value) -> &'static str {
 
 /// Brings a value (not null) of an object that was merged in memory into its form. Go converts such values
 /// rather than reading them: what does not fit an integer is cut, and only numbers can be mistaken.
-pub(super) fn convert(
+pub(super) fn convert_scalar(
     value: Value,
-    scalar: Scalar,
+    scalar: ScalarType,
     go_type: impl Fn() -> &'static str,
 ) -> Result<Value, String> {
     match (scalar, &value) {
-        (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => {
+        (ScalarType::Int32 | ScalarType::Int64, Value::Number(number)) => {
             let whole = number.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64);
             match (number.as_i64().or(whole), scalar) {
-                (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
+                (Some(whole), ScalarType::Int32) => Ok((whole as i32).into()),
                 (Some(whole), _) => Ok(whole.into()),
                 (None, _) => Err(format!("cannot convert float64 to {}", go_type())),
             }
         }
         // Go would make a letter of it.
-        (Scalar::String, Value::Number(number)) if number.is_i64() => {
+        (ScalarType::String, Value::Number(number)) if number.is_i64() => {
             Err(format!("cannot convert int64 to {}", go_type()))
         }
-        (Scalar::String | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Float, value)
-            if json_type(value) != expected(scalar) =>
-        {
+        (
+            ScalarType::String | ScalarType::Bool | ScalarType::Int32 | ScalarType::Int64 | ScalarType::Float,
+            value,
+        ) if json_type(value) != expected_type(scalar) => {
             Err(format!("unrecognized type: {}", self::go_type(scalar)))
         }
-        (Scalar::Bytes, value) if !value.is_string() && !value.is_array() => {
+        (ScalarType::Bytes, value) if !value.is_string() && !value.is_array() => {
             Err(format!("cannot restore slice from {}", go_kind(value)))
         }
-        _ => normalise(value, scalar).map_err(|misfit| match misfit {
-            Misfit::Error(error) if scalar == Scalar::Bytes => format!("error decoding from json: {error}"),
-            Misfit::Error(error) => error,
-            Misfit::Value(value) => unread(&value, go_type()),
-            Misfit::As(value, go) => unread(&value, go),
+        _ => normalise_scalar(value, scalar).map_err(|misfit| match misfit {
+            TypeMismatch::Error(error) if scalar == ScalarType::Bytes => {
+                format!("error decoding from json: {error}")
+            }
+            TypeMismatch::Error(error) => error,
+            TypeMismatch::Value(value) => unmarshal_error(&value, go_type()),
+            TypeMismatch::As(value, go) => unmarshal_error(&value, go),
         }),
     }
 }
 
-fn expected(scalar: Scalar) -> &'static str {
+fn expected_type(scalar: ScalarType) -> &'static str {
     match scalar {
-        Scalar::String => "string",
-        Scalar::Bool => "bool",
+        ScalarType::String => "string",
+        ScalarType::Bool => "bool",
         _ => "number",
     }
 }
 
-fn unread(value: &str, go: &str) -> String {
+fn unmarshal_error(value: &str, go: &str) -> String {
     format!("json: cannot unmarshal {value} into Go value of type {go}")
 }
 
 /// Brings a value (not null) into its form.
-pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
-    let misfit = |value: &Value| Misfit::Value(json_type(value).to_owned());
+pub(super) fn normalise_scalar(value: Value, scalar: ScalarType) -> Result<Value, TypeMismatch> {
+    let misfit = |value: &Value| TypeMismatch::Value(json_type(value).to_owned());
     match (scalar, value) {
-        (Scalar::String | Scalar::Duration, value @ Value::String(_)) => Ok(value),
-        (Scalar::Bool, value @ Value::Bool(_)) => Ok(value),
-        (Scalar::Int32, Value::Number(number)) => match number.as_i64() {
+        (ScalarType::String | ScalarType::Duration, value @ Value::String(_)) => Ok(value),
+        (ScalarType::Bool, value @ Value::Bool(_)) => Ok(value),
+        (ScalarType::Int32, Value::Number(number)) => match number.as_i64() {
             Some(value) if i32::try_from(value).is_ok() => Ok(value.into()),
-            _ => Err(Misfit::Value(format!("number {number}"))),
+            _ => Err(TypeMismatch::Value(format!("number {number}"))),
         },
-        (Scalar::Int64, Value::Number(number)) => match number.as_i64() {
+        (ScalarType::Int64, Value::Number(number)) => match number.as_i64() {
             Some(value) => Ok(value.into()),
-            None => Err(Misfit::Value(format!("number {number}"))),
+            None => Err(TypeMismatch::Value(format!("number {number}"))),
         },
-        (Scalar::Float, Value::Number(number)) => Ok(rounded(number)),
-        (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
-        (Scalar::Bytes, Value::Array(items)) => {
+        (ScalarType::Float, Value::Number(number)) => Ok(round_number(number)),
+        (ScalarType::Bytes, Value::String(text)) => normalise_base64(&text).map(Value::String),
+        (ScalarType::Bytes, Value::Array(items)) => {
             let byte = |item: &Value| item.as_u64().and_then(|n| u8::try_from(n).ok());
             let data: Option<Vec<u8>> = items.iter().map(byte).collect();
-            data.map(|data| STANDARD.encode(data).into()).ok_or(Misfit::As("number".into(), "uint8"))
+            data.map(|data| STANDARD.encode(data).into()).ok_or(TypeMismatch::As("number".into(), "uint8"))
         }
-        (Scalar::Time, Value::String(text)) => time(&text, Precision::Seconds),
-        (Scalar::MicroTime, Value::String(text)) => time(&text, Precision::Micros),
-        (Scalar::Quantity, Value::String(text)) => quantity(&text),
-        (Scalar::Quantity, Value::Number(number)) => quantity(&number.to_string()),
-        (Scalar::IntOrString, Value::Number(number)) => {
+        (ScalarType::Time, Value::String(text)) => normalise_time(&text, TimePrecision::Seconds),
+        (ScalarType::MicroTime, Value::String(text)) => normalise_time(&text, TimePrecision::Micros),
+        (ScalarType::Quantity, Value::String(text)) => normalise_quantity(&text),
+        (ScalarType::Quantity, Value::Number(number)) => normalise_quantity(&number.to_string()),
+        (ScalarType::IntOrString, Value::Number(number)) => {
             match number.as_i64().filter(|n| i32::try_from(*n).is_ok()) {
                 Some(number) => Ok(number.into()),
-                None => Err(Misfit::As(format!("number {number}"), "int32")),
+                None => Err(TypeMismatch::As(format!("number {number}"), "int32")),
             }
         }
-        (Scalar::IntOrString, value @ Value::String(_)) => Ok(value),
-        (Scalar::IntOrString, other) => Err(Misfit::As(json_type(&other).to_owned(), "int32")),
-        (Scalar::Quantity, other) => match quantity(&other.to_string()) {
+        (ScalarType::IntOrString, value @ Value::String(_)) => Ok(value),
+        (ScalarType::IntOrString, other) => Err(TypeMismatch::As(json_type(&other).to_owned(), "int32")),
+        (ScalarType::Quantity, other) => match normalise_quantity(&other.to_string()) {
             Err(error) => Err(error),
             Ok(_) => Err(misfit(&other)),
         },
-        (Scalar::MicroTime, other) => Err(Misfit::As(json_type(&other).to_owned(), "string")),
-        (Scalar::Time, other) => Err(Misfit::Error(unread(json_type(&other), "string"))),
+        (ScalarType::MicroTime, other) => Err(TypeMismatch::As(json_type(&other).to_owned(), "string")),
+        (ScalarType::Time, other) => Err(TypeMismatch::Error(unmarshal_error(json_type(&other), "string"))),
         (_, other) => Err(misfit(&other)),
     }
 }
 
-/// What is left of a number in 64 bits with a point: of big integers the first digits.
-fn rounded(number: Number) -> Value {
+/// Rounds a number to a 64-bit float: big integers keep their first digits.
+fn round_number(number: Number) -> Value {
     let near = number.as_f64().unwrap_or_default();
     match number.as_i128().filter(|whole| *whole != near as i128) {
         Some(_) => format!("{near}").parse().map_or(Value::Number(number), Value::Number),
@@ -182,15 +189,15 @@ fn rounded(number: Number) -> Value {
     }
 }
 
-fn quantity(text: &str) -> Result<Value, Misfit> {
+fn normalise_quantity(text: &str) -> Result<Value, TypeMismatch> {
     match Quantity::parse(text.trim()) {
         Ok(quantity) => Ok(quantity.to_string().into()),
-        Err(error) => Err(Misfit::Error(error.to_string())),
+        Err(error) => Err(TypeMismatch::Error(error.to_string())),
     }
 }
 
-fn bytes(text: &str) -> Result<String, Misfit> {
-    let illegal = |at: usize| Misfit::Error(format!("illegal base64 data at input byte {at}"));
+fn normalise_base64(text: &str) -> Result<String, TypeMismatch> {
+    let illegal = |at: usize| TypeMismatch::Error(format!("illegal base64 data at input byte {at}"));
     let kept: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let alphabet = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
     if let Some(at) = text.bytes().position(|b| !alphabet(b) && !matches!(b, b'=' | b'\r' | b'\n')) {
@@ -211,14 +218,14 @@ fn bytes(text: &str) -> Result<String, Misfit> {
     }
 }
 
-fn time(text: &str, precision: Precision) -> Result<Value, Misfit> {
-    let instant = time::parse(text, precision).map_err(Misfit::Error)?;
+fn normalise_time(text: &str, precision: TimePrecision) -> Result<Value, TypeMismatch> {
+    let instant = time::parse_time(text, precision).map_err(TypeMismatch::Error)?;
     let shown = match precision {
-        Precision::Micros => {
+        TimePrecision::Micros => {
             let micros = instant.subsec_nanosecond() / 1000;
             format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
         }
-        Precision::Seconds => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        TimePrecision::Seconds => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     };
     Ok(shown.into())
 }

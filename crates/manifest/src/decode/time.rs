@@ -3,77 +3,78 @@
 use jiff::civil;
 use jiff::tz::Offset;
 
-/// What follows the seconds.
+/// The precision of the seconds of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Precision {
+pub(super) enum TimePrecision {
     Seconds,
     /// Six digits, always.
     Micros,
 }
 
-impl Precision {
+impl TimePrecision {
     fn layout(self) -> &'static str {
         match self {
-            Precision::Seconds => "2006-01-02T15:04:05Z07:00",
-            Precision::Micros => "2006-01-02T15:04:05.000000Z07:00",
+            TimePrecision::Seconds => "2006-01-02T15:04:05Z07:00",
+            TimePrecision::Micros => "2006-01-02T15:04:05.000000Z07:00",
         }
     }
 }
 
 /// Reads a time; the error is the text of Go's.
-pub(super) fn parse(text: &str, precision: Precision) -> Result<jiff::Timestamp, String> {
-    let mut reader = Reader { text, rest: text, layout: precision.layout() };
-    let year = reader.year()?;
-    reader.literal("-")?;
-    let month = reader.number("01", true, 1..=12, "month")?;
-    reader.literal("-")?;
-    let day = reader.number("02", true, 0..=99, "day")?;
-    reader.literal("T")?;
-    let hour = reader.number("15", false, 0..=23, "hour")?;
-    reader.literal(":")?;
-    let minute = reader.number("04", true, 0..=59, "minute")?;
-    reader.literal(":")?;
-    let second = reader.number("05", true, 0..=59, "second")?;
+pub(super) fn parse_time(text: &str, precision: TimePrecision) -> Result<jiff::Timestamp, String> {
+    let mut reader = TimeReader { text, rest: text, layout: precision.layout() };
+    let year = reader.read_year()?;
+    reader.read_literal("-")?;
+    let month = reader.read_number("01", true, 1..=12, "month")?;
+    reader.read_literal("-")?;
+    let day = reader.read_number("02", true, 0..=99, "day")?;
+    reader.read_literal("T")?;
+    let hour = reader.read_number("15", false, 0..=23, "hour")?;
+    reader.read_literal(":")?;
+    let minute = reader.read_number("04", true, 0..=59, "minute")?;
+    reader.read_literal(":")?;
+    let second = reader.read_number("05", true, 0..=59, "second")?;
     let nanos = match precision {
-        Precision::Seconds => reader.any_fraction(),
-        Precision::Micros => reader.micros()?,
+        TimePrecision::Seconds => reader.read_fraction(),
+        TimePrecision::Micros => reader.read_micros()?,
     };
-    let offset = reader.zone()?;
+    let offset = reader.read_zone()?;
     if !reader.rest.is_empty() {
-        return Err(reader.failure(&format!("extra text: {}", quote(reader.rest))));
+        return Err(reader.parse_failure(&format!("extra text: {}", quote_bytes(reader.rest))));
     }
-    let date = civil::Date::new(year, month, day).map_err(|_| reader.failure("day out of range"))?;
-    let time = civil::Time::new(hour, minute, second, nanos).map_err(|e| reader.failure(&e.to_string()))?;
-    offset.to_timestamp(date.to_datetime(time)).map_err(|e| reader.failure(&e.to_string()))
+    let date = civil::Date::new(year, month, day).map_err(|_| reader.parse_failure("day out of range"))?;
+    let time =
+        civil::Time::new(hour, minute, second, nanos).map_err(|e| reader.parse_failure(&e.to_string()))?;
+    offset.to_timestamp(date.to_datetime(time)).map_err(|e| reader.parse_failure(&e.to_string()))
 }
 
-struct Reader<'a> {
+struct TimeReader<'a> {
     text: &'a str,
     rest: &'a str,
     layout: &'static str,
 }
 
-impl Reader<'_> {
+impl TimeReader<'_> {
     fn mismatch(&self, element: &str) -> String {
-        let (text, layout, rest) = (quote(self.text), quote(self.layout), quote(self.rest));
-        format!("parsing time {text} as {layout}: cannot parse {rest} as {}", quote(element))
+        let (text, layout, rest) = (quote_bytes(self.text), quote_bytes(self.layout), quote_bytes(self.rest));
+        format!("parsing time {text} as {layout}: cannot parse {rest} as {}", quote_bytes(element))
     }
 
-    fn failure(&self, why: &str) -> String {
-        format!("parsing time {}: {why}", quote(self.text))
+    fn parse_failure(&self, why: &str) -> String {
+        format!("parsing time {}: {why}", quote_bytes(self.text))
     }
 
-    fn digit(&self, at: usize) -> Option<i8> {
+    fn digit_at(&self, at: usize) -> Option<i8> {
         let byte = *self.rest.as_bytes().get(at)?;
         byte.is_ascii_digit().then(|| (byte - b'0').cast_signed())
     }
 
-    fn literal(&mut self, element: &str) -> Result<(), String> {
+    fn read_literal(&mut self, element: &str) -> Result<(), String> {
         self.rest = self.rest.strip_prefix(element).ok_or_else(|| self.mismatch(element))?;
         Ok(())
     }
 
-    fn year(&mut self) -> Result<i16, String> {
+    fn read_year(&mut self) -> Result<i16, String> {
         let digits = self.rest.get(..4).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         let year = digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| self.mismatch("2006"))?;
         self.rest = &self.rest[4..];
@@ -81,28 +82,28 @@ impl Reader<'_> {
     }
 
     /// Two digits, or one where the element does not insist.
-    fn number(
+    fn read_number(
         &mut self,
         element: &str,
         fixed: bool,
         range: std::ops::RangeInclusive<i8>,
         name: &str,
     ) -> Result<i8, String> {
-        let (number, length) = match (self.digit(0), self.digit(1)) {
+        let (number, length) = match (self.digit_at(0), self.digit_at(1)) {
             (Some(tens), Some(ones)) => (tens * 10 + ones, 2),
             (Some(ones), None) if !fixed => (ones, 1),
             _ => return Err(self.mismatch(element)),
         };
         self.rest = &self.rest[length..];
         if !range.contains(&number) {
-            return Err(self.failure(&format!("{name} out of range")));
+            return Err(self.parse_failure(&format!("{name} out of range")));
         }
         Ok(number)
     }
 
     /// Digits after a point that the layout does not ask for.
-    fn any_fraction(&mut self) -> i32 {
-        if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
+    fn read_fraction(&mut self) -> i32 {
+        if !self.rest.starts_with(['.', ',']) || self.digit_at(1).is_none() {
             return 0;
         }
         let length = self.rest[1..].bytes().take_while(u8::is_ascii_digit).count();
@@ -111,8 +112,8 @@ impl Reader<'_> {
         nanos.parse().unwrap_or(0)
     }
 
-    fn micros(&mut self) -> Result<i32, String> {
-        let digits = (1..=6).map(|at| self.digit(at)).collect::<Option<Vec<_>>>();
+    fn read_micros(&mut self) -> Result<i32, String> {
+        let digits = (1..=6).map(|at| self.digit_at(at)).collect::<Option<Vec<_>>>();
         match digits.filter(|_| self.rest.starts_with(['.', ','])) {
             Some(digits) => {
                 self.rest = &self.rest[7..];
@@ -122,7 +123,7 @@ impl Reader<'_> {
         }
     }
 
-    fn zone(&mut self) -> Result<Offset, String> {
+    fn read_zone(&mut self) -> Result<Offset, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(Offset::UTC);
@@ -133,21 +134,21 @@ impl Reader<'_> {
             Some(b'-') => -1,
             _ => return Err(bad()),
         };
-        let digits = [1, 2, 4, 5].map(|at| self.digit(at).map(i32::from));
+        let digits = [1, 2, 4, 5].map(|at| self.digit_at(at).map(i32::from));
         let [Some(a), Some(b), Some(c), Some(d)] = digits else { return Err(bad()) };
         if self.rest.as_bytes().get(3) != Some(&b':') {
             return Err(bad());
         }
         let seconds = sign * ((a * 10 + b) * 3600 + (c * 10 + d) * 60);
-        let offset =
-            Offset::from_seconds(seconds).map_err(|_| self.failure("time zone offset hour out of range"))?;
+        let offset = Offset::from_seconds(seconds)
+            .map_err(|_| self.parse_failure("time zone offset hour out of range"))?;
         self.rest = &self.rest[6..];
         Ok(offset)
     }
 }
 
 /// Quotes as Go's package of times does: whatever is not plain ASCII by its bytes.
-fn quote(text: &str) -> String {
+fn quote_bytes(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for byte in text.bytes() {
@@ -182,22 +183,22 @@ mod tests {
             ("2024-02-30T00:00:00Z", ": day out of range".into()),
             ("2024-01-01T00:00:00Zx", ": extra text: \"x\"".into()),
         ] {
-            let quoted = quote(text);
-            assert_eq!(parse(text, Precision::Seconds), Err(format!("parsing time {quoted}{why}")));
+            let quoted = quote_bytes(text);
+            assert_eq!(parse_time(text, TimePrecision::Seconds), Err(format!("parsing time {quoted}{why}")));
         }
     }
 
     #[test]
     fn what_go_takes_is_read() {
         for (text, precision, shown) in [
-            ("2024-01-01T00:00:00Z", Precision::Seconds, "2024-01-01T00:00:00Z"),
-            ("2024-01-01T02:00:00.25+02:00", Precision::Seconds, "2024-01-01T00:00:00.25Z"),
-            ("2024-01-01T7:00:00Z", Precision::Seconds, "2024-01-01T07:00:00Z"),
-            ("2024-01-01T00:00:00.123456Z", Precision::Micros, "2024-01-01T00:00:00.123456Z"),
+            ("2024-01-01T00:00:00Z", TimePrecision::Seconds, "2024-01-01T00:00:00Z"),
+            ("2024-01-01T02:00:00.25+02:00", TimePrecision::Seconds, "2024-01-01T00:00:00.25Z"),
+            ("2024-01-01T7:00:00Z", TimePrecision::Seconds, "2024-01-01T07:00:00Z"),
+            ("2024-01-01T00:00:00.123456Z", TimePrecision::Micros, "2024-01-01T00:00:00.123456Z"),
         ] {
-            assert_eq!(parse(text, precision).map(|time| time.to_string()), Ok(shown.to_owned()));
+            assert_eq!(parse_time(text, precision).map(|time| time.to_string()), Ok(shown.to_owned()));
         }
-        let short = parse("2024-01-01T00:00:00Z", Precision::Micros);
+        let short = parse_time("2024-01-01T00:00:00Z", TimePrecision::Micros);
         assert!(short.is_err_and(|e| e.ends_with(r#"cannot parse "Z" as ".000000""#)));
     }
 }

@@ -5,18 +5,22 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::names::{self, Nested};
-use super::node::Node;
-use super::scalar::{self, Misfit};
-use super::{DecodeError, Decoded};
+use super::names::{self, NestedSchema};
+use super::node::JsonNode;
+use super::scalar::{self, TypeMismatch};
+use super::{DecodeError, DecodedObject};
 use crate::object::json_type;
-use crate::schema::{MapShape, Omit, Scalar, Shape, TypeRef, zero, zero_field};
+use crate::schema::{MapShape, OmitRule, ScalarType, Shape, TypeRef, zero_field, zero_value};
 
 /// Kubernetes stops counting here, too.
 const MOST_STRICT: usize = 100;
 
-pub(super) fn decode(node: Node, kind: TypeRef<'_>, source: Source) -> Result<Decoded, DecodeError> {
-    let mut walk = Walk {
+pub(super) fn decode_node(
+    node: JsonNode,
+    kind: TypeRef<'_>,
+    source: InputOrigin,
+) -> Result<DecodedObject, DecodeError> {
+    let mut walk = TypedDecoder {
         source,
         strict: Vec::new(),
         path: String::new(),
@@ -24,24 +28,24 @@ pub(super) fn decode(node: Node, kind: TypeRef<'_>, source: Source) -> Result<De
         structs: Vec::new(),
         saved: None,
     };
-    let object = walk.node(node, kind)?;
+    let object = walk.decode_value(node, kind)?;
     match walk.saved {
         Some(error) => Err(error),
-        None => Ok(Decoded { object, strict: walk.strict }),
+        None => Ok(DecodedObject { object, strict: walk.strict }),
     }
 }
 
-/// Where a document comes from.
+/// The origin of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum InputOrigin {
     /// It is read.
     Text,
     /// It was merged in memory and is converted.
     Memory,
 }
 
-struct Walk<'a> {
-    source: Source,
+struct TypedDecoder<'a> {
+    source: InputOrigin,
     strict: Vec<String>,
     /// `spec.containers[0].image`
     path: String,
@@ -54,15 +58,15 @@ struct Walk<'a> {
     saved: Option<DecodeError>,
 }
 
-impl<'a> Walk<'a> {
-    fn report(&mut self, what: &str, key: &str) {
+impl<'a> TypedDecoder<'a> {
+    fn report_strict(&mut self, what: &str, key: &str) {
         if self.strict.len() < MOST_STRICT {
             let dot = if self.path.is_empty() { "" } else { "." };
             self.strict.push(format!("{what} field \"{}{dot}{key}\"", self.path));
         }
     }
 
-    fn misfit(&self, value: &str, go_type: &str) -> DecodeError {
+    fn type_mismatch(&self, value: &str, go_type: &str) -> DecodeError {
         let place = match self.structs.last() {
             Some(name) => {
                 let name = name.rsplit('.').next().unwrap_or_default();
@@ -74,28 +78,30 @@ impl<'a> Walk<'a> {
     }
 
     /// The Go type of the text at this place, where it has a name of its own.
-    fn named(&self) -> Option<&'static str> {
+    fn named_type(&self) -> Option<&'static str> {
         let (owner, field) = (self.structs.last()?, self.fields.last()?);
-        names::of(owner, field)
+        names::string_type(owner, field)
     }
 
-    fn node(&mut self, node: Node, kind: TypeRef<'a>) -> Result<Value, DecodeError> {
+    fn decode_value(&mut self, node: JsonNode, kind: TypeRef<'a>) -> Result<Value, DecodeError> {
         match (kind.shape(), node) {
             (Shape::Any(_), node) => Ok(node.into_value()),
-            (Shape::Map(shape), Node::Scalar(Value::Null)) => {
-                Ok(if shape.name.is_empty() { Value::Null } else { zero(kind) })
+            (Shape::Map(shape), JsonNode::Scalar(Value::Null)) => {
+                Ok(if shape.name.is_empty() { Value::Null } else { zero_value(kind) })
             }
-            (Shape::List(_), Node::Scalar(Value::Null)) => Ok(Value::Null),
-            (Shape::Scalar(scalar), Node::Scalar(Value::Null)) => Ok(scalar::zero(*scalar)),
-            (Shape::Map(shape), Node::Map(pairs)) if shape.rest.is_none() => self.fields(pairs, shape, kind),
-            (Shape::Map(shape), Node::Map(pairs)) => self.map(pairs, shape, kind),
-            (Shape::List(list), Node::List(items)) => {
+            (Shape::List(_), JsonNode::Scalar(Value::Null)) => Ok(Value::Null),
+            (Shape::Scalar(scalar), JsonNode::Scalar(Value::Null)) => Ok(scalar::zero_value(*scalar)),
+            (Shape::Map(shape), JsonNode::Map(pairs)) if shape.rest.is_none() => {
+                self.decode_struct(pairs, shape, kind)
+            }
+            (Shape::Map(shape), JsonNode::Map(pairs)) => self.decode_map(pairs, shape, kind),
+            (Shape::List(list), JsonNode::List(items)) => {
                 let item_kind = kind.at(list.item);
                 let length = self.path.len();
                 let mut decoded = Vec::with_capacity(items.len());
                 for (index, item) in items.into_iter().enumerate() {
                     let _ = write!(self.path, "[{index}]");
-                    decoded.push(self.node(item, item_kind)?);
+                    decoded.push(self.decode_value(item, item_kind)?);
                     self.path.truncate(length);
                 }
                 Ok(Value::Array(decoded))
@@ -104,16 +110,16 @@ impl<'a> Walk<'a> {
                 let value = node.into_value();
                 // Looked up only for an error: it takes longer than all the rest.
                 let go_type = || {
-                    let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
+                    let named = (*scalar == ScalarType::String).then(|| self.named_type()).flatten();
                     named.unwrap_or(scalar::go_type(*scalar))
                 };
-                if self.source == Source::Memory {
-                    return scalar::convert(value, *scalar, go_type).map_err(DecodeError::Type);
+                if self.source == InputOrigin::Memory {
+                    return scalar::convert_scalar(value, *scalar, go_type).map_err(DecodeError::Type);
                 }
-                let formed = scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
-                    Misfit::Value(value) => self.misfit(&value, go_type()),
-                    Misfit::As(value, go) => self.misfit(&value, go),
-                    Misfit::Error(error) => DecodeError::Type(error),
+                let formed = scalar::normalise_scalar(value, *scalar).map_err(|misfit| match misfit {
+                    TypeMismatch::Value(value) => self.type_mismatch(&value, go_type()),
+                    TypeMismatch::As(value, go) => self.type_mismatch(&value, go),
+                    TypeMismatch::Error(error) => DecodeError::Type(error),
                 });
                 match formed {
                     Err(error) if !scalar::reads_itself(*scalar) => {
@@ -123,7 +129,7 @@ impl<'a> Walk<'a> {
                     formed => formed,
                 }
             }
-            (shape, node) if self.source == Source::Memory => {
+            (shape, node) if self.source == InputOrigin::Memory => {
                 let given = scalar::go_kind(&node.into_value());
                 Err(DecodeError::Type(match shape {
                     Shape::List(_) => format!("cannot restore slice from {given}"),
@@ -133,13 +139,13 @@ impl<'a> Walk<'a> {
             }
             (_, node) => {
                 let mut go_type = go_type(kind);
-                if let (Some(named), "[]string") = (self.named(), &*go_type) {
+                if let (Some(named), "[]string") = (self.named_type(), &*go_type) {
                     go_type = format!("[]{named}");
                 }
                 if let (Some(owner), Some(field)) = (self.structs.last(), self.fields.last()) {
-                    go_type = names::collection(owner, field, go_type);
+                    go_type = names::collection_type(owner, field, go_type);
                 }
-                let error = self.misfit(json_type(&node.into_value()), &go_type);
+                let error = self.type_mismatch(json_type(&node.into_value()), &go_type);
                 self.saved.get_or_insert(error);
                 Ok(Value::Null)
             }
@@ -147,18 +153,23 @@ impl<'a> Walk<'a> {
     }
 
     /// A schema inside of a schema, or what may stand in its place. Strict reading does not look inside.
-    fn nested(&mut self, node: Node, nested: Nested, schema: TypeRef<'a>) -> Result<Value, DecodeError> {
+    fn decode_nested(
+        &mut self,
+        node: JsonNode,
+        nested: NestedSchema,
+        schema: TypeRef<'a>,
+    ) -> Result<Value, DecodeError> {
         let known = self.strict.len();
         let value = match (nested, node) {
-            (_, node @ Node::Map(_)) => self.node(node, schema)?,
-            (Nested::OrList, Node::List(items)) => {
+            (_, node @ JsonNode::Map(_)) => self.decode_value(node, schema)?,
+            (NestedSchema::OrList, JsonNode::List(items)) => {
                 let items: Result<Vec<Value>, DecodeError> =
-                    items.into_iter().map(|item| self.node(item, schema)).collect();
+                    items.into_iter().map(|item| self.decode_value(item, schema)).collect();
                 items?.into()
             }
-            (Nested::OrList, _) => Value::Null,
-            (Nested::OrBool, Node::Scalar(value @ Value::Bool(_))) => value,
-            (Nested::OrBool, _) => {
+            (NestedSchema::OrList, _) => Value::Null,
+            (NestedSchema::OrBool, JsonNode::Scalar(value @ Value::Bool(_))) => value,
+            (NestedSchema::OrBool, _) => {
                 return Err(DecodeError::Type("boolean or JSON schema expected".to_owned()));
             }
         };
@@ -166,9 +177,9 @@ impl<'a> Walk<'a> {
         Ok(value)
     }
 
-    fn map(
+    fn decode_map(
         &mut self,
-        pairs: Vec<(String, Node)>,
+        pairs: Vec<(String, JsonNode)>,
         shape: &'a MapShape,
         kind: TypeRef<'a>,
     ) -> Result<Value, DecodeError> {
@@ -177,12 +188,12 @@ impl<'a> Walk<'a> {
         let length = self.path.len();
         for (key, node) in pairs {
             if places.contains_key(&key) {
-                self.report("duplicate", &key);
+                self.report_strict("duplicate", &key);
             }
             let child = shape.field(&key).map(|field| field.shape).or(shape.rest);
             let Some(child) = child else { continue };
-            self.descend(&key);
-            let value = self.node(node, kind.at(child))?;
+            self.push_key(&key);
+            let value = self.decode_value(node, kind.at(child))?;
             self.path.truncate(length);
             match places.get(&key) {
                 Some(&place) => decoded[place].1 = value,
@@ -197,16 +208,16 @@ impl<'a> Walk<'a> {
         Ok(Value::Object(decoded.into_iter().collect()))
     }
 
-    fn descend(&mut self, key: &str) {
+    fn push_key(&mut self, key: &str) {
         if !self.path.is_empty() {
             self.path.push('.');
         }
         self.path.push_str(key);
     }
 
-    fn fields(
+    fn decode_struct(
         &mut self,
-        pairs: Vec<(String, Node)>,
+        pairs: Vec<(String, JsonNode)>,
         shape: &'a MapShape,
         kind: TypeRef<'a>,
     ) -> Result<Value, DecodeError> {
@@ -217,26 +228,26 @@ impl<'a> Walk<'a> {
         for (key, node) in pairs {
             let Some(field) = shape.field(&key) else {
                 let what = if seen.contains(&key) { "duplicate" } else { "unknown" };
-                self.report(what, &key);
+                self.report_strict(what, &key);
                 if what == "unknown" {
                     seen.push(key);
                 }
                 continue;
             };
             if set.contains_key(field.name.as_str()) {
-                self.report("duplicate", &key);
+                self.report_strict("duplicate", &key);
             }
-            if matches!(node, Node::Scalar(Value::Null)) {
+            if matches!(node, JsonNode::Scalar(Value::Null)) {
                 set.entry(&field.name).or_insert(Value::Null);
                 continue;
             }
-            self.descend(&key);
+            self.push_key(&key);
             let depth = self.fields.len();
-            self.fields.extend(names::embedded(&shape.name, &field.name).map(str::to_owned));
+            self.fields.extend(names::embedded_struct(&shape.name, &field.name).map(str::to_owned));
             self.fields.push(key);
-            let value = match names::nested(&shape.name, &field.name) {
-                Some(nested) => self.nested(node, nested, kind)?,
-                None => self.node(node, kind.at(field.shape))?,
+            let value = match names::nested_schema(&shape.name, &field.name) {
+                Some(nested) => self.decode_nested(node, nested, kind)?,
+                None => self.decode_value(node, kind.at(field.shape))?,
             };
             self.fields.truncate(depth);
             self.path.truncate(length);
@@ -250,14 +261,14 @@ impl<'a> Walk<'a> {
                 Some(value) => {
                     let is_struct = kind.at(field.shape).as_map().is_some_and(|map| !map.name.is_empty());
                     let omitted = match field.omit {
-                        Omit::Never => false,
-                        Omit::Empty => {
+                        OmitRule::Never => false,
+                        OmitRule::Empty => {
                             !field.pointer
                                 && !is_struct
                                 && is_empty(&value, kind.at(field.shape))
-                                && !names::told_empty(&shape.name, &field.name)
+                                && !names::keeps_empty_list(&shape.name, &field.name)
                         }
-                        Omit::Zero => scalar::is_zero(&value),
+                        OmitRule::Zero => scalar::is_zero(&value),
                     };
                     (!omitted).then_some(value)
                 }
@@ -270,10 +281,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether `omitempty` drops a value that was set: a struct type such as a quantity never is empty.
+/// Returns true if `omitempty` drops a value that was set: a struct type such as a quantity never is empty.
 fn is_empty(value: &Value, kind: TypeRef<'_>) -> bool {
     match kind.as_scalar() {
-        Some(Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime) => false,
+        Some(ScalarType::Quantity | ScalarType::IntOrString | ScalarType::Time | ScalarType::MicroTime) => {
+            false
+        }
         _ => scalar::is_zero(value),
     }
 }
@@ -295,7 +308,7 @@ fn go_type(kind: TypeRef<'_>) -> String {
     }
 }
 
-pub(super) fn unknown(value: &Value, kind: TypeRef<'_>, path: &mut String, found: &mut Vec<String>) {
+pub(super) fn collect_unknown(value: &Value, kind: TypeRef<'_>, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match (kind.shape(), value) {
         (Shape::Map(shape), Value::Object(map)) => {
@@ -305,7 +318,7 @@ pub(super) fn unknown(value: &Value, kind: TypeRef<'_>, path: &mut String, found
                     None => found.push(format!("unknown field \"{path}{dot}{key}\"")),
                     Some(child) => {
                         let _ = write!(path, "{dot}{key}");
-                        unknown(value, kind.at(child), path, found);
+                        collect_unknown(value, kind.at(child), path, found);
                         path.truncate(length);
                     }
                 }
@@ -314,7 +327,7 @@ pub(super) fn unknown(value: &Value, kind: TypeRef<'_>, path: &mut String, found
         (Shape::List(list), Value::Array(items)) => {
             for (index, item) in items.iter().enumerate() {
                 let _ = write!(path, "[{index}]");
-                unknown(item, kind.at(list.item), path, found);
+                collect_unknown(item, kind.at(list.item), path, found);
                 path.truncate(length);
             }
         }

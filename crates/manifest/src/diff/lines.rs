@@ -2,7 +2,7 @@
 
 use similar::{ChangeTag, TextDiff};
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     Context,
@@ -12,7 +12,7 @@ pub enum LineKind {
 
 /// One line, without its line break.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct DiffLine {
     pub kind: LineKind,
     pub text: String,
 }
@@ -20,11 +20,11 @@ pub struct Line {
 /// Changed lines that stand together, with context. Between two hunks lines were left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hunk {
-    pub lines: Vec<Line>,
+    pub lines: Vec<DiffLine>,
 }
 
 /// Compares two texts line by line.
-pub fn hunks(old: &str, new: &str, context: usize) -> Vec<Hunk> {
+pub fn diff_lines(old: &str, new: &str, context: usize) -> Vec<Hunk> {
     let diff = TextDiff::from_lines(old, new);
     diff.grouped_ops(context)
         .iter()
@@ -32,7 +32,7 @@ pub fn hunks(old: &str, new: &str, context: usize) -> Vec<Hunk> {
             lines: group
                 .iter()
                 .flat_map(|op| diff.iter_changes(op))
-                .map(|change| Line {
+                .map(|change| DiffLine {
                     kind: match change.tag() {
                         ChangeTag::Equal => LineKind::Context,
                         ChangeTag::Insert => LineKind::Added,

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-/// How much to take out.
+/// The amount of noise to take out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cleaning {
+pub enum NoiseFilter {
     /// For deciding whether an object must be written: runtime data, times of owners and annotations of
     /// tools go; owners stay, since taking a field over is a change.
     Compare,
@@ -36,7 +36,7 @@ const BOOKKEEPING: [&str; 6] = [
 ];
 
 /// Gives an object without noise.
-pub fn clean(object: &Value, cleaning: Cleaning) -> Value {
+pub fn remove_noise(object: &Value, cleaning: NoiseFilter) -> Value {
     let Some(map) = object.as_object() else { return object.clone() };
     let mut cleaned = Map::with_capacity(map.len());
     for (key, value) in map {
@@ -53,18 +53,18 @@ pub fn clean(object: &Value, cleaning: Cleaning) -> Value {
     Value::Object(cleaned)
 }
 
-fn clean_metadata(metadata: &Map<String, Value>, cleaning: Cleaning) -> Map<String, Value> {
+fn clean_metadata(metadata: &Map<String, Value>, cleaning: NoiseFilter) -> Map<String, Value> {
     let mut cleaned = Map::with_capacity(metadata.len());
     for (key, value) in metadata {
         match (key.as_str(), value) {
             (name, _) if RUNTIME.contains(&name) => {}
             ("managedFields", value) => match cleaning {
-                Cleaning::Show => {}
-                Cleaning::Compare | Cleaning::ShowInsignificant => {
+                NoiseFilter::Show => {}
+                NoiseFilter::Compare | NoiseFilter::ShowInsignificant => {
                     cleaned.insert(key.clone(), without_times(value));
                 }
             },
-            ("annotations", Value::Object(annotations)) if cleaning != Cleaning::ShowInsignificant => {
+            ("annotations", Value::Object(annotations)) if cleaning != NoiseFilter::ShowInsignificant => {
                 let kept: Map<String, Value> = annotations
                     .iter()
                     .filter(|(name, _)| !is_noise(name))

@@ -13,7 +13,7 @@ use sha2::Sha256;
 use super::secret_fields::{SENTINEL, SecretField, SecretFields, field_mut, item_step};
 use crate::object;
 
-/// Which parts of an object may not be shown.
+/// The parts of an object that may not be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sensitivity {
     None,
@@ -25,7 +25,7 @@ pub enum Sensitivity {
 impl Sensitivity {
     /// The stricter of two.
     #[must_use]
-    pub fn join(self, other: Sensitivity) -> Sensitivity {
+    pub fn stricter_of(self, other: Sensitivity) -> Sensitivity {
         match (self, other) {
             (Sensitivity::Whole, _) | (_, Sensitivity::Whole) => Sensitivity::Whole,
             (Sensitivity::None, other) | (other, Sensitivity::None) => other,
@@ -40,13 +40,13 @@ impl Sensitivity {
 /// A path such as `$.spec.containers[*].env[*].value` or `$..password`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SensitivePath {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     /// Where the value comes from, if that is known.
     origin: Option<SecretField>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum PathStep {
     Key(String),
     /// A key, an index or `name=…`, as marks of secret fields write them.
     Marked(String),
@@ -68,7 +68,7 @@ impl SensitivePath {
         }
         while !rest.is_empty() {
             if let Some(bracket) = rest.strip_prefix('[') {
-                let (step, after) = bracketed(bracket)?;
+                let (step, after) = parse_bracket(bracket)?;
                 steps.push(step);
                 rest = after;
                 continue;
@@ -76,7 +76,7 @@ impl SensitivePath {
             let after = rest.strip_prefix('.')?;
             let after = match after.strip_prefix('.') {
                 Some(after) => {
-                    steps.push(Step::Anywhere);
+                    steps.push(PathStep::Anywhere);
                     after
                 }
                 None => after,
@@ -94,40 +94,40 @@ impl SensitivePath {
     }
 
     fn marked(path: &[String], origin: SecretField) -> Self {
-        Self { steps: path.iter().cloned().map(Step::Marked).collect(), origin: Some(origin) }
+        Self { steps: path.iter().cloned().map(PathStep::Marked).collect(), origin: Some(origin) }
     }
 }
 
-/// What stands in brackets (an index, a star, a quoted or a plain name), and what follows them.
-fn bracketed(text: &str) -> Option<(Step, &str)> {
+/// Reads the content of brackets (an index, a star, a quoted or a plain name); gives the text after them.
+fn parse_bracket(text: &str) -> Option<(PathStep, &str)> {
     let text = text.trim_start();
     if let Some(quote @ ('\'' | '"')) = text.chars().next() {
         let inner = &text[1..];
         let end = inner.find(quote).filter(|end| *end > 0)?;
         let after = inner[end + 1..].trim_start().strip_prefix(']')?;
-        return Some((key(&inner[..end]), after));
+        return Some((key_step(&inner[..end]), after));
     }
     let (inner, after) = text.split_once(']')?;
     let inner = inner.trim();
-    let step = inner.parse().map(Step::Index).ok().or_else(|| plain_key(inner))?;
+    let step = inner.parse().map(PathStep::Index).ok().or_else(|| plain_key(inner))?;
     Some((step, after))
 }
 
 /// A name without quotes, or the star; anything of another language of paths is neither.
-fn plain_key(text: &str) -> Option<Step> {
+fn plain_key(text: &str) -> Option<PathStep> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_/~:".contains(c);
-    (text == "*" || !text.is_empty() && text.chars().all(is_plain)).then(|| key(text))
+    (text == "*" || !text.is_empty() && text.chars().all(is_plain)).then(|| key_step(text))
 }
 
-fn key(text: &str) -> Step {
-    if text == "*" { Step::Every } else { Step::Key(text.to_owned()) }
+fn key_step(text: &str) -> PathStep {
+    if text == "*" { PathStep::Every } else { PathStep::Key(text.to_owned()) }
 }
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Finds out what of an object is sensitive: what its annotations say, fields that hold secrets, the values of a Secret.
-pub fn sensitivity(object: &Value) -> Sensitivity {
-    said(object).join(marked(object))
+pub fn sensitivity_of(object: &Value) -> Sensitivity {
+    said(object).stricter_of(marked(object))
 }
 
 /// The fields marked as holding secrets, and those that name one.
@@ -193,17 +193,17 @@ fn said(object: &Value) -> Sensitivity {
 /// Replaces sensitive values by placeholders keyed with a secret, so that short values cannot be found by
 /// trying. Equal values have equal placeholders under one key; take a fresh key for every run.
 #[derive(Clone)]
-pub struct Redactor {
+pub struct ValueRedactor {
     key: Vec<u8>,
 }
 
-impl std::fmt::Debug for Redactor {
+impl std::fmt::Debug for ValueRedactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Redactor(…)")
     }
 }
 
-impl Redactor {
+impl ValueRedactor {
     pub fn new(key: impl Into<Vec<u8>>) -> Self {
         Self { key: key.into() }
     }
@@ -219,7 +219,7 @@ impl Redactor {
     }
 
     /// Hides what is sensitive in one state of an object.
-    pub fn redact(&self, object: Value, sensitivity: &Sensitivity) -> Value {
+    pub fn redact_object(&self, object: Value, sensitivity: &Sensitivity) -> Value {
         match sensitivity {
             Sensitivity::None => object,
             Sensitivity::Whole => identity_only(&object, |value| self.placeholder(value)),
@@ -244,7 +244,7 @@ impl Redactor {
         sensitivity: &Sensitivity,
     ) -> (Option<Value>, Option<Value>) {
         let Sensitivity::Paths(paths) = sensitivity else {
-            let redact = |state: Option<Value>| state.map(|state| self.redact(state, sensitivity));
+            let redact = |state: Option<Value>| state.map(|state| self.redact_object(state, sensitivity));
             return (redact(old), redact(new));
         };
         let (mut old, mut new) = (old, new);
@@ -291,15 +291,15 @@ impl Redactor {
     pub fn placeholder(&self, value: &Value) -> Value {
         let (size, unit, raw) = match value {
             Value::String(text) => (text.len(), "bytes", text.clone()),
-            Value::Array(items) => (items.len(), "entries", canonical(value)),
-            Value::Object(map) => (map.len(), "entries", canonical(value)),
+            Value::Array(items) => (items.len(), "entries", canonical_text(value)),
+            Value::Object(map) => (map.len(), "entries", canonical_text(value)),
             other => (other.to_string().len(), "bytes", other.to_string()),
         };
-        Value::String(format!("<hidden {size} sensitive {unit}, hash {}>", self.hash(raw.as_bytes())))
+        Value::String(format!("<hidden {size} sensitive {unit}, hash {}>", self.keyed_hash(raw.as_bytes())))
     }
 
     /// Returns twelve digits that stand for hidden bytes under this key.
-    pub fn hash(&self, data: &[u8]) -> String {
+    pub fn keyed_hash(&self, data: &[u8]) -> String {
         // HMAC takes keys of any length; should it ever not, nothing is revealed.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return "unknown".to_owned() };
         mac.update(data);
@@ -349,38 +349,38 @@ fn located(object: &Value, paths: &[SensitivePath]) -> BTreeMap<Vec<String>, Opt
     found
 }
 
-fn locate(value: &Value, steps: &[Step], at: &mut Vec<String>, found: &mut dyn FnMut(&[String])) {
+fn locate(value: &Value, steps: &[PathStep], at: &mut Vec<String>, found: &mut dyn FnMut(&[String])) {
     let Some((step, rest)) = steps.split_first() else {
         found(at);
         return;
     };
-    if *step == Step::Anywhere {
+    if *step == PathStep::Anywhere {
         locate(value, rest, at, found);
     }
     let mut enter = |step: String, child: &Value| {
-        let rest = if steps[0] == Step::Anywhere { steps } else { rest };
+        let rest = if steps[0] == PathStep::Anywhere { steps } else { rest };
         at.push(step);
         locate(child, rest, at, found);
         at.pop();
     };
     match (step, value) {
-        (Step::Every | Step::Anywhere, Value::Object(map)) => {
+        (PathStep::Every | PathStep::Anywhere, Value::Object(map)) => {
             map.iter().for_each(|(key, child)| enter(key.clone(), child));
         }
-        (Step::Every | Step::Anywhere, Value::Array(items)) => {
+        (PathStep::Every | PathStep::Anywhere, Value::Array(items)) => {
             items.iter().enumerate().for_each(|(index, item)| enter(item_step(index, item), item));
         }
-        (Step::Key(key) | Step::Marked(key), Value::Object(map)) => {
+        (PathStep::Key(key) | PathStep::Marked(key), Value::Object(map)) => {
             if let Some(child) = map.get(key) {
                 enter(key.clone(), child);
             }
         }
-        (Step::Index(index), Value::Array(items)) => {
+        (PathStep::Index(index), Value::Array(items)) => {
             if let Some(item) = items.get(*index) {
                 enter(item_step(*index, item), item);
             }
         }
-        (Step::Marked(wanted), Value::Array(items)) => {
+        (PathStep::Marked(wanted), Value::Array(items)) => {
             let fits = |(index, item): &(usize, &Value)| {
                 item_step(*index, item) == *wanted || index.to_string() == *wanted
             };
@@ -394,7 +394,7 @@ fn locate(value: &Value, steps: &[Step], at: &mut Vec<String>, found: &mut dyn F
     }
 }
 
-fn canonical(value: &Value) -> String {
+fn canonical_text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
     value.to_string()

@@ -33,7 +33,7 @@ impl PathElement {
         Self::Value(value.into())
     }
 
-    fn rank(&self) -> u8 {
+    fn sort_rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,
             Self::Key(_) => 1,
@@ -58,7 +58,7 @@ impl Ord for PathElement {
             }
             (Self::Value(a), Self::Value(b)) => compare_values(a, b),
             (Self::Index(a), Self::Index(b)) => a.cmp(b),
-            _ => self.rank().cmp(&other.rank()),
+            _ => self.sort_rank().cmp(&other.sort_rank()),
         }
     }
 }

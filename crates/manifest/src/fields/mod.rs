@@ -5,5 +5,5 @@ mod set;
 mod v1;
 
 pub use element::{PathElement, compare_values};
-pub use set::{Path, Set};
+pub use set::{FieldPath, FieldSet};
 pub use v1::FieldsV1Error;

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::PathElement;
-use super::set::Set;
+use super::set::FieldSet;
 use crate::depth;
 
-/// Why a `fieldsV1` cannot be read.
+/// The reason a `fieldsV1` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsV1Error {
     #[error(transparent)]
@@ -17,24 +17,24 @@ pub enum FieldsV1Error {
     Element(String),
 }
 
-impl Set {
+impl FieldSet {
     /// Reads `fieldsV1`. Elements of a kind this program does not know are left out, as Kubernetes does.
-    pub fn from_fields_v1(fields: &Value) -> Result<Set, FieldsV1Error> {
-        depth::check(fields)?;
+    pub fn from_fields_v1(fields: &Value) -> Result<FieldSet, FieldsV1Error> {
+        depth::check_depth(fields)?;
         match fields {
-            Value::Null => Ok(Set::new()),
-            Value::Object(map) => read(map),
+            Value::Null => Ok(FieldSet::new()),
+            Value::Object(map) => parse_fields(map),
             _ => Err(FieldsV1Error::NotAMap("fieldsV1".to_owned())),
         }
     }
 
     /// Writes `fieldsV1`, ordered exactly as a server writes it.
     pub fn to_fields_v1(&self) -> Value {
-        Value::Object(write(self, false))
+        Value::Object(write_fields(self, false))
     }
 }
 
-fn read(map: &Map<String, Value>) -> Result<Set, FieldsV1Error> {
+fn parse_fields(map: &Map<String, Value>) -> Result<FieldSet, FieldsV1Error> {
     let mut parts = Vec::with_capacity(map.len());
     for (text, below) in map {
         if text == "." {
@@ -47,9 +47,9 @@ fn read(map: &Map<String, Value>) -> Result<Set, FieldsV1Error> {
             _ => return Err(FieldsV1Error::NotAMap(text.clone())),
         };
         let member = below.is_empty() || below.contains_key(".");
-        parts.push((element, member, read(below)?));
+        parts.push((element, member, parse_fields(below)?));
     }
-    Ok(Set::from_parts(parts))
+    Ok(FieldSet::from_parts(parts))
 }
 
 fn parse_element(text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
@@ -79,13 +79,13 @@ fn element_text(element: &PathElement) -> String {
     }
 }
 
-fn write(set: &Set, own: bool) -> Map<String, Value> {
+fn write_fields(set: &FieldSet, own: bool) -> Map<String, Value> {
     let mut map = Map::new();
     if own && !set.is_empty() {
         map.insert(".".to_owned(), Value::Object(Map::new()));
     }
     for node in set.nodes() {
-        map.insert(element_text(&node.element), Value::Object(write(&node.children, node.member)));
+        map.insert(element_text(&node.element), Value::Object(write_fields(&node.children, node.member)));
     }
     map
 }

@@ -6,86 +6,92 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::Missing;
-use super::parse::{Item, Slice, Step};
+use super::MissingFields;
+use super::parse::{PathStep, SliceRange, TemplateItem};
 
 type Values<'a> = Vec<Cow<'a, Value>>;
 
-/// What a template may look at altogether: nested ranges over everything would never end.
+/// The most values a template may visit: nested ranges over everything would never end.
 const MOST_VALUES: usize = 5_000_000;
 
-/// How to execute: what to do about missing fields, and how much may still be looked at.
-struct Run {
-    missing: Missing,
+/// The treatment of missing fields, and the number of values that may still be visited.
+struct ExecutionState {
+    missing: MissingFields,
     left: Cell<usize>,
 }
 
-impl Run {
+impl ExecutionState {
     fn is_lenient(&self) -> bool {
-        self.missing == Missing::Lenient
+        self.missing == MissingFields::Lenient
     }
 
-    fn spend(&self, values: usize) -> Result<(), String> {
+    fn spend_values(&self, values: usize) -> Result<(), String> {
         let left = self.left.get().checked_sub(values + 1).ok_or("the template finds too much")?;
         self.left.set(left);
         Ok(())
     }
 }
 
-pub(super) fn find<'a>(
-    items: &[Item],
+pub(super) fn execute_template<'a>(
+    items: &[TemplateItem],
     object: &'a Value,
-    missing: Missing,
+    missing: MissingFields,
 ) -> Result<Vec<Values<'a>>, String> {
     let mut found = Vec::new();
-    let run = Run { missing, left: Cell::new(MOST_VALUES) };
-    collect(items, Cow::Borrowed(object), &run, &mut found)?;
+    let run = ExecutionState { missing, left: Cell::new(MOST_VALUES) };
+    execute_items(items, Cow::Borrowed(object), &run, &mut found)?;
     Ok(found)
 }
 
-fn collect<'a>(
-    items: &[Item],
+fn execute_items<'a>(
+    items: &[TemplateItem],
     current: Cow<'a, Value>,
-    run: &Run,
+    run: &ExecutionState,
     found: &mut Vec<Values<'a>>,
 ) -> Result<(), String> {
     for item in items {
-        run.spend(1)?;
+        run.spend_values(1)?;
         match item {
-            Item::Text(text) => found.push(vec![Cow::Owned(Value::String(text.clone()))]),
-            Item::Action(steps) => found.push(walk(steps, vec![current.clone()], run)?),
-            Item::Range(steps, body) => {
-                for value in walk(steps, vec![current.clone()], run)? {
-                    collect(body, value, run, found)?;
+            TemplateItem::Text(text) => found.push(vec![Cow::Owned(Value::String(text.clone()))]),
+            TemplateItem::Action(steps) => found.push(take_steps(steps, vec![current.clone()], run)?),
+            TemplateItem::Range(steps, body) => {
+                for value in take_steps(steps, vec![current.clone()], run)? {
+                    execute_items(body, value, run, found)?;
                 }
             }
-            Item::StrayEnd => return Err("not in range, nothing to end".to_owned()),
+            TemplateItem::StrayEnd => return Err("not in range, nothing to end".to_owned()),
         }
     }
     Ok(())
 }
 
-fn walk<'a>(steps: &[Step], mut values: Values<'a>, run: &Run) -> Result<Values<'a>, String> {
+fn take_steps<'a>(
+    steps: &[PathStep],
+    mut values: Values<'a>,
+    run: &ExecutionState,
+) -> Result<Values<'a>, String> {
     for step in steps {
         values = match step {
-            Step::Field(name) => field(values, name, run.missing)?,
-            Step::Wildcard => values.iter().flat_map(children).collect(),
-            Step::Recursive => descendants(values),
-            Step::Slice(params) if run.is_lenient() => clipped(values, params),
-            Step::Slice(params) => slice(values, params)?,
-            Step::Union(branches) => {
+            PathStep::Field(name) => select_field(values, name, run.missing)?,
+            PathStep::Wildcard => values.iter().flat_map(child_values).collect(),
+            PathStep::Recursive => descendants(values),
+            PathStep::Slice(params) if run.is_lenient() => clip_slice(values, params),
+            PathStep::Slice(params) => select_slice(values, params)?,
+            PathStep::Union(branches) => {
                 let mut united = Vec::new();
                 for branch in branches {
-                    united.extend(walk(branch, values.clone(), run)?);
+                    united.extend(take_steps(branch, values.clone(), run)?);
                 }
                 united
             }
-            Step::Filter { left, operator, right } => filter(values, left, operator, right, run)?,
-            Step::Literal(literal) if literal.is_string() => vec![Cow::Owned(literal.clone())],
-            Step::Literal(literal) => values.iter().map(|_| Cow::Owned(literal.clone())).collect(),
-            Step::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
+            PathStep::Filter { left, operator, right } => {
+                select_matching(values, left, operator, right, run)?
+            }
+            PathStep::Literal(literal) if literal.is_string() => vec![Cow::Owned(literal.clone())],
+            PathStep::Literal(literal) => values.iter().map(|_| Cow::Owned(literal.clone())).collect(),
+            PathStep::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
         };
-        run.spend(values.len())?;
+        run.spend_values(values.len())?;
     }
     Ok(values)
 }
@@ -97,7 +103,7 @@ fn get<'a>(value: &Cow<'a, Value>, key: &str) -> Option<Cow<'a, Value>> {
     }
 }
 
-fn children<'a>(value: &Cow<'a, Value>) -> Values<'a> {
+fn child_values<'a>(value: &Cow<'a, Value>) -> Values<'a> {
     match value {
         Cow::Borrowed(Value::Array(items)) => items.iter().map(Cow::Borrowed).collect(),
         Cow::Borrowed(Value::Object(map)) => map.values().map(Cow::Borrowed).collect(),
@@ -107,7 +113,7 @@ fn children<'a>(value: &Cow<'a, Value>) -> Values<'a> {
     }
 }
 
-fn field<'a>(values: Values<'a>, name: &str, missing: Missing) -> Result<Values<'a>, String> {
+fn select_field<'a>(values: Values<'a>, name: &str, missing: MissingFields) -> Result<Values<'a>, String> {
     if name.is_empty() {
         return Ok(values);
     }
@@ -115,7 +121,7 @@ fn field<'a>(values: Values<'a>, name: &str, missing: Missing) -> Result<Values<
         return Ok(values);
     }
     let found: Values<'a> = values.iter().filter_map(|value| get(value, name)).collect();
-    if found.is_empty() && missing == Missing::Fail {
+    if found.is_empty() && missing == MissingFields::Fail {
         return Err(format!("{name} is not found"));
     }
     Ok(found)
@@ -126,7 +132,7 @@ fn descendants<'a>(values: Values<'a>) -> Values<'a> {
     let mut found = Vec::new();
     let mut pending: Values<'a> = values.into_iter().rev().collect();
     while let Some(value) = pending.pop() {
-        let children = children(&value);
+        let children = child_values(&value);
         if children.is_empty() {
             continue;
         }
@@ -148,7 +154,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn slice<'a>(values: Values<'a>, params: &Slice) -> Result<Values<'a>, String> {
+fn select_slice<'a>(values: Values<'a>, params: &SliceRange) -> Result<Values<'a>, String> {
     let mut found = Vec::new();
     for value in values {
         if value.is_null() {
@@ -157,7 +163,7 @@ fn slice<'a>(values: Values<'a>, params: &Slice) -> Result<Values<'a>, String> {
         if !value.is_array() {
             return Err(format!("{} is not array or slice", go_type(&value)));
         }
-        let items = children(&value);
+        let items = child_values(&value);
         let length = items.len() as i64;
         let mut start = params.start.unwrap_or(0);
         if start < 0 {
@@ -189,11 +195,11 @@ fn slice<'a>(values: Values<'a>, params: &Slice) -> Result<Values<'a>, String> {
     Ok(found)
 }
 
-/// What of a slice there is.
-fn clipped<'a>(values: Values<'a>, params: &Slice) -> Values<'a> {
+/// Returns the part of a slice that exists.
+fn clip_slice<'a>(values: Values<'a>, params: &SliceRange) -> Values<'a> {
     let mut found = Vec::new();
     for value in values.iter().filter(|value| value.is_array()) {
-        let items = children(value);
+        let items = child_values(value);
         let length = items.len() as i64;
         let from_end = |index: i64| if index < 0 { index + length } else { index };
         let start = from_end(params.start.unwrap_or(0));
@@ -213,12 +219,12 @@ fn clipped<'a>(values: Values<'a>, params: &Slice) -> Values<'a> {
     found
 }
 
-fn filter<'a>(
+fn select_matching<'a>(
     values: Values<'a>,
-    left: &[Step],
+    left: &[PathStep],
     operator: &str,
-    right: &[Step],
-    run: &Run,
+    right: &[PathStep],
+    run: &ExecutionState,
 ) -> Result<Values<'a>, String> {
     let mut found = Vec::new();
     for value in values {
@@ -231,19 +237,21 @@ fn filter<'a>(
                 crate::patch::go_value(&value)
             ));
         }
-        for item in children(&value) {
-            let lefts = walk(left, vec![item.clone()], run);
+        for item in child_values(&value) {
+            let lefts = take_steps(left, vec![item.clone()], run);
             if operator == "exists" {
                 if lefts.is_ok_and(|lefts| !lefts.is_empty()) {
                     found.push(item);
                 }
                 continue;
             }
-            let rights = walk(right, vec![item.clone()], run);
+            let rights = take_steps(right, vec![item.clone()], run);
             let passes = lefts.and_then(|lefts| match (lefts.as_slice(), rights?.as_slice()) {
                 ([], _) | (_, []) => Ok(false),
-                ([l], [r]) if run.is_lenient() => passes(&widened(l, r), operator, &widened(r, l)),
-                ([l], [r]) => passes(l, operator, r),
+                ([l], [r]) if run.is_lenient() => {
+                    compare_with(&widen_number(l, r), operator, &widen_number(r, l))
+                }
+                ([l], [r]) => compare_with(l, operator, r),
                 _ => Err("can only compare one element at a time".to_owned()),
             });
             match passes {
@@ -258,23 +266,23 @@ fn filter<'a>(
 }
 
 /// A whole number beside a fraction, as a fraction.
-fn widened<'v>(value: &'v Value, other: &Value) -> Cow<'v, Value> {
+fn widen_number<'v>(value: &'v Value, other: &Value) -> Cow<'v, Value> {
     match value.as_i64() {
         Some(whole) if other.is_f64() => Cow::Owned((whole as f64).into()),
         _ => Cow::Borrowed(value),
     }
 }
 
-fn passes(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
+fn compare_with(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
     let ordered = |test: fn(Ordering) -> bool| -> Result<bool, String> {
         match (left, right) {
             (Value::Bool(_), Value::Bool(_)) => Err("invalid type for comparison".to_owned()),
-            _ => compare(left, right).map(test),
+            _ => order_values(left, right).map(test),
         }
     };
     match operator {
-        "==" => Ok(compare(left, right)? == Ordering::Equal),
-        "!=" => Ok(compare(left, right)? != Ordering::Equal),
+        "==" => Ok(order_values(left, right)? == Ordering::Equal),
+        "!=" => Ok(order_values(left, right)? != Ordering::Equal),
         "<" => ordered(Ordering::is_lt),
         ">" => ordered(Ordering::is_gt),
         "<=" => ordered(Ordering::is_le),
@@ -283,7 +291,7 @@ fn passes(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
     }
 }
 
-fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
+fn order_values(left: &Value, right: &Value) -> Result<Ordering, String> {
     match (left, right) {
         (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
         (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
@@ -300,7 +308,7 @@ fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
 }
 
 /// Prints a value: strings as they are, everything else as Go's JSON with sorted keys.
-pub(super) fn text(value: &Value) -> String {
+pub(super) fn print_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(_) | Value::Object(_) => {
@@ -319,9 +327,9 @@ mod tests {
     #[test]
     fn ranges_over_everything_end() {
         let deep = (0..50).fold(Value::Null, |inner, _| serde_json::json!({"a": inner}));
-        let items = super::super::parse::template(&"{range ..}".repeat(8)).expect("parses");
-        let run = Run { missing: Missing::Ignore, left: Cell::new(10_000) };
-        let result = collect(&items, Cow::Borrowed(&deep), &run, &mut Vec::new());
+        let items = super::super::parse::parse_template(&"{range ..}".repeat(8)).expect("parses");
+        let run = ExecutionState { missing: MissingFields::Ignore, left: Cell::new(10_000) };
+        let result = execute_items(&items, Cow::Borrowed(&deep), &run, &mut Vec::new());
         assert_eq!(result, Err("the template finds too much".to_owned()));
     }
 }

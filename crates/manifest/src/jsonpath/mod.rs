@@ -4,7 +4,7 @@
 //! use slipway_manifest::jsonpath::JsonPath;
 //! let path = JsonPath::parse("{range .items[?(@.ready==true)]}{.name}{'\\n'}{end}").expect("parses");
 //! let object = serde_json::json!({"items": [{"name": "a", "ready": true}, {"name": "b", "ready": false}]});
-//! assert_eq!(path.print(&object).expect("prints"), "a\n");
+//! assert_eq!(path.print_object(&object).expect("prints"), "a\n");
 //! ```
 
 mod eval;
@@ -14,9 +14,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use parse::Item;
+use parse::TemplateItem;
 
-/// Why a template cannot be read or executed; the texts are kubectl's.
+/// The reason a template cannot be read or executed; the texts are kubectl's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
     #[error("error parsing jsonpath {template}, {message}")]
@@ -25,9 +25,9 @@ pub enum JsonPathError {
     Execute(String),
 }
 
-/// What to do about a field that is not there.
+/// The treatment of fields that do not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Missing {
+pub enum MissingFields {
     /// Nothing is found, as in `kubectl get -o jsonpath`.
     #[default]
     Ignore,
@@ -41,16 +41,16 @@ pub enum Missing {
 /// A template, ready to be executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
-    items: Vec<Item>,
-    missing: Missing,
+    items: Vec<TemplateItem>,
+    missing: MissingFields,
 }
 
 impl JsonPath {
     /// Reads a template: text with actions in braces.
     pub fn parse(template: &str) -> Result<Self, JsonPathError> {
-        let items = parse::template(template)
+        let items = parse::parse_template(template)
             .map_err(|message| JsonPathError::Parse { template: template.to_owned(), message })?;
-        Ok(Self { items, missing: Missing::Ignore })
+        Ok(Self { items, missing: MissingFields::Ignore })
     }
 
     /// Reads a path as `--sort-by` and custom columns take it: with or without braces and leading dot.
@@ -73,26 +73,26 @@ impl JsonPath {
 
     /// Says what to do about fields that are not there.
     #[must_use]
-    pub fn missing(mut self, missing: Missing) -> Self {
+    pub fn with_missing_fields(mut self, missing: MissingFields) -> Self {
         self.missing = missing;
         self
     }
 
     /// Finds what each action names, in order.
-    pub fn find<'a>(&self, object: &'a Value) -> Result<Vec<Vec<Cow<'a, Value>>>, JsonPathError> {
-        crate::depth::check(object).map_err(|error| JsonPathError::Execute(error.to_string()))?;
-        eval::find(&self.items, object, self.missing).map_err(JsonPathError::Execute)
+    pub fn find_values<'a>(&self, object: &'a Value) -> Result<Vec<Vec<Cow<'a, Value>>>, JsonPathError> {
+        crate::depth::check_depth(object).map_err(|error| JsonPathError::Execute(error.to_string()))?;
+        eval::execute_template(&self.items, object, self.missing).map_err(JsonPathError::Execute)
     }
 
     /// Prints the template as kubectl does: values of one action separated by spaces.
-    pub fn print(&self, object: &Value) -> Result<String, JsonPathError> {
+    pub fn print_object(&self, object: &Value) -> Result<String, JsonPathError> {
         let mut text = String::new();
-        for values in self.find(object)? {
+        for values in self.find_values(object)? {
             for (index, value) in values.iter().enumerate() {
                 if index > 0 {
                     text.push(' ');
                 }
-                text.push_str(&eval::text(value));
+                text.push_str(&eval::print_value(value));
             }
         }
         Ok(text)

@@ -4,30 +4,30 @@ use serde_json::Value;
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Item {
+pub(super) enum TemplateItem {
     Text(String),
-    Action(Vec<Step>),
-    Range(Vec<Step>, Vec<Item>),
+    Action(Vec<PathStep>),
+    Range(Vec<PathStep>, Vec<TemplateItem>),
     /// An `{end}` that ends nothing; an error only when reached, as in kubectl.
     StrayEnd,
 }
 
 /// A step of an action, taken from every value found so far.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Field(String),
     Wildcard,
     Recursive,
-    Slice(Slice),
-    Union(Vec<Vec<Step>>),
-    Filter { left: Vec<Step>, operator: String, right: Vec<Step> },
+    Slice(SliceRange),
+    Union(Vec<Vec<PathStep>>),
+    Filter { left: Vec<PathStep>, operator: String, right: Vec<PathStep> },
     Literal(Value),
     Identifier(String),
 }
 
 /// `[start:end:step]`; `[n]` is `[n:n+1]` with a derived end.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub(super) struct Slice {
+pub(super) struct SliceRange {
     pub(super) start: Option<i64>,
     pub(super) end: Option<i64>,
     pub(super) derived: bool,
@@ -38,60 +38,60 @@ pub(super) struct Slice {
 const DEEPEST: usize = 64;
 
 /// Reads a whole template.
-pub(super) fn template(text: &str) -> Result<Vec<Item>, String> {
-    let mut open: Vec<(Vec<Step>, Vec<Item>)> = Vec::new();
+pub(super) fn parse_template(text: &str) -> Result<Vec<TemplateItem>, String> {
+    let mut open: Vec<(Vec<PathStep>, Vec<TemplateItem>)> = Vec::new();
     let mut items = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let Some(brace) = rest.find('{') else {
-            items.push(Item::Text(rest.to_owned()));
+            items.push(TemplateItem::Text(rest.to_owned()));
             break;
         };
         if brace > 0 {
-            items.push(Item::Text(rest[..brace].to_owned()));
+            items.push(TemplateItem::Text(rest[..brace].to_owned()));
         }
-        let mut parser = Parser { chars: rest[brace + 1..].chars().collect(), at: 0, depth: 0 };
-        let mut steps = parser.steps(true)?;
+        let mut parser = TemplateParser { chars: rest[brace + 1..].chars().collect(), at: 0, depth: 0 };
+        let mut steps = parser.parse_steps(true)?;
         let consumed: usize = parser.chars[..parser.at].iter().map(|c| c.len_utf8()).sum();
         rest = &rest[brace + 1 + consumed..];
         match steps.first() {
-            Some(Step::Identifier(name)) if name == "range" => {
+            Some(PathStep::Identifier(name)) if name == "range" => {
                 if open.len() >= DEEPEST {
                     return Err("ranges nested too deep".to_owned());
                 }
                 steps.remove(0);
                 open.push((steps, std::mem::take(&mut items)));
             }
-            Some(Step::Identifier(name)) if name == "end" => match open.pop() {
+            Some(PathStep::Identifier(name)) if name == "end" => match open.pop() {
                 Some((steps, outer)) => {
                     let body = std::mem::replace(&mut items, outer);
-                    items.push(Item::Range(steps, body));
+                    items.push(TemplateItem::Range(steps, body));
                 }
-                None => items.push(Item::StrayEnd),
+                None => items.push(TemplateItem::StrayEnd),
             },
-            _ => items.push(Item::Action(steps)),
+            _ => items.push(TemplateItem::Action(steps)),
         }
     }
     // A range without an end reaches to the end.
     while let Some((steps, outer)) = open.pop() {
         let body = std::mem::replace(&mut items, outer);
-        items.push(Item::Range(steps, body));
+        items.push(TemplateItem::Range(steps, body));
     }
     Ok(items)
 }
 
-struct Parser {
+struct TemplateParser {
     chars: Vec<char>,
     at: usize,
     depth: usize,
 }
 
-impl Parser {
-    fn nested(&self, text: &str) -> Result<Vec<Step>, String> {
+impl TemplateParser {
+    fn parse_nested(&self, text: &str) -> Result<Vec<PathStep>, String> {
         if self.depth >= DEEPEST {
             return Err("filters nested too deep".to_owned());
         }
-        Parser { chars: text.chars().collect(), at: 0, depth: self.depth + 1 }.steps(false)
+        TemplateParser { chars: text.chars().collect(), at: 0, depth: self.depth + 1 }.parse_steps(false)
     }
 
     fn next(&mut self) -> Option<char> {
@@ -105,19 +105,19 @@ impl Parser {
     }
 
     /// Reads steps up to the closing brace, or to the end of a nested expression.
-    fn steps(&mut self, braced: bool) -> Result<Vec<Step>, String> {
+    fn parse_steps(&mut self, braced: bool) -> Result<Vec<PathStep>, String> {
         let mut steps = Vec::new();
         loop {
             if self.looking_at("[?(") {
                 self.at += 3;
-                steps.push(self.filter()?);
+                steps.push(self.parse_filter()?);
                 continue;
             }
             if self.looking_at("..") {
                 self.at += 2;
-                steps.push(Step::Recursive);
+                steps.push(PathStep::Recursive);
                 if self.chars.get(self.at).is_some_and(|&c| is_word(c)) {
-                    steps.push(self.field());
+                    steps.push(self.parse_field());
                 }
                 continue;
             }
@@ -126,24 +126,26 @@ impl Parser {
                 None if !braced => return Ok(steps),
                 None | Some('\n' | '\r') => return Err("unclosed action".to_owned()),
                 Some(' ' | '@' | '$') => {}
-                Some('[') => self.array(&mut steps)?,
-                Some(quote @ ('"' | '\'')) => steps.push(Step::Literal(Value::String(self.quoted(quote)?))),
-                Some('.') => steps.push(self.field()),
+                Some('[') => self.parse_array(&mut steps)?,
+                Some(quote @ ('"' | '\'')) => {
+                    steps.push(PathStep::Literal(Value::String(self.parse_quoted(quote)?)));
+                }
+                Some('.') => steps.push(self.parse_field()),
                 Some(c) if c == '+' || c == '-' || c.is_ascii_digit() => {
                     self.at -= 1;
-                    steps.push(self.number()?);
+                    steps.push(self.parse_number()?);
                 }
                 Some(c) if is_word(c) => {
                     self.at -= 1;
                     let start = self.at;
-                    while self.chars.get(self.at).is_some_and(|&c| !ends(c)) {
+                    while self.chars.get(self.at).is_some_and(|&c| !ends_word(c)) {
                         self.at += 1;
                     }
                     let name: String = self.chars[start..self.at].iter().collect();
                     steps.push(match name.as_str() {
-                        "true" => Step::Literal(Value::Bool(true)),
-                        "false" => Step::Literal(Value::Bool(false)),
-                        _ => Step::Identifier(name),
+                        "true" => PathStep::Literal(Value::Bool(true)),
+                        "false" => PathStep::Literal(Value::Bool(false)),
+                        _ => PathStep::Identifier(name),
                     });
                 }
                 Some(other) => {
@@ -156,23 +158,23 @@ impl Parser {
         }
     }
 
-    fn field(&mut self) -> Step {
+    fn parse_field(&mut self) -> PathStep {
         let mut name = String::new();
         while let Some(&c) = self.chars.get(self.at) {
             if c == '\\' {
                 self.at += 1;
                 name.extend(self.next());
-            } else if ends(c) {
+            } else if ends_word(c) {
                 break;
             } else {
                 name.push(c);
                 self.at += 1;
             }
         }
-        if name == "*" { Step::Wildcard } else { Step::Field(name) }
+        if name == "*" { PathStep::Wildcard } else { PathStep::Field(name) }
     }
 
-    fn number(&mut self) -> Result<Step, String> {
+    fn parse_number(&mut self) -> Result<PathStep, String> {
         let start = self.at;
         while self
             .chars
@@ -183,14 +185,14 @@ impl Parser {
         }
         let text: String = self.chars[start..self.at].iter().collect();
         if let Ok(number) = text.trim_start_matches('+').parse::<i64>() {
-            return Ok(Step::Literal(number.into()));
+            return Ok(PathStep::Literal(number.into()));
         }
         text.parse::<f64>()
-            .map(|number| Step::Literal(number.into()))
+            .map(|number| PathStep::Literal(number.into()))
             .map_err(|_| format!("cannot parse number {text}"))
     }
 
-    fn quoted(&mut self, quote: char) -> Result<String, String> {
+    fn parse_quoted(&mut self, quote: char) -> Result<String, String> {
         let mut text = String::new();
         loop {
             match self.next() {
@@ -223,7 +225,7 @@ impl Parser {
         }
     }
 
-    fn array(&mut self, steps: &mut Vec<Step>) -> Result<(), String> {
+    fn parse_array(&mut self, steps: &mut Vec<PathStep>) -> Result<(), String> {
         let start = self.at;
         loop {
             match self.next() {
@@ -234,23 +236,25 @@ impl Parser {
         }
         let text: String = self.chars[start..self.at - 1].iter().collect();
         if text.contains(',') {
-            let branches: Result<_, _> =
-                text.split(',').map(|part| self.nested(&format!("[{}]", part.trim_matches(' ')))).collect();
-            steps.push(Step::Union(branches?));
+            let branches: Result<_, _> = text
+                .split(',')
+                .map(|part| self.parse_nested(&format!("[{}]", part.trim_matches(' '))))
+                .collect();
+            steps.push(PathStep::Union(branches?));
             return Ok(());
         }
         if let Some(key) =
             text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).filter(|key| !key.contains('\''))
         {
-            steps.extend(self.nested(&format!(".{key}"))?);
+            steps.extend(self.parse_nested(&format!(".{key}"))?);
             return Ok(());
         }
         let text = if text == "*" { ":" } else { &text };
-        steps.push(Step::Slice(slice(text).ok_or_else(|| format!("invalid array index {text}"))?));
+        steps.push(PathStep::Slice(parse_slice(text).ok_or_else(|| format!("invalid array index {text}"))?));
         Ok(())
     }
 
-    fn filter(&mut self) -> Result<Step, String> {
+    fn parse_filter(&mut self) -> Result<PathStep, String> {
         let start = self.at;
         let mut quote: Option<char> = None;
         let mut closed = false;
@@ -275,21 +279,21 @@ impl Parser {
             Some((&text[..at], &text[at..at + length], &text[at + length..]))
         });
         match split {
-            None => Ok(Step::Filter {
-                left: self.nested(&text)?,
+            None => Ok(PathStep::Filter {
+                left: self.parse_nested(&text)?,
                 operator: "exists".to_owned(),
                 right: Vec::new(),
             }),
-            Some((left, operator, right)) => Ok(Step::Filter {
-                left: self.nested(left)?,
+            Some((left, operator, right)) => Ok(PathStep::Filter {
+                left: self.parse_nested(left)?,
                 operator: operator.to_owned(),
-                right: self.nested(right)?,
+                right: self.parse_nested(right)?,
             }),
         }
     }
 }
 
-fn slice(text: &str) -> Option<Slice> {
+fn parse_slice(text: &str) -> Option<SliceRange> {
     let mut parts = text.split(':');
     let number = |part: &str| -> Option<Option<i64>> {
         match part {
@@ -307,7 +311,7 @@ fn slice(text: &str) -> Option<Slice> {
     if parts.next().is_some() {
         return None;
     }
-    let mut slice = Slice { start, ..Slice::default() };
+    let mut slice = SliceRange { start, ..SliceRange::default() };
     match end {
         Some(end) => slice.end = end?,
         None => {
@@ -325,6 +329,6 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-fn ends(c: char) -> bool {
+fn ends_word(c: char) -> bool {
     matches!(c, ' ' | '\n' | '\r' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }

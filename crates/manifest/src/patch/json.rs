@@ -14,8 +14,8 @@ pub const MOST_OPERATIONS: usize = 10_000;
 
 /// Applies a patch document (a list of operations).
 pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
-    depth::check(patch)?;
-    depth::check(&document)?;
+    depth::check_depth(patch)?;
+    depth::check_depth(&document)?;
     let operations = patch.as_array().ok_or_else(|| {
         PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -31,15 +31,15 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
     let mut copied = 0;
     for operation in operations {
         match apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)? {
-            Step::Done => {}
-            Step::Differs(path) => return Err(PatchError::TestFailed(path)),
+            OperationOutcome::Done => {}
+            OperationOutcome::Differs(path) => return Err(PatchError::TestFailed(path)),
         }
     }
     Ok(document)
 }
 
 /// The outcome of one operation.
-enum Step {
+enum OperationOutcome {
     Done,
     /// A test found something else at this path.
     Differs(String),
@@ -50,7 +50,11 @@ const MISSING: &str = "missing value";
 /// Copies of copies double with every operation: together they may not be larger than a request.
 const MOST_COPIED: usize = 3 << 20;
 
-fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize) -> Result<Step, String> {
+fn apply_one(
+    document: &mut Value,
+    operation: &Value,
+    copied_so_far: &mut usize,
+) -> Result<OperationOutcome, String> {
     let text = |field: &str| operation.get(field).and_then(Value::as_str);
     let op = text("op").unwrap_or("unknown");
     if !matches!(op, "add" | "remove" | "replace" | "move" | "test" | "copy") {
@@ -63,26 +67,26 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
         })
     };
     let levels = path.matches('/').count();
-    let fits = |value: &Value| depth::check_below(value, levels).map_err(|error| error.to_string());
+    let fits = |value: &Value| depth::check_depth_below(value, levels).map_err(|error| error.to_string());
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     if matches!(op, "add" | "replace") {
         fits(operation.get("value").unwrap_or(&Value::Null))?;
     }
     if op == "test" {
-        return test(document, path, operation.get("value"));
+        return test_value(document, path, operation.get("value"));
     }
     match op {
         "add" => {
-            let (parent, key) = find(document, path).ok_or_else(|| {
+            let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}")
             })?;
-            add(parent, &key, value()).map_err(|error| format!("error in add for path: '{path}': {error}"))
+            add_value(parent, &key, value()).map_err(|error| format!("error in add for path: '{path}': {error}"))
         }
         "remove" => {
-            let (parent, key) = find(document, path).ok_or_else(|| {
+            let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
             })?;
-            remove(parent, &key)
+            remove_value(parent, &key)
                 .map(drop)
                 .map_err(|error| format!("error in remove for path: '{path}': {error}"))
         }
@@ -93,9 +97,9 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                     return Err("replace operation value must be object or array".to_owned());
                 }
                 *document = value;
-                return Ok(Step::Done);
+                return Ok(OperationOutcome::Done);
             }
-            let (parent, key) = find(document, path).ok_or_else(|| {
+            let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")
             })?;
             match parent {
@@ -104,7 +108,7 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                     Ok(())
                 }
                 Value::Array(items) => {
-                    let at = index(&key, items.len()).map_err(|_| {
+                    let at = parse_index(&key, items.len()).map_err(|_| {
                         format!("replace operation does not apply: doc is missing key: {path}: {MISSING}")
                     })?;
                     items[at] = value();
@@ -115,19 +119,19 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
         }
         "move" => {
             let from = from()?;
-            let (parent, key) = find(document, from).ok_or_else(|| {
+            let (parent, key) = find_parent(document, from).ok_or_else(|| {
                 format!("move operation does not apply: doc is missing from path: {from}: {MISSING}")
             })?;
             let moved =
-                remove(parent, &key).map_err(|error| format!("error in move for path: '{key}': {error}"))?;
-            let (parent, key) = find(document, path).ok_or_else(|| {
+                remove_value(parent, &key).map_err(|error| format!("error in move for path: '{key}': {error}"))?;
+            let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
-            add(parent, &key, moved).map_err(|error| format!("error in move for path: '{path}': {error}"))
+            add_value(parent, &key, moved).map_err(|error| format!("error in move for path: '{path}': {error}"))
         }
         _ => {
             let from = from()?;
-            let (parent, key) = find(document, from).ok_or_else(|| {
+            let (parent, key) = find_parent(document, from).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}")
             })?;
             let copied = get(parent, &key)
@@ -141,22 +145,27 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                     "Unable to complete the copy, the accumulated size increase of copy is {copied_so_far}, exceeding the limit {MOST_COPIED}"
                 ));
             }
-            let (parent, key) = find(document, path).ok_or_else(|| {
+            let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
-            add(parent, &key, copied)
+            add_value(parent, &key, copied)
                 .map_err(|error| format!("error while adding value during copy: {error}"))
         }
     }
-    .map(|()| Step::Done)
+    .map(|()| OperationOutcome::Done)
 }
 
-fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<Step, String> {
-    let same = |same: bool| if same { Step::Done } else { Step::Differs(path.to_owned()) };
+fn test_value(
+    document: &mut Value,
+    path: &str,
+    expected: Option<&Value>,
+) -> Result<OperationOutcome, String> {
+    let same =
+        |same: bool| if same { OperationOutcome::Done } else { OperationOutcome::Differs(path.to_owned()) };
     if path.is_empty() {
         return Ok(same(Some(&*document) == expected));
     }
-    let (parent, key) = find(document, path)
+    let (parent, key) = find_parent(document, path)
         .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
     let found = get(parent, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
     let null = &Value::Null;
@@ -164,7 +173,7 @@ fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<St
 }
 
 /// Finds the map or list a pointer's last part names something in.
-fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+fn find_parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let mut parts: Vec<String> =
         path.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     if parts.len() < 2 {
@@ -176,7 +185,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Strin
         at = match at {
             Value::Object(map) => map.get_mut(part)?,
             Value::Array(items) => {
-                let index = index(part, items.len()).ok()?;
+                let index = parse_index(part, items.len()).ok()?;
                 &mut items[index]
             }
             _ => return None,
@@ -185,7 +194,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Strin
     (at.is_array() || at.is_object()).then_some((at, key))
 }
 
-fn index(key: &str, length: usize) -> Result<usize, String> {
+fn parse_index(key: &str, length: usize) -> Result<usize, String> {
     let number: i64 = key.parse().map_err(|_| {
         format!("value was not a proper array index: '{key}': strconv.Atoi: parsing {key:?}: invalid syntax")
     })?;
@@ -199,19 +208,19 @@ fn index(key: &str, length: usize) -> Result<usize, String> {
 fn get<'a>(parent: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
     match parent {
         Value::Object(map) => Ok(map.get(key)),
-        Value::Array(items) => index(key, items.len()).map(|at| items.get(at)),
+        Value::Array(items) => parse_index(key, items.len()).map(|at| items.get(at)),
         _ => Ok(None),
     }
 }
 
-fn add(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
+fn add_value(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
     match parent {
         Value::Object(map) => {
             map.insert(key.to_owned(), value);
         }
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
-            let at = index(key, items.len() + 1)?;
+            let at = parse_index(key, items.len() + 1)?;
             items.insert(at, value);
         }
         _ => {}
@@ -219,13 +228,13 @@ fn add(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
     Ok(())
 }
 
-fn remove(parent: &mut Value, key: &str) -> Result<Value, String> {
+fn remove_value(parent: &mut Value, key: &str) -> Result<Value, String> {
     match parent {
         Value::Object(map) => {
             map.shift_remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}"))
         }
         Value::Array(items) => {
-            let at = index(key, items.len())?;
+            let at = parse_index(key, items.len())?;
             Ok(items.remove(at))
         }
         _ => Ok(Value::Null),
@@ -236,31 +245,31 @@ fn remove(parent: &mut Value, key: &str) -> Result<Value, String> {
 ///
 /// Maps are walked key by key; a list that differs is replaced as a whole.
 pub fn create(from: &Value, to: &Value) -> Result<Value, PatchError> {
-    depth::check(from)?;
-    depth::check(to)?;
+    depth::check_depth(from)?;
+    depth::check_depth(to)?;
     let mut operations = Vec::new();
-    difference(from, to, &mut String::new(), &mut operations);
+    collect_operations(from, to, &mut String::new(), &mut operations);
     Ok(Value::Array(operations))
 }
 
-fn difference(from: &Value, to: &Value, path: &mut String, operations: &mut Vec<Value>) {
+fn collect_operations(from: &Value, to: &Value, path: &mut String, operations: &mut Vec<Value>) {
     let (Value::Object(old), Value::Object(new)) = (from, to) else {
         if from != to {
-            operations.push(operation("replace", path, Some(to)));
+            operations.push(json_operation("replace", path, Some(to)));
         }
         return;
     };
     let length = path.len();
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         push_key(path, key);
-        operations.push(operation("remove", path, None));
+        operations.push(json_operation("remove", path, None));
         path.truncate(length);
     }
     for (key, value) in new {
         push_key(path, key);
         match old.get(key) {
-            Some(before) => difference(before, value, path, operations),
-            None => operations.push(operation("add", path, Some(value))),
+            Some(before) => collect_operations(before, value, path, operations),
+            None => operations.push(json_operation("add", path, Some(value))),
         }
         path.truncate(length);
     }
@@ -271,7 +280,7 @@ fn push_key(path: &mut String, key: &str) {
     path.push_str(&key.replace('~', "~0").replace('/', "~1"));
 }
 
-fn operation(op: &str, path: &str, value: Option<&Value>) -> Value {
+fn json_operation(op: &str, path: &str, value: Option<&Value>) -> Value {
     let mut operation = Map::new();
     operation.insert("op".to_owned(), op.into());
     operation.insert("path".to_owned(), path.into());

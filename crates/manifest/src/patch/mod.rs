@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::depth::TooDeep;
 
-/// Why a patch does not apply.
+/// The reason a patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error(transparent)]

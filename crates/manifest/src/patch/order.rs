@@ -10,40 +10,40 @@ use serde_json::Value;
 
 use super::go_value;
 
-/// What tells list items apart: a merge key, or the value itself.
-pub(super) fn identity(item: &Value, merge_key: Option<&str>) -> String {
+/// Returns the identity of a list item: its merge key, or the value itself.
+pub(super) fn item_identity(item: &Value, merge_key: Option<&str>) -> String {
     match merge_key {
-        Some(key) => item.get(key).map_or_else(String::new, comparable),
-        None => comparable(item),
+        Some(key) => item.get(key).map_or_else(String::new, comparable_text),
+        None => comparable_text(item),
     }
 }
 
 /// Kubernetes compares merge key values by how they print, so `80` and `"80"` are the same.
-fn comparable(value: &Value) -> String {
+fn comparable_text(value: &Value) -> String {
     go_value(value)
 }
 
-pub(super) fn positions(items: &[Value], merge_key: Option<&str>) -> HashMap<String, usize> {
+pub(super) fn item_positions(items: &[Value], merge_key: Option<&str>) -> HashMap<String, usize> {
     let mut positions = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        positions.entry(identity(item, merge_key)).or_insert(index);
+        positions.entry(item_identity(item, merge_key)).or_insert(index);
     }
     positions
 }
 
 /// Orders `merged`: `wanted` is the order of the patch, `server` the order before it.
-pub(super) fn normalise(
+pub(super) fn order_items(
     merged: Vec<Value>,
     wanted: &[Value],
     server: &[Value],
     merge_key: Option<&str>,
 ) -> Vec<Value> {
-    let wanted = positions(wanted, merge_key);
-    let server = positions(server, merge_key);
+    let wanted = item_positions(wanted, merge_key);
+    let server = item_positions(server, merge_key);
     let mut named = Vec::new();
     let mut server_only = Vec::new();
     for item in merged {
-        let identity = identity(&item, merge_key);
+        let identity = item_identity(&item, merge_key);
         let on_server = server.get(&identity).copied();
         match wanted.get(&identity) {
             Some(&place) => named.push((place, on_server, item)),

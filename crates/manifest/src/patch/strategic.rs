@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::order::{identity, normalise, positions};
+use super::order::{item_identity, item_positions, order_items};
 use super::{PatchError, go_value};
 use crate::depth;
 use crate::schema::{PatchRule, Shape, TypeRef};
@@ -20,8 +20,8 @@ pub(super) const SET_ORDER: &str = "$setElementOrder/";
 
 static NO_RULE: PatchRule = PatchRule { merge: false, replace: false, retain_keys: false, merge_key: None };
 
-/// What the schema says about one field: its shape and how patches treat it.
-pub(super) fn lookup<'a>(parent: Option<TypeRef<'a>>, key: &str) -> (Option<TypeRef<'a>>, &'a PatchRule) {
+/// Returns the shape of a field and its patch rule.
+pub(super) fn field_rule<'a>(parent: Option<TypeRef<'a>>, key: &str) -> (Option<TypeRef<'a>>, &'a PatchRule) {
     let Some(parent) = parent else { return (None, &NO_RULE) };
     let rule = parent.field(key).map_or(&NO_RULE, |field| &field.patch);
     (parent.child(key), rule)
@@ -29,8 +29,8 @@ pub(super) fn lookup<'a>(parent: Option<TypeRef<'a>>, key: &str) -> (Option<Type
 
 /// Applies a strategic merge patch to an object of the given type.
 pub fn apply(document: Value, patch: Value, kind: Option<TypeRef<'_>>) -> Result<Value, PatchError> {
-    depth::check(&document)?;
-    depth::check(&patch)?;
+    depth::check_depth(&document)?;
+    depth::check_depth(&patch)?;
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => {
             merge_map(document, patch, kind).map(Value::Object)
@@ -70,7 +70,7 @@ fn merge_map(
         }
         let merged = match (original.get_mut(&key), value) {
             (Some(Value::Object(current)), Value::Object(value)) => {
-                let (child, rule) = lookup(kind, &key);
+                let (child, rule) = field_rule(kind, &key);
                 if rule.replace {
                     Some(Value::Object(value))
                 } else {
@@ -78,10 +78,10 @@ fn merge_map(
                 }
             }
             (Some(Value::Array(current)), Value::Array(value)) => {
-                let (child, rule) = lookup(kind, &key);
+                let (child, rule) = field_rule(kind, &key);
                 Some(Value::Array(merge_list(std::mem::take(current), value, child, rule)?))
             }
-            (_, value) => new_value(value),
+            (_, value) => without_directives(value),
         };
         match merged {
             Some(merged) => {
@@ -95,9 +95,9 @@ fn merge_map(
     Ok(original)
 }
 
-/// What a patch value becomes where the object has nothing to merge it with: nulls and directives go,
+/// Prepares a patch value for a place where the object has nothing to merge it with: nulls and directives go,
 /// and a map with a `$patch` directive goes altogether.
-fn new_value(value: Value) -> Option<Value> {
+fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {
             if map.contains_key(PATCH) {
@@ -106,23 +106,23 @@ fn new_value(value: Value) -> Option<Value> {
             let kept = map
                 .into_iter()
                 .filter(|(key, value)| !value.is_null() && !is_directive(key))
-                .filter_map(|(key, value)| Some((key, new_value(value)?)));
+                .filter_map(|(key, value)| Some((key, without_directives(value)?)));
             Some(Value::Object(kept.collect()))
         }
-        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(new_value).collect())),
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
         other => Some(other),
     }
 }
 
-/// What a list item becomes that the object does not have. Upstream appends it as it stands, and the
+/// Prepares a list item that the object does not have. Upstream appends it as it stands, and the
 /// server then drops nulls and unknown fields, directives among them.
-fn new_item(value: Value) -> Value {
+fn item_without_directives(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.into_iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
-            Value::Object(kept.map(|(key, value)| (key, new_item(value))).collect())
+            Value::Object(kept.map(|(key, value)| (key, item_without_directives(value))).collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(new_item).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(item_without_directives).collect()),
         other => other,
     }
 }
@@ -176,7 +176,7 @@ fn set_element_orders(
             ))
         };
         let Value::Array(order) = order else { return Err(malformed(&order)) };
-        let (child, rule) = lookup(kind, &key);
+        let (child, rule) = field_rule(kind, &key);
         let merge_key = rule.merge_key.as_deref();
         let before = match original.get_mut(&key) {
             Some(Value::Array(items)) => Some(std::mem::take(items)),
@@ -195,13 +195,13 @@ fn set_element_orders(
         let merged = match (before, wanted) {
             (None, None) => continue,
             (Some(before), None) => before,
-            (None, Some(wanted)) => match new_value(Value::Array(wanted)) {
+            (None, Some(wanted)) => match without_directives(Value::Array(wanted)) {
                 Some(Value::Array(items)) => items,
                 _ => continue,
             },
             (Some(before), Some(wanted)) => merge_list(before, wanted, child, rule)?,
         };
-        original.insert(key, Value::Array(normalise(merged, &order, &server, merge_key)));
+        original.insert(key, Value::Array(order_items(merged, &order, &server, merge_key)));
     }
     Ok(())
 }
@@ -219,10 +219,10 @@ fn go_type(value: &Value) -> &'static str {
 
 /// The items a patch adds or changes must stand in the order it asks for.
 fn check_order(items: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<(), PatchError> {
-    let places = positions(order, merge_key);
+    let places = item_positions(order, merge_key);
     let mut last = 0;
     for item in items.iter().filter(|item| item.get(PATCH).is_none()) {
-        match places.get(&identity(item, merge_key)) {
+        match places.get(&item_identity(item, merge_key)) {
             Some(&place) if place >= last => last = place,
             _ => {
                 return Err(PatchError::DoesNotApply(format!(
@@ -251,7 +251,7 @@ fn merge_list(
         let mut merged = original.clone();
         let mut seen: std::collections::HashSet<String> = merged.iter().map(Value::to_string).collect();
         merged.extend(patch.iter().filter(|item| seen.insert(item.to_string())).cloned());
-        return Ok(normalise(merged, &patch, &original, None));
+        return Ok(order_items(merged, &patch, &original, None));
     }
     if maps != original.len() + patch.len() {
         let both = Value::Array(vec![Value::Array(original), Value::Array(patch)]);
@@ -274,7 +274,7 @@ fn merge_list(
     let item_kind = kind.and_then(TypeRef::item);
     let server_order = original.clone();
     let mut merged: Vec<Value> = original;
-    let mut places: HashMap<String, usize> = positions(&merged, Some(merge_key));
+    let mut places: HashMap<String, usize> = item_positions(&merged, Some(merge_key));
     let mut order = Vec::with_capacity(patch.len());
     for item in patch {
         let Value::Object(item) = item else { continue };
@@ -297,16 +297,16 @@ fn merge_list(
             None => {
                 places.insert(identity, merged.len());
                 let unnamed = item[merge_key].is_null();
-                let mut made = new_item(Value::Object(item));
+                let mut made = item_without_directives(Value::Object(item));
                 if unnamed {
-                    // It is put in order by what it lacks.
+                    // An item without the key is ordered by its empty identity.
                     made[merge_key] = Value::Null;
                 }
                 merged.push(made);
             }
         }
     }
-    Ok(normalise(merged, &order, &server_order, Some(merge_key)))
+    Ok(order_items(merged, &order, &server_order, Some(merge_key)))
 }
 
 /// Carries out `$patch` items of a list: `delete` by merge key, `replace` of the whole list.
@@ -350,7 +350,7 @@ fn special_items(
     }
     if !deleted.is_empty() {
         let deleted: std::collections::HashSet<String> = deleted.into_iter().collect();
-        original.retain(|item| !deleted.contains(&identity(item, Some(merge_key))));
+        original.retain(|item| !deleted.contains(&item_identity(item, Some(merge_key))));
     }
     Ok((original, plain))
 }

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::order::{identity, positions};
-use super::strategic::{DELETE_FROM, PATCH, RETAIN_KEYS, SET_ORDER, lookup};
+use super::order::{item_identity, item_positions};
+use super::strategic::{DELETE_FROM, PATCH, RETAIN_KEYS, SET_ORDER, field_rule};
 use crate::depth;
 use crate::schema::{PatchRule, TypeRef};
 
-/// Which differences a patch should carry.
+/// The differences a patch carries.
 #[derive(Clone, Copy)]
-struct Carry {
+struct PatchContent {
     changes: bool,
     deletions: bool,
     retain_keys: bool,
@@ -20,9 +20,9 @@ struct Carry {
 
 /// Creates the patch that turns `original` into `modified`.
 pub fn create(original: &Value, modified: &Value, kind: Option<TypeRef<'_>>) -> Result<Value, PatchError> {
-    let (original, modified) = (map_of(original)?, map_of(modified)?);
-    let carry = Carry { changes: true, deletions: true, retain_keys: false };
-    difference(original, modified, kind, carry).map(Value::Object)
+    let (original, modified) = (as_object(original)?, as_object(modified)?);
+    let carry = PatchContent { changes: true, deletions: true, retain_keys: false };
+    map_difference(original, modified, kind, carry).map(Value::Object)
 }
 
 /// Creates the patch of `kubectl apply`: what `modified` (the manifest) sets differently from `current`
@@ -33,16 +33,16 @@ pub fn create_three_way(
     current: &Value,
     kind: Option<TypeRef<'_>>,
 ) -> Result<Value, PatchError> {
-    let (original, modified, current) = (map_of(original)?, map_of(modified)?, map_of(current)?);
-    let changes = Carry { changes: true, deletions: false, retain_keys: false };
-    let deletions = Carry { changes: false, deletions: true, retain_keys: false };
-    let changes = difference(current, modified, kind, changes)?;
-    let deletions = difference(original, modified, kind, deletions)?;
+    let (original, modified, current) = (as_object(original)?, as_object(modified)?, as_object(current)?);
+    let changes = PatchContent { changes: true, deletions: false, retain_keys: false };
+    let deletions = PatchContent { changes: false, deletions: true, retain_keys: false };
+    let changes = map_difference(current, modified, kind, changes)?;
+    let deletions = map_difference(original, modified, kind, deletions)?;
     Ok(Value::Object(join_maps(deletions, changes, kind)))
 }
 
-fn map_of(value: &Value) -> Result<&Map<String, Value>, PatchError> {
-    depth::check(value)?;
+fn as_object(value: &Value) -> Result<&Map<String, Value>, PatchError> {
+    depth::check_depth(value)?;
     static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
     match value {
         Value::Object(map) => Ok(map),
@@ -51,11 +51,11 @@ fn map_of(value: &Value) -> Result<&Map<String, Value>, PatchError> {
     }
 }
 
-fn difference(
+fn map_difference(
     original: &Map<String, Value>,
     modified: &Map<String, Value>,
     kind: Option<TypeRef<'_>>,
-    carry: Carry,
+    carry: PatchContent,
 ) -> Result<Map<String, Value>, PatchError> {
     let mut patch = Map::new();
     for (key, new) in modified {
@@ -68,10 +68,11 @@ fn difference(
         if key == PATCH {
             continue;
         }
-        let (child, rule) = lookup(kind, key);
+        let (child, rule) = field_rule(kind, key);
         match (old, new) {
             (Value::Object(old), Value::Object(new)) if !rule.replace => {
-                let inner = difference(old, new, child, Carry { retain_keys: rule.retain_keys, ..carry })?;
+                let inner =
+                    map_difference(old, new, child, PatchContent { retain_keys: rule.retain_keys, ..carry })?;
                 if !inner.is_empty() {
                     patch.insert(key.clone(), Value::Object(inner));
                 }
@@ -108,7 +109,7 @@ fn list_difference(
     new: &[Value],
     kind: Option<TypeRef<'_>>,
     rule: &PatchRule,
-    carry: Carry,
+    carry: PatchContent,
     patch: &mut Map<String, Value>,
 ) -> Result<(), PatchError> {
     if old.is_empty() {
@@ -126,16 +127,21 @@ fn list_difference(
             return Err(PatchError::DoesNotApply(format!("cannot merge lists without merge key for {key}")));
         };
         let item_kind = kind.and_then(TypeRef::item);
-        let places = positions(old, Some(merge_key));
-        let kept: HashSet<String> = new.iter().map(|item| identity(item, Some(merge_key))).collect();
+        let places = item_positions(old, Some(merge_key));
+        let kept: HashSet<String> = new.iter().map(|item| item_identity(item, Some(merge_key))).collect();
         for item in new {
             let (Some(map), Some(value)) = (item.as_object(), item.get(merge_key)) else {
                 return Err(no_merge_key(item, merge_key));
             };
-            match places.get(&identity(item, Some(merge_key))).and_then(|&place| old[place].as_object()) {
+            match places.get(&item_identity(item, Some(merge_key))).and_then(|&place| old[place].as_object())
+            {
                 Some(before) => {
-                    let mut inner =
-                        difference(before, map, item_kind, Carry { retain_keys: rule.retain_keys, ..carry })?;
+                    let mut inner = map_difference(
+                        before,
+                        map,
+                        item_kind,
+                        PatchContent { retain_keys: rule.retain_keys, ..carry },
+                    )?;
                     if !inner.is_empty() {
                         inner.insert(merge_key.to_owned(), value.clone());
                         items.push(Value::Object(inner));
@@ -148,7 +154,7 @@ fn list_difference(
         if carry.deletions {
             for item in old {
                 let value = item.get(merge_key).ok_or_else(|| no_merge_key(item, merge_key))?;
-                if !kept.contains(&identity(item, Some(merge_key))) {
+                if !kept.contains(&item_identity(item, Some(merge_key))) {
                     items.push(Value::Object(Map::from_iter([
                         (PATCH.to_owned(), "delete".into()),
                         (merge_key.to_owned(), value.clone()),
@@ -200,12 +206,12 @@ fn no_merge_key(item: &Value, merge_key: &str) -> PatchError {
     ))
 }
 
-/// Whether the items both lists have stand in the same order in both.
+/// Returns true if the items both lists have are in the same order.
 fn same_order(old: &[Value], new: &[Value], merge_key: Option<&str>) -> bool {
-    let places = positions(old, merge_key);
+    let places = item_positions(old, merge_key);
     let mut last = 0;
     for item in new {
-        if let Some(&place) = places.get(&identity(item, merge_key)) {
+        if let Some(&place) = places.get(&item_identity(item, merge_key)) {
             if place < last {
                 return false;
             }
@@ -222,7 +228,7 @@ fn join_maps(
     kind: Option<TypeRef<'_>>,
 ) -> Map<String, Value> {
     for (key, value) in above {
-        let (child, rule) = lookup(kind, &key);
+        let (child, rule) = field_rule(kind, &key);
         let joined = match (below.get_mut(&key), value) {
             (Some(Value::Object(current)), Value::Object(value)) => {
                 Value::Object(join_maps(std::mem::take(current), value, child))
@@ -244,14 +250,14 @@ fn join_lists(below: Vec<Value>, above: Vec<Value>, kind: Option<TypeRef<'_>>, r
     let mut order = Vec::new();
     for item in below {
         if let Value::Object(map) = item {
-            let identity = identity(&Value::Object(map.clone()), merge_key);
+            let identity = item_identity(&Value::Object(map.clone()), merge_key);
             order.push(identity.clone());
             rest.insert(identity, map);
         }
     }
     let mut joined: Vec<Value> = above
         .into_iter()
-        .map(|item| match (rest.remove(&identity(&item, merge_key)), item) {
+        .map(|item| match (rest.remove(&item_identity(&item, merge_key)), item) {
             (Some(current), Value::Object(map)) => Value::Object(join_maps(current, map, item_kind)),
             (_, item) => item,
         })

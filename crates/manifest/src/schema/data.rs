@@ -11,7 +11,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde_json::{Map, Value, json};
 
-use super::resources::{Column, Resource, Subresource};
+use super::resources::{PrinterColumn, Resource, Subresource};
 use super::table::{self, TableError};
 
 const MAGIC: &[u8; 4] = b"SWM1";
@@ -21,8 +21,8 @@ const LARGEST_SECTION: u64 = 16 << 20;
 
 static EMBEDDED: &[u8] = include_bytes!("../../data/schema.bin");
 
-/// What a real server says about its types, resources and columns, as it said it.
-pub struct Sources<'a> {
+/// The answers of a real server about its types, resources and columns.
+pub struct SchemaSources<'a> {
     /// `schema-table.json`: see [`table`].
     pub table: &'a str,
     /// `tables.json`: `{"v1 pods": [[name, type, format, priority, description]…]}`.
@@ -36,17 +36,17 @@ pub struct Sources<'a> {
 /// Packs the answers of a real server into the form this crate embeds.
 ///
 /// Descriptions of columns are left out: nothing reads them.
-pub fn pack(sources: &Sources<'_>) -> Result<Vec<u8>, TableError> {
-    table::read(sources.table)?;
+pub fn pack_schema(sources: &SchemaSources<'_>) -> Result<Vec<u8>, TableError> {
+    table::parse_table(sources.table)?;
     let types: Value = serde_json::from_str(sources.table)?;
     let resources = resources_of(sources);
     let mut columns = Map::new();
     for (key, rows) in sources.columns.as_object().into_iter().flatten() {
-        let rows: Vec<Column> = rows
+        let rows: Vec<PrinterColumn> = rows
             .as_array()
             .into_iter()
             .flatten()
-            .map(|row| Column {
+            .map(|row| PrinterColumn {
                 name: row[0].as_str().unwrap_or_default().to_owned(),
                 kind: row[1].as_str().unwrap_or_default().to_owned(),
                 format: row[2].as_str().unwrap_or_default().to_owned(),
@@ -66,7 +66,7 @@ pub fn pack(sources: &Sources<'_>) -> Result<Vec<u8>, TableError> {
     Ok(packed)
 }
 
-fn resources_of(sources: &Sources<'_>) -> Vec<Resource> {
+fn resources_of(sources: &SchemaSources<'_>) -> Vec<Resource> {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value, key: &str| -> Vec<String> {
         value[key].as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
@@ -116,11 +116,11 @@ fn resources_of(sources: &Sources<'_>) -> Vec<Resource> {
 }
 
 /// Unpacks one section of the embedded data.
-pub(super) fn section(index: usize) -> Result<String, TableError> {
-    unpack(EMBEDDED, index)
+pub(super) fn unpack_section(index: usize) -> Result<String, TableError> {
+    unpack_from(EMBEDDED, index)
 }
 
-fn unpack(packed: &[u8], index: usize) -> Result<String, TableError> {
+fn unpack_from(packed: &[u8], index: usize) -> Result<String, TableError> {
     let mut rest = packed.strip_prefix(MAGIC).ok_or(TableError::Damaged)?;
     for at in 0..SECTIONS {
         let (length, tail) = rest.split_first_chunk::<4>().ok_or(TableError::Damaged)?;
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn damaged_data_is_an_error() {
         for bytes in [&b""[..], b"SWM1", b"SWM1\xff\xff\xff\xff", b"SWM1\x01\0\0\0\xff", b"nope"] {
-            assert!(unpack(bytes, 0).is_err());
+            assert!(unpack_from(bytes, 0).is_err());
         }
-        assert!(unpack(EMBEDDED, 3).is_err());
+        assert!(unpack_from(EMBEDDED, 3).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What Kubernetes knows about its built-in types, read once from data in the binary.
+//! The built-in types of Kubernetes, read once from data in the binary.
 
 pub mod data;
 mod resources;
@@ -9,21 +9,21 @@ mod zero;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-pub use resources::{Column, Resource, Subresource};
+pub use resources::{PrinterColumn, Resource, Subresource};
 pub use types::{
-    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, SchemaAlternative, Shape,
-    ShapeId, TypeRef, Types,
+    AnyForm, ListKind, ListShape, MapShape, OmitRule, PatchRule, ScalarType, SchemaAlternative, Shape,
+    ShapeId, StructField, TypeRef, TypeRegistry,
 };
-pub use zero::{zero, zero_field};
+pub use zero::{zero_field, zero_value};
 
 use crate::object::Gvk;
 
 /// The built-in types, resources and columns. Each part is unpacked when first used.
 #[derive(Default)]
 pub struct Schema {
-    types: OnceLock<Types>,
+    types: OnceLock<TypeRegistry>,
     resources: OnceLock<Vec<Resource>>,
-    columns: OnceLock<HashMap<String, Vec<Column>>>,
+    columns: OnceLock<HashMap<String, Vec<PrinterColumn>>>,
 }
 
 static BUILT_IN: Schema =
@@ -36,26 +36,28 @@ impl Schema {
     }
 
     /// Every built-in type.
-    pub fn types(&self) -> &Types {
+    pub fn types(&self) -> &TypeRegistry {
         // The data is part of the binary and a test reads all of it; were it damaged all the same,
         // every kind would be unknown.
-        self.types.get_or_init(|| data::section(0).and_then(|json| table::read(&json)).unwrap_or_default())
+        self.types.get_or_init(|| {
+            data::unpack_section(0).and_then(|json| table::parse_table(&json)).unwrap_or_default()
+        })
     }
 
     /// Finds the shape of a built-in kind.
-    pub fn kind(&self, gvk: &Gvk) -> Option<TypeRef<'_>> {
-        self.types().kind(&gvk.api_version(), &gvk.kind)
+    pub fn type_of_kind(&self, gvk: &Gvk) -> Option<TypeRef<'_>> {
+        self.types().type_of_kind(&gvk.api_version(), &gvk.kind)
     }
 
     /// Finds the shape of an object by its own `apiVersion` and `kind`.
-    pub fn of(&self, object: &serde_json::Value) -> Option<TypeRef<'_>> {
-        self.types().kind(crate::object::api_version(object)?, crate::object::kind(object)?)
+    pub fn type_of(&self, object: &serde_json::Value) -> Option<TypeRef<'_>> {
+        self.types().type_of_kind(crate::object::api_version(object)?, crate::object::kind(object)?)
     }
 
     /// Every resource, in the order a server lists them.
     pub fn resources(&self) -> &[Resource] {
         self.resources.get_or_init(|| {
-            data::section(1).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
+            data::unpack_section(1).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
         })
     }
 
@@ -66,15 +68,15 @@ impl Schema {
             .find(|r| r.group == gvk.group && r.version == gvk.version && r.kind == gvk.kind)
     }
 
-    /// Whether objects of a built-in kind live in a namespace; `None` if the kind is not built in.
+    /// Returns true if objects of a built-in kind live in a namespace; `None` if the kind is not built in.
     pub fn is_namespaced(&self, group: &str, kind: &str) -> Option<bool> {
         self.resources().iter().find(|r| r.group == group && r.kind == kind).map(|r| r.namespaced)
     }
 
     /// The columns a server prints for a resource.
-    pub fn columns(&self, api_version: &str, plural: &str) -> Option<&[Column]> {
+    pub fn columns(&self, api_version: &str, plural: &str) -> Option<&[PrinterColumn]> {
         let columns = self.columns.get_or_init(|| {
-            data::section(2).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
+            data::unpack_section(2).ok().and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default()
         });
         columns.get(&format!("{api_version} {plural}")).map(Vec::as_slice)
     }

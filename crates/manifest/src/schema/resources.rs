@@ -1,4 +1,4 @@
-//! What the API serves: resources, their names, verbs, subresources and printed columns.
+//! The resources an API serves: their names, verbs, subresources and printed columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub struct Subresource {
 
 /// A column of `kubectl get`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct PrinterColumn {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,

@@ -1,4 +1,4 @@
-//! From the table a real server gave (rows of fields) to [`Types`].
+//! From the table a real server gave (rows of fields) to [`TypeRegistry`].
 //!
 //! The table is `{"types": [{"n": name, "f": [row…], "ma": 1?}], "roots": {"apps/v1/Deployment": n}}`.
 //! A row is `[json name, type, omit, protobuf number, patch strategy, merge key, {extensions}?]`; a type
@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::types::{
-    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, SchemaAlternative, Shape,
-    ShapeId, Types,
+    AnyForm, ListKind, ListShape, MapShape, OmitRule, PatchRule, ScalarType, SchemaAlternative, Shape,
+    ShapeId, StructField, TypeRegistry,
 };
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ struct Extensions {
     i: u8,
 }
 
-/// What is wrong with a table.
+/// The reason a table cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     #[error("read schema table: {0}")]
@@ -78,15 +78,16 @@ pub enum TableError {
 }
 
 /// Reads a table into types.
-pub fn read(json: &str) -> Result<Types, TableError> {
+pub fn parse_table(json: &str) -> Result<TypeRegistry, TableError> {
     let table: Table<'_> = serde_json::from_str(json)?;
-    let mut builder = Builder { types: Types::default(), table: &table.types, composite: HashMap::new() };
+    let mut builder =
+        TableReader { types: TypeRegistry::default(), table: &table.types, composite: HashMap::new() };
     for row in &table.types {
         // Types may refer to later ones, so every type gets its place first.
-        builder.types.shapes.push(special(&row.n).unwrap_or(Shape::Any(AnyForm::Raw)));
+        builder.types.shapes.push(special_shape(&row.n).unwrap_or(Shape::Any(AnyForm::Raw)));
     }
     for (index, row) in table.types.iter().enumerate() {
-        if special(&row.n).is_some() {
+        if special_shape(&row.n).is_some() {
             continue;
         }
         let shape = builder.struct_shape(index)?;
@@ -102,13 +103,13 @@ pub fn read(json: &str) -> Result<Types, TableError> {
     Ok(types)
 }
 
-fn special(name: &str) -> Option<Shape> {
+fn special_shape(name: &str) -> Option<Shape> {
     Some(match name {
-        "resource.Quantity" => Shape::Scalar(Scalar::Quantity),
-        "intstr.IntOrString" => Shape::Scalar(Scalar::IntOrString),
-        "v1.Time" | "time.Time" => Shape::Scalar(Scalar::Time),
-        "v1.MicroTime" => Shape::Scalar(Scalar::MicroTime),
-        "v1.Duration" => Shape::Scalar(Scalar::Duration),
+        "resource.Quantity" => Shape::Scalar(ScalarType::Quantity),
+        "intstr.IntOrString" => Shape::Scalar(ScalarType::IntOrString),
+        "v1.Time" | "time.Time" => Shape::Scalar(ScalarType::Time),
+        "v1.MicroTime" => Shape::Scalar(ScalarType::MicroTime),
+        "v1.Duration" => Shape::Scalar(ScalarType::Duration),
         "v1.JSON" | "runtime.RawExtension" | "v1.FieldsV1" => Shape::Any(AnyForm::Raw),
         _ => return None,
     })
@@ -117,13 +118,13 @@ fn special(name: &str) -> Option<Shape> {
 /// The one field whose members have owners each though its type is owned as a whole elsewhere.
 const GRANULAR: (&str, &str) = ("v1.PersistentVolumeSpec", "claimRef");
 
-struct Builder<'a> {
-    types: Types,
+struct TableReader<'a> {
+    types: TypeRegistry,
     table: &'a [TypeRow<'a>],
     composite: HashMap<(String, String, bool), ShapeId>,
 }
 
-impl Builder<'_> {
+impl TableReader<'_> {
     fn struct_shape(&mut self, index: usize) -> Result<Shape, TableError> {
         let row = &self.table[index];
         if let Some(alternative) = row.n.strip_prefix("v1.JSONSchemaPropsOr") {
@@ -139,12 +140,12 @@ impl Builder<'_> {
             ));
         }
         let mut shape = MapShape { name: row.n.to_string(), atomic: row.ma == 1, ..MapShape::default() };
-        self.fields(index, 0, &mut shape)?;
-        shape.sort();
+        self.add_fields(index, 0, &mut shape)?;
+        shape.index_fields();
         Ok(Shape::Map(shape))
     }
 
-    fn fields(&mut self, index: usize, depth: usize, shape: &mut MapShape) -> Result<(), TableError> {
+    fn add_fields(&mut self, index: usize, depth: usize, shape: &mut MapShape) -> Result<(), TableError> {
         let row = &self.table[index];
         if depth > 8 {
             return Err(TableError::Cycle(row.n.to_string()));
@@ -158,7 +159,7 @@ impl Builder<'_> {
                     .and_then(|n| n.parse().ok())
                     .filter(|&n| n < self.table.len())
                     .ok_or_else(|| TableError::Type(row.n.to_string(), expression.to_string()))?;
-                self.fields(inner, depth + 1, shape)?;
+                self.add_fields(inner, depth + 1, shape)?;
                 if depth == 0 && number != 0 {
                     shape.embedded.push((number, ShapeId(inner as u32)));
                 }
@@ -174,21 +175,21 @@ impl Builder<'_> {
                 _ => ListKind::Atomic,
             };
             let mut id = self
-                .expression(expression, kind, ext.ma == 1)
+                .shape_of_expression(expression, kind, ext.ma == 1)
                 .ok_or_else(|| TableError::Type(row.n.to_string(), expression.to_owned()))?;
             if (row.n.as_ref(), name.as_ref()) == GRANULAR {
                 let inner = id.0 as usize;
                 if let Shape::Map(shape) = self.struct_shape(inner)? {
-                    id = self.types.push(Shape::Map(MapShape { atomic: false, ..shape }));
+                    id = self.types.push_shape(Shape::Map(MapShape { atomic: false, ..shape }));
                 }
             }
-            shape.fields.push(Field {
+            shape.fields.push(StructField {
                 name: name.to_string(),
                 shape: id,
                 omit: match omit.as_ref() {
-                    "e" => Omit::Empty,
-                    "ez" => Omit::Zero,
-                    _ => Omit::Never,
+                    "e" => OmitRule::Empty,
+                    "ez" => OmitRule::Zero,
+                    _ => OmitRule::Never,
                 },
                 pointer,
                 required: ext.r == 1,
@@ -201,7 +202,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn expression(&mut self, expression: &str, kind: ListKind, atomic: bool) -> Option<ShapeId> {
+    fn shape_of_expression(&mut self, expression: &str, kind: ListKind, atomic: bool) -> Option<ShapeId> {
         if let Some(index) = expression.strip_prefix('#') {
             return index.parse().ok().filter(|&n: &u32| (n as usize) < self.table.len()).map(ShapeId);
         }
@@ -210,24 +211,24 @@ impl Builder<'_> {
             return Some(id);
         }
         let shape = if let Some(item) = expression.strip_prefix("[]") {
-            let item = self.expression(item, ListKind::Atomic, false)?;
+            let item = self.shape_of_expression(item, ListKind::Atomic, false)?;
             Shape::List(ListShape { item, kind })
         } else if let Some(value) = expression.strip_prefix("map[string]") {
-            let value = self.expression(value, ListKind::Atomic, false)?;
+            let value = self.shape_of_expression(value, ListKind::Atomic, false)?;
             Shape::Map(MapShape { rest: Some(value), atomic, ..MapShape::default() })
         } else {
             match expression {
-                "string" => Shape::Scalar(Scalar::String),
-                "bool" => Shape::Scalar(Scalar::Bool),
-                "int32" => Shape::Scalar(Scalar::Int32),
-                "int64" => Shape::Scalar(Scalar::Int64),
-                "float64" => Shape::Scalar(Scalar::Float),
-                "bytes" => Shape::Scalar(Scalar::Bytes),
+                "string" => Shape::Scalar(ScalarType::String),
+                "bool" => Shape::Scalar(ScalarType::Bool),
+                "int32" => Shape::Scalar(ScalarType::Int32),
+                "int64" => Shape::Scalar(ScalarType::Int64),
+                "float64" => Shape::Scalar(ScalarType::Float),
+                "bytes" => Shape::Scalar(ScalarType::Bytes),
                 "any" => Shape::Any(AnyForm::Raw),
                 _ => return None,
             }
         };
-        let id = self.types.push(shape);
+        let id = self.types.push_shape(shape);
         self.composite.insert(memo, id);
         Some(id)
     }

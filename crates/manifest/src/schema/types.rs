@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Index of a [`Shape`] in its [`Types`].
+/// Index of a [`Shape`] in its [`TypeRegistry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShapeId(pub(crate) u32);
 
-/// What values may stand somewhere.
+/// The values a field or list item may hold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    Scalar(Scalar),
+    Scalar(ScalarType),
     Map(MapShape),
     List(ListShape),
     /// Anything: maps are granular, lists are atomic.
@@ -20,7 +20,7 @@ pub enum Shape {
 
 /// The kinds of single values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
+pub enum ScalarType {
     String,
     Bool,
     Int32,
@@ -35,7 +35,7 @@ pub enum Scalar {
     IntOrString,
 }
 
-/// How free-form content travels in protobuf; JSON does not care.
+/// The protobuf form of free-form content; its JSON is the same in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnyForm {
     /// A message whose field 1 holds JSON text (`JSON`, `RawExtension`, `FieldsV1`).
@@ -44,7 +44,7 @@ pub enum AnyForm {
     SchemaOr(ShapeId, SchemaAlternative),
 }
 
-/// What may stand where a schema may stand too.
+/// The alternative to a schema in a field that takes either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaAlternative {
     /// `JSONSchemaPropsOrBool`
@@ -61,7 +61,7 @@ pub struct MapShape {
     /// The short Go name, `v1.PodSpec`; empty for maps and nested custom resource objects.
     pub name: String,
     /// In the order Kubernetes prints them; embedded structs are already laid flat.
-    pub fields: Vec<Field>,
+    pub fields: Vec<StructField>,
     /// Positions in `fields`, ordered by name.
     pub(crate) by_name: Vec<u16>,
     /// The shape of values under keys that are no field. `None`: there may be no others.
@@ -79,7 +79,7 @@ pub struct ListShape {
     pub kind: ListKind,
 }
 
-/// How server-side apply sees the items of a list (`x-kubernetes-list-type`).
+/// The list type of server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum ListKind {
     #[default]
@@ -89,9 +89,9 @@ pub enum ListKind {
     Map(Vec<String>),
 }
 
-/// When Go leaves a field out of its JSON.
+/// The rule by which Go leaves a field out of its JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Omit {
+pub enum OmitRule {
     #[default]
     Never,
     /// `omitempty`: zero scalars, empty lists and maps, null pointers; never a struct.
@@ -102,10 +102,10 @@ pub enum Omit {
 
 /// One field of a struct.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Field {
+pub struct StructField {
     pub name: String,
     pub shape: ShapeId,
-    pub omit: Omit,
+    pub omit: OmitRule,
     /// A Go pointer: absent and zero differ.
     pub pointer: bool,
     pub required: bool,
@@ -117,7 +117,7 @@ pub struct Field {
     pub default: Option<Value>,
 }
 
-/// How strategic merge patches treat a field (`patchStrategy`, `patchMergeKey`).
+/// The treatment of a field by strategic merge patches (`patchStrategy`, `patchMergeKey`).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PatchRule {
     pub merge: bool,
@@ -141,15 +141,15 @@ impl PatchRule {
 
 /// An arena of shapes and the kinds whose objects have them.
 #[derive(Clone, Debug, Default)]
-pub struct Types {
+pub struct TypeRegistry {
     pub(crate) shapes: Vec<Shape>,
     /// By `apiVersion/Kind`.
     pub(crate) roots: HashMap<String, ShapeId>,
 }
 
-impl Types {
+impl TypeRegistry {
     /// Finds the shape of a kind's objects.
-    pub fn kind(&self, api_version: &str, kind: &str) -> Option<TypeRef<'_>> {
+    pub fn type_of_kind(&self, api_version: &str, kind: &str) -> Option<TypeRef<'_>> {
         let id = *self.roots.get(&format!("{api_version}/{kind}"))?;
         Some(TypeRef { types: self, id })
     }
@@ -164,9 +164,9 @@ impl Types {
         self.roots.iter().map(|(key, &id)| (key.as_str(), TypeRef { types: self, id }))
     }
 
-    pub(crate) fn push(&mut self, mut shape: Shape) -> ShapeId {
+    pub(crate) fn push_shape(&mut self, mut shape: Shape) -> ShapeId {
         if let Shape::Map(map) = &mut shape {
-            map.sort();
+            map.index_fields();
         }
         self.shapes.push(shape);
         ShapeId(self.shapes.len() as u32 - 1)
@@ -175,24 +175,24 @@ impl Types {
 
 impl MapShape {
     /// Prepares lookup by name.
-    pub(crate) fn sort(&mut self) {
+    pub(crate) fn index_fields(&mut self) {
         self.by_name = (0..self.fields.len() as u16).collect();
         let fields = &self.fields;
         self.by_name.sort_by(|&a, &b| fields[a as usize].name.cmp(&fields[b as usize].name));
     }
 
     /// Finds a field by its JSON name.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&StructField> {
         let found =
             self.by_name.binary_search_by(|&at| self.fields[at as usize].name.as_str().cmp(name)).ok()?;
         Some(&self.fields[self.by_name[found] as usize])
     }
 }
 
-/// A shape in its arena: what callers walk along with a value.
+/// A shape in its registry: callers walk it together with a value.
 #[derive(Clone, Copy)]
 pub struct TypeRef<'a> {
-    types: &'a Types,
+    types: &'a TypeRegistry,
     id: ShapeId,
 }
 
@@ -208,9 +208,9 @@ impl std::fmt::Debug for TypeRef<'_> {
     }
 }
 
-static ANYTHING: std::sync::LazyLock<Types> = std::sync::LazyLock::new(|| {
-    let mut types = Types::default();
-    types.push(Shape::Any(AnyForm::Raw));
+static ANYTHING: std::sync::LazyLock<TypeRegistry> = std::sync::LazyLock::new(|| {
+    let mut types = TypeRegistry::default();
+    types.push_shape(Shape::Any(AnyForm::Raw));
     types
 });
 
@@ -228,7 +228,7 @@ impl<'a> TypeRef<'a> {
         self.id
     }
 
-    pub fn types(self) -> &'a Types {
+    pub fn types(self) -> &'a TypeRegistry {
         self.types
     }
 
@@ -249,12 +249,12 @@ impl<'a> TypeRef<'a> {
         if let Shape::List(list) = self.shape() { Some(list) } else { None }
     }
 
-    pub fn as_scalar(self) -> Option<Scalar> {
+    pub fn as_scalar(self) -> Option<ScalarType> {
         if let Shape::Scalar(scalar) = self.shape() { Some(*scalar) } else { None }
     }
 
     /// The struct field of this name, not counting free map keys.
-    pub fn field(self, name: &str) -> Option<&'a Field> {
+    pub fn field(self, name: &str) -> Option<&'a StructField> {
         self.as_map()?.field(name)
     }
 
@@ -277,7 +277,7 @@ impl<'a> TypeRef<'a> {
     }
 
     /// Walks down a path of field names (list items are stepped into without a segment).
-    pub fn path<'p>(self, path: impl IntoIterator<Item = &'p str>) -> Option<TypeRef<'a>> {
+    pub fn descend<'p>(self, path: impl IntoIterator<Item = &'p str>) -> Option<TypeRef<'a>> {
         let mut at = self;
         for segment in path {
             while let Shape::List(list) = at.shape() {

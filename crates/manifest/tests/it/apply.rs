@@ -3,26 +3,39 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use slipway_manifest::apply::{
-    Applied, ApplyError, Managers, Operation, Request, apply, compare, merge, to_set, update,
+    AppliedObject, ApplyError, FieldManagers, ManagerOperation, WriteRequest, apply, compare, fields_of,
+    merge, update,
 };
-use slipway_manifest::fields::Set;
+use slipway_manifest::fields::FieldSet;
 use slipway_manifest::schema::{Schema, TypeRef};
 
 use crate::patch::any_pod;
 
 fn kind(api_version: &str, kind: &str) -> TypeRef<'static> {
-    Schema::built_in().types().kind(api_version, kind).expect("built in")
+    Schema::built_in().types().type_of_kind(api_version, kind).expect("built in")
 }
 
-fn request<'a>(manager: &'a str, api_version: &'a str) -> Request<'a> {
-    Request { manager, api_version, subresource: "", now: "2026-01-02T03:04:05Z", reset: None, served: &[] }
+fn request<'a>(manager: &'a str, api_version: &'a str) -> WriteRequest<'a> {
+    WriteRequest {
+        manager,
+        api_version,
+        subresource: "",
+        now: "2026-01-02T03:04:05Z",
+        reset: None,
+        served: &[],
+    }
 }
 
 fn config_map(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c1"}, "data": data})
 }
 
-fn apply_map(live: Option<&Value>, data: Value, manager: &str, force: bool) -> Result<Applied, ApplyError> {
+fn apply_map(
+    live: Option<&Value>,
+    data: Value,
+    manager: &str,
+    force: bool,
+) -> Result<AppliedObject, ApplyError> {
     apply(live, &config_map(data), kind("v1", "ConfigMap"), &request(manager, "v1"), force)
 }
 
@@ -51,15 +64,16 @@ fn a_created_deployment_has_the_owners_a_server_records() {
     metadata.shift_remove("managedFields");
     metadata.shift_remove("annotations");
     created["status"] = json!({});
-    let status = Set::of_field("status");
-    let create = Request { now: "2026-11-15T20:02:25Z", reset: Some(&status), ..request("gold", "apps/v1") };
+    let status = FieldSet::of_field("status");
+    let create =
+        WriteRequest { now: "2026-11-15T20:02:25Z", reset: Some(&status), ..request("gold", "apps/v1") };
     let created = update(None, created, deployment, &create).expect("a create");
     assert_eq!(
         created["metadata"]["managedFields"][0].to_string(),
         golden["metadata"]["managedFields"][0].to_string()
     );
 
-    let write = Request {
+    let write = WriteRequest {
         subresource: "status",
         now: "2026-11-15T20:02:27Z",
         ..request("kube-controller-manager", "apps/v1")
@@ -126,7 +140,7 @@ fn conflicts_read_as_a_server_words_them() {
         conflicts.to_string(),
         "Apply failed with 3 conflicts: conflicts with \"m1\":\n- .data.a\nconflicts with \"m2\":\n- .data.c\nconflicts with \"upd\" using v1:\n- .data.z"
     );
-    assert_eq!(conflicts.0[2].cause(), "conflict with \"upd\" using v1");
+    assert_eq!(conflicts.0[2].cause_message(), "conflict with \"upd\" using v1");
 
     let forced = apply_map(Some(&live), json!({"a": "9", "c": "9", "z": "9"}), "m3", true).expect("forced");
     assert_eq!(
@@ -153,7 +167,7 @@ fn list_items_are_named_in_conflicts() {
         error.to_string(),
         r#"Apply failed with 1 conflict: conflict with "a": .spec.template.spec.containers[name="c1"].image"#
     );
-    let scale = Request { subresource: "scale", ..request("hpa", "apps/v1") };
+    let scale = WriteRequest { subresource: "scale", ..request("hpa", "apps/v1") };
     let mut scaled = live.clone();
     scaled["spec"]["replicas"] = json!(3);
     let scaled = update(Some(&live), scaled, of, &scale).expect("scales");
@@ -370,10 +384,10 @@ fn many_updaters_are_folded_and_dead_versions_dropped() {
         new["data"][format!("k{index}")] = json!("v");
         live = update_map(Some(&live), new, &format!("m{index:02}"));
     }
-    let managers = Managers::of(&live).expect("reads");
+    let managers = FieldManagers::read_from(&live).expect("reads");
     assert_eq!(managers.0.len(), 10);
-    assert!(managers.find("ancient-changes", Operation::Update, "").is_some());
-    let only_v2 = Request { served: &["v2"], ..request("m", "v2") };
+    assert!(managers.find_entry("ancient-changes", ManagerOperation::Update, "").is_some());
+    let only_v2 = WriteRequest { served: &["v2"], ..request("m", "v2") };
     let mut new = live.clone();
     new["data"]["x"] = json!("1");
     let new = update(Some(&live), new, kind("v1", "ConfigMap"), &only_v2).expect("updates");
@@ -382,8 +396,8 @@ fn many_updaters_are_folded_and_dead_versions_dropped() {
 
 #[test]
 fn reset_fields_are_not_owned() {
-    let status = Set::of_field("status");
-    let request = Request { reset: Some(&status), ..request("m", "v1") };
+    let status = FieldSet::of_field("status");
+    let request = WriteRequest { reset: Some(&status), ..request("m", "v1") };
     let config = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
     let applied = apply(None, &config, kind("v1", "Pod"), &request, false).expect("applies").object;
     assert_eq!(owners(&applied), [r#"m/Apply: {"f:spec":{"f:nodeName":{}}}"#]);
@@ -405,30 +419,30 @@ proptest! {
         let of = kind("v1", "Pod");
         let start = apply(None, &first, of, &request("m", "v1"), false).unwrap().object;
         let end = apply(Some(&start), &second, of, &request("m", "v1"), false).unwrap().object;
-        let mut fields = to_set(&end, of);
-        fields = fields.difference(&to_set(&second, of));
+        let mut fields = fields_of(&end, of);
+        fields = fields.difference(&fields_of(&second, of));
         let left: Vec<String> = fields.paths().iter().map(ToString::to_string).filter(|path| !path.contains("managedFields")).collect();
         prop_assert!(left.is_empty(), "left over: {:?}", left);
     }
 
     #[test]
     fn field_sets_survive_their_text(pod in any_pod()) {
-        let set = to_set(&pod, kind("v1", "Pod"));
+        let set = fields_of(&pod, kind("v1", "Pod"));
         let text = set.to_fields_v1();
-        prop_assert_eq!(Set::from_fields_v1(&text).unwrap(), set);
+        prop_assert_eq!(FieldSet::from_fields_v1(&text).unwrap(), set);
     }
 
     #[test]
     fn set_operations_obey_their_laws(a in any_pod(), b in any_pod()) {
         let of = kind("v1", "Pod");
-        let (a, b) = (to_set(&a, of), to_set(&b, of));
+        let (a, b) = (fields_of(&a, of), fields_of(&b, of));
         let union = a.union(&b);
         prop_assert!(a.is_subset(&union) && b.is_subset(&union));
         prop_assert_eq!(&a.difference(&b).union(&a.intersection(&b)), &a);
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         let paths = union.paths();
-        prop_assert_eq!(paths.iter().collect::<Set>(), union);
+        prop_assert_eq!(paths.iter().collect::<FieldSet>(), union);
     }
 
     #[test]

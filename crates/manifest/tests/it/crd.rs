@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use slipway_manifest::apply::{Request, apply};
-use slipway_manifest::crd::{CustomResource, Rule, RuleCheck, RuleFailure, check_definition, check_schema};
+use slipway_manifest::apply::{WriteRequest, apply};
+use slipway_manifest::crd::{
+    CustomResource, RuleChecker, RuleFailure, ValidationRule, check_definition, check_schema,
+};
 use slipway_manifest::field_error::invalid_message;
 
 fn schema() -> Value {
@@ -106,7 +108,7 @@ fn unknown_fields_are_pruned_and_named() {
     );
     value["top"] = json!(1);
     value["metadata"]["foo"] = json!(1);
-    let dropped = resource().prune(&mut value).expect("shallow");
+    let dropped = resource().prune_unknown_fields(&mut value).expect("shallow");
     assert_eq!(
         dropped,
         [
@@ -129,7 +131,7 @@ fn unknown_fields_are_pruned_and_named() {
 #[test]
 fn defaults_are_set_at_every_depth() {
     let mut value = object(json!({"a": 1, "s": null, "n": null, "l": [{"k": "1"}]}));
-    resource().default(&mut value).expect("shallow");
+    resource().set_defaults(&mut value).expect("shallow");
     assert_eq!(
         value["spec"],
         json!({"a": 1, "s": "x", "n": null, "l": [{"k": "1", "v": 7}], "nest": {"x": 3}})
@@ -306,8 +308,13 @@ fn values_are_refused_as_a_server_does() {
 
 struct Checker;
 
-impl RuleCheck for Checker {
-    fn check(&self, rule: &Rule, value: &Value, old: Option<&Value>) -> Result<(), RuleFailure> {
+impl RuleChecker for Checker {
+    fn check_rule(
+        &self,
+        rule: &ValidationRule,
+        value: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), RuleFailure> {
         let holds = match rule.rule.as_str() {
             "self.num < 5" => value["a"].as_i64().is_none_or(|number| number < 5),
             _ => old.is_none_or(|old| old == value),
@@ -340,7 +347,7 @@ fn rules_are_asked_where_they_stand() {
 #[test]
 fn custom_resources_are_applied_by_their_own_types() {
     let resource = resource();
-    let request = Request {
+    let request = WriteRequest {
         manager: "m",
         api_version: "sp.test/v1",
         subresource: "",
@@ -351,7 +358,7 @@ fn custom_resources_are_applied_by_their_own_types() {
     let config = object(
         json!({"a": 1, "l": [{"k": "1", "v": 2}], "st": ["x"], "free": {"deep": {"x": [1]}}, "ios": "1%"}),
     );
-    let applied = apply(None, &config, resource.kind(), &request, false).expect("applies").object;
+    let applied = apply(None, &config, resource.object_type(), &request, false).expect("applies").object;
     assert_eq!(
         applied["metadata"]["managedFields"][0]["fieldsV1"].to_string(),
         concat!(
@@ -359,11 +366,11 @@ fn custom_resources_are_applied_by_their_own_types() {
             r#""f:l":{"k:{\"k\":\"1\"}":{".":{},"f:k":{},"f:v":{}}},"f:st":{"v:\"x\"":{}}}}"#
         )
     );
-    let error =
-        apply(None, &object(json!({"zz": 1})), resource.kind(), &request, false).expect_err("undeclared");
+    let error = apply(None, &object(json!({"zz": 1})), resource.object_type(), &request, false)
+        .expect_err("undeclared");
     assert!(error.to_string().ends_with(".spec.zz: field not declared in schema"), "{error}");
     let schemaless = CustomResource::new("sp.test/v1", "Spg", None).expect("compiles");
-    assert!(apply(None, &object(json!({"zz": 1})), schemaless.kind(), &request, false).is_ok());
+    assert!(apply(None, &object(json!({"zz": 1})), schemaless.object_type(), &request, false).is_ok());
 }
 
 proptest! {
@@ -373,7 +380,7 @@ proptest! {
         let resource = CustomResource::new("a.b/v1", "C", Some(&schema)).unwrap();
         let mut value = value;
         let _ = resource.validate(&value);
-        let _ = resource.prune(&mut value);
-        let _ = resource.default(&mut value);
+        let _ = resource.prune_unknown_fields(&mut value);
+        let _ = resource.set_defaults(&mut value);
     }
 }

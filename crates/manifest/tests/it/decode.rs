@@ -7,7 +7,7 @@ use slipway_manifest::encode::encode_protobuf;
 use slipway_manifest::schema::{Schema, TypeRef};
 
 fn kind(api_version: &str, kind: &str) -> TypeRef<'static> {
-    Schema::built_in().types().kind(api_version, kind).expect("built in")
+    Schema::built_in().types().type_of_kind(api_version, kind).expect("built in")
 }
 
 #[test]

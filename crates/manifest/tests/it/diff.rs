@@ -3,18 +3,18 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use slipway_manifest::diff::{
-    Cleaning, Diff, DiffOptions, LineKind, Redactor, Sensitivity, Significance, diff,
+    DiffOptions, LineKind, NoiseFilter, ObjectDiff, Sensitivity, Significance, ValueRedactor, diff_objects,
 };
 use slipway_manifest::schema::Schema;
 
-fn compare(old: Option<&Value>, new: Option<&Value>) -> Diff {
-    let redactor = Redactor::new(*b"key");
-    let kind = new.or(old).and_then(|object| Schema::built_in().of(object));
-    diff(old, new, &DiffOptions { cleaning: Cleaning::Show, kind, redactor: Some(&redactor) })
+fn compare(old: Option<&Value>, new: Option<&Value>) -> ObjectDiff {
+    let redactor = ValueRedactor::new(*b"key");
+    let kind = new.or(old).and_then(|object| Schema::built_in().type_of(object));
+    diff_objects(old, new, &DiffOptions { cleaning: NoiseFilter::Show, kind, redactor: Some(&redactor) })
         .expect("shallow")
 }
 
-fn shown(diff: &Diff) -> Vec<String> {
+fn shown(diff: &ObjectDiff) -> Vec<String> {
     diff.changes.iter().map(ToString::to_string).collect()
 }
 
@@ -63,9 +63,9 @@ fn noise_is_taken_out() {
         json!([{"manager": "b", "time": "9"}]),
     );
     assert_eq!(compare(Some(&new), Some(&later)).significance, Significance::Same);
-    let options = DiffOptions { cleaning: Cleaning::Compare, kind: None, redactor: None };
+    let options = DiffOptions { cleaning: NoiseFilter::Compare, kind: None, redactor: None };
     assert_eq!(
-        shown(&diff(Some(&old), Some(&new), &options).expect("shallow")),
+        shown(&diff_objects(Some(&old), Some(&new), &options).expect("shallow")),
         [r#"metadata.managedFields[0].manager: "a" → "b""#]
     );
     let template = |metadata: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"metadata": metadata}}});
@@ -82,12 +82,15 @@ fn secrets_never_show() {
             "data": {"password": password, "user": user}})
     };
     let (old, new) = (secret("aHVudGVyMg==", "cm9vdA=="), secret("c3dvcmRmaXNo", "cm9vdA=="));
-    for cleaning in [Cleaning::Compare, Cleaning::Show, Cleaning::ShowInsignificant] {
-        let redactor = Redactor::new(*b"key");
-        let result =
-            diff(Some(&old), Some(&new), &DiffOptions { cleaning, kind: None, redactor: Some(&redactor) })
-                .expect("shallow");
-        let everything = format!("{result:?} {:?}", result.hunks(|value| format!("{value:#}"), 3));
+    for cleaning in [NoiseFilter::Compare, NoiseFilter::Show, NoiseFilter::ShowInsignificant] {
+        let redactor = ValueRedactor::new(*b"key");
+        let result = diff_objects(
+            Some(&old),
+            Some(&new),
+            &DiffOptions { cleaning, kind: None, redactor: Some(&redactor) },
+        )
+        .expect("shallow");
+        let everything = format!("{result:?} {:?}", result.line_hunks(|value| format!("{value:#}"), 3));
         for word in ["aHVudGVyMg", "c3dvcmRmaXNo", "cm9vdA"] {
             assert!(!everything.contains(word), "{word} shows with {cleaning:?}");
         }
@@ -106,11 +109,11 @@ fn secrets_never_show() {
         "{:?}",
         shown(&result)
     );
-    let run = Redactor::per_run().placeholder(&json!("x"));
-    assert_eq!(run, Redactor::per_run().placeholder(&json!("x")), "the same throughout a run");
-    assert_ne!(run, Redactor::new(Vec::new()).placeholder(&json!("x")), "and salted");
-    let other_key = Redactor::new(*b"other");
-    assert_ne!(other_key.placeholder(&json!("x")), Redactor::new(*b"key").placeholder(&json!("x")));
+    let run = ValueRedactor::per_run().placeholder(&json!("x"));
+    assert_eq!(run, ValueRedactor::per_run().placeholder(&json!("x")), "the same throughout a run");
+    assert_ne!(run, ValueRedactor::new(Vec::new()).placeholder(&json!("x")), "and salted");
+    let other_key = ValueRedactor::new(*b"other");
+    assert_ne!(other_key.placeholder(&json!("x")), ValueRedactor::new(*b"key").placeholder(&json!("x")));
     assert_eq!(
         other_key
             .placeholder(&json!([1, 2]))
@@ -146,9 +149,10 @@ fn annotations_say_what_is_sensitive() {
 fn lines_come_in_hunks_with_context() {
     let old = json!({"data": {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7, "h": 8}});
     let new = json!({"data": {"a": 0, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7, "h": 9}});
-    let options = DiffOptions { cleaning: Cleaning::Show, kind: None, redactor: None };
-    let hunks =
-        diff(Some(&old), Some(&new), &options).expect("shallow").hunks(|value| format!("{value:#}"), 1);
+    let options = DiffOptions { cleaning: NoiseFilter::Show, kind: None, redactor: None };
+    let hunks = diff_objects(Some(&old), Some(&new), &options)
+        .expect("shallow")
+        .line_hunks(|value| format!("{value:#}"), 1);
     assert_eq!(hunks.len(), 2);
     let first: Vec<_> = hunks[0].lines.iter().map(|line| (line.kind, line.text.trim())).collect();
     assert_eq!(

@@ -9,7 +9,7 @@ fn objects_say_who_they_are() {
     let mut web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "labels": {"a": "b"}}});
     assert_eq!(object::gvk(&web), Gvk::new("apps", "v1", "Deployment"));
     assert_eq!(object::gvk(&web).to_string(), "apps/v1, Kind=Deployment");
-    assert_eq!(ObjectId::of(&web).to_string(), "Deployment.apps/web (namespace=shop)");
+    assert_eq!(ObjectId::of(&web).to_string(), "Deployment shop/web");
     assert_eq!(
         ObjectId::of(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})).to_string(),
         "Node/n"

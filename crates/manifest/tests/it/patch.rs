@@ -20,7 +20,7 @@ fn pod() -> Value {
 }
 
 fn pod_type() -> Option<TypeRef<'static>> {
-    Schema::built_in().types().kind("v1", "Pod")
+    Schema::built_in().types().type_of_kind("v1", "Pod")
 }
 
 /// Sets what stands at a pointer.

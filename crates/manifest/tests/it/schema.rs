@@ -1,8 +1,8 @@
 //! The embedded facts are all there and say what a server says.
 
 use serde_json::json;
-use slipway_manifest::schema::data::{Sources, pack};
-use slipway_manifest::schema::{ListKind, Omit, Scalar, Schema};
+use slipway_manifest::schema::data::{SchemaSources, pack_schema};
+use slipway_manifest::schema::{ListKind, OmitRule, ScalarType, Schema};
 use slipway_manifest::{Gvk, Gvr};
 
 #[test]
@@ -11,7 +11,7 @@ fn every_resource_has_a_type() {
     assert_eq!(schema.types().roots().count(), 153);
     assert!(schema.resources().len() > 60);
     for resource in schema.resources() {
-        assert!(schema.kind(&resource.gvk()).is_some(), "{}", resource.gvk());
+        assert!(schema.type_of_kind(&resource.gvk()).is_some(), "{}", resource.gvk());
     }
     let deployments = schema.resource_of(&Gvk::new("apps", "v1", "Deployment")).expect("built in");
     assert_eq!(deployments.gvr(), Gvr::new("apps", "v1", "deployments"));
@@ -48,18 +48,19 @@ fn columns_are_those_of_kubectl() {
 #[test]
 fn fields_carry_what_patches_and_apply_need() {
     let schema = Schema::built_in();
-    let deployment = schema.of(&json!({"apiVersion": "apps/v1", "kind": "Deployment"})).expect("built in");
+    let deployment =
+        schema.type_of(&json!({"apiVersion": "apps/v1", "kind": "Deployment"})).expect("built in");
     let names: Vec<_> =
         deployment.as_map().expect("a struct").fields.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["kind", "apiVersion", "metadata", "spec", "status"]);
-    let pod = deployment.path(["spec", "template", "spec"]).expect("a pod spec");
+    let pod = deployment.descend(["spec", "template", "spec"]).expect("a pod spec");
     let containers = pod.field("containers").expect("a field");
     assert!(containers.patch.merge && !containers.patch.retain_keys && containers.required);
     assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));
     let list = pod.child("containers").and_then(slipway_manifest::TypeRef::as_list).expect("a list");
     assert_eq!(list.kind, ListKind::Map(vec!["name".into()]));
     assert!(pod.field("volumes").is_some_and(|volumes| volumes.patch.merge && volumes.patch.retain_keys));
-    let ports = pod.path(["containers", "ports"]).expect("a list");
+    let ports = pod.descend(["containers", "ports"]).expect("a list");
     assert_eq!(
         ports.as_list().map(|l| l.kind.clone()),
         Some(ListKind::Map(vec!["containerPort".into(), "protocol".into()]))
@@ -72,18 +73,18 @@ fn fields_carry_what_patches_and_apply_need() {
     );
     assert!(
         deployment
-            .path(["spec", "selector"])
+            .descend(["spec", "selector"])
             .and_then(slipway_manifest::TypeRef::as_map)
             .is_some_and(|map| map.atomic)
     );
     // An embedded struct is laid flat.
-    assert!(pod.path(["volumes", "configMap", "name"]).is_some());
-    let limits = pod.path(["containers", "resources", "limits", "cpu"]).expect("a quantity");
-    assert_eq!(limits.as_scalar(), Some(Scalar::Quantity));
+    assert!(pod.descend(["volumes", "configMap", "name"]).is_some());
+    let limits = pod.descend(["containers", "resources", "limits", "cpu"]).expect("a quantity");
+    assert_eq!(limits.as_scalar(), Some(ScalarType::Quantity));
     let created =
-        deployment.path(["metadata"]).and_then(|meta| meta.field("creationTimestamp")).expect("a field");
-    assert_eq!((created.omit, created.number), (Omit::Zero, 8));
-    assert!(pod.path(["nope"]).is_none());
+        deployment.descend(["metadata"]).and_then(|meta| meta.field("creationTimestamp")).expect("a field");
+    assert_eq!((created.omit, created.number), (OmitRule::Zero, 8));
+    assert!(pod.descend(["nope"]).is_none());
 }
 
 #[test]
@@ -99,11 +100,14 @@ fn tables_that_do_not_add_up_are_refused() {
         (r#"{"types":[],"roots":{"v1/A":3}}"#, "`v1/A`"),
         ("[]", "read schema table"),
     ] {
-        let error = pack(&Sources { table, columns: &columns, discovery: &[], resource_lists: &[] })
-            .expect_err(message);
+        let error =
+            pack_schema(&SchemaSources { table, columns: &columns, discovery: &[], resource_lists: &[] })
+                .expect_err(message);
         assert!(error.to_string().contains(message), "{error}");
     }
     let table =
         r#"{"types":[{"n":"v1.A","f":[["x","[]string","e","1","merge","",{"lt":"s"}]]}],"roots":{"v1/A":0}}"#;
-    assert!(pack(&Sources { table, columns: &columns, discovery: &[], resource_lists: &[] }).is_ok());
+    assert!(
+        pack_schema(&SchemaSources { table, columns: &columns, discovery: &[], resource_lists: &[] }).is_ok()
+    );
 }

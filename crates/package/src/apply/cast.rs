@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::params::{Param, ParamData};
-use crate::schema::{FieldType, Form, Next, ScalarType};
+use crate::schema::{FieldScalar, FieldType, Form, Next};
 use crate::val::Forced;
 
 /// The reason a value does not fit its field.
@@ -15,7 +15,7 @@ pub(crate) struct Misfit {
     pub(crate) found: String,
 }
 
-fn misfit(expected: ScalarType, found: impl Into<String>) -> Misfit {
+fn misfit(expected: FieldScalar, found: impl Into<String>) -> Misfit {
     Misfit { below: String::new(), expected: expected.name(), found: found.into() }
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn param(param: &Param, ty: FieldType<'_>) -> Result<Json, Misfit> {
             .collect(),
         ParamData::Null | ParamData::Broken => Ok(Json::Null),
         ParamData::Number(number) => match ty.form() {
-            Form::Scalar(ScalarType::String) => Ok(Json::String(number.text.to_string())),
+            Form::Scalar(FieldScalar::String) => Ok(Json::String(number.text.to_string())),
             _ => json(&Json::Number(number.json.clone()), ty),
         },
         ParamData::Bool(value) => json(&Json::Bool(*value), ty),
@@ -59,31 +59,31 @@ fn below(mut wrong: Misfit, step: &str) -> Misfit {
 pub(crate) fn json(value: &Json, ty: FieldType<'_>) -> Result<Json, Misfit> {
     let Form::Scalar(scalar) = ty.form() else { return Ok(value.clone()) };
     match (scalar, value) {
-        (ScalarType::String, Json::Bool(value)) => Ok(Json::String(value.to_string())),
-        (ScalarType::String, Json::Number(number)) => Ok(Json::String(number.to_string())),
-        (ScalarType::Integer, Json::String(text)) => match text.trim().parse::<i64>() {
+        (FieldScalar::String, Json::Bool(value)) => Ok(Json::String(value.to_string())),
+        (FieldScalar::String, Json::Number(number)) => Ok(Json::String(number.to_string())),
+        (FieldScalar::Integer, Json::String(text)) => match text.trim().parse::<i64>() {
             Ok(number) => Ok(number.into()),
             Err(_) => Err(misfit(scalar, format!("the string `{text}`"))),
         },
-        (ScalarType::Integer, Json::Number(number)) if number.is_f64() => {
+        (FieldScalar::Integer, Json::Number(number)) if number.is_f64() => {
             Err(misfit(scalar, format!("the number {number}")))
         }
-        (ScalarType::Integer | ScalarType::Number, Json::Bool(value)) => {
+        (FieldScalar::Integer | FieldScalar::Number, Json::Bool(value)) => {
             Err(misfit(scalar, format!("the boolean {value}")))
         }
-        (ScalarType::Number, Json::String(text)) => {
+        (FieldScalar::Number, Json::String(text)) => {
             let integer = text.trim().parse::<i64>().ok().map(Json::from);
             let number =
                 || text.trim().parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Json::Number);
             integer.or_else(number).ok_or_else(|| misfit(scalar, format!("the string `{text}`")))
         }
-        (ScalarType::Bool, Json::String(text)) => match text.as_str() {
+        (FieldScalar::Bool, Json::String(text)) => match text.as_str() {
             "true" => Ok(Json::Bool(true)),
             "false" => Ok(Json::Bool(false)),
             _ => Err(misfit(scalar, format!("the string `{text}`"))),
         },
-        (ScalarType::Bool, Json::Number(number)) => Err(misfit(scalar, format!("the number {number}"))),
-        (ScalarType::Quantity | ScalarType::IntOrString, Json::Bool(value)) => {
+        (FieldScalar::Bool, Json::Number(number)) => Err(misfit(scalar, format!("the number {number}"))),
+        (FieldScalar::Quantity | FieldScalar::IntOrString, Json::Bool(value)) => {
             Err(misfit(scalar, format!("the boolean {value}")))
         }
         _ => Ok(value.clone()),
@@ -93,7 +93,7 @@ pub(crate) fn json(value: &Json, ty: FieldType<'_>) -> Result<Json, Misfit> {
 /// Checks a literal that was written in quotes: it is text, and stays text.
 pub(crate) fn quoted(text: &str, ty: FieldType<'_>) -> Result<Json, Misfit> {
     match ty.form() {
-        Form::Scalar(scalar @ (ScalarType::Integer | ScalarType::Number | ScalarType::Bool)) => {
+        Form::Scalar(scalar @ (FieldScalar::Integer | FieldScalar::Number | FieldScalar::Bool)) => {
             Err(misfit(scalar, format!("the quoted text \"{text}\"")))
         }
         _ => Ok(Json::String(text.to_owned())),

@@ -10,7 +10,7 @@ use super::ready::{Ready, ReadyAnchor, ReadyKind, ReadyOp, ReadyStep};
 use super::realize::{NoValue, Realize};
 use super::seg::{Seg, item_seg, show_segs};
 use crate::report::{error, warning};
-use crate::schema::{FieldType, Form, Next, ScalarType};
+use crate::schema::{FieldScalar, FieldType, Form, Next};
 use crate::val::{Pos, Shape, Val, shape};
 
 /// The value a statement writes.
@@ -214,7 +214,7 @@ impl Walk<'_, '_> {
                 let message =
                     format!("{} is {}, nothing is below it", self.shown(), crate::val::type_name(scalar));
                 let problem = self.problem("KX010", step.pos, message);
-                let string_map = ty.form() == Form::Scalar(ScalarType::String) && ty.owner.is_empty();
+                let string_map = ty.form() == Form::Scalar(FieldScalar::String) && ty.owner.is_empty();
                 let last = match self.path.last() {
                     Some(Seg::Key(key)) if string_map => join_keys(key, steps),
                     _ => None,
@@ -327,7 +327,7 @@ impl Walk<'_, '_> {
                 (_, Form::Scalar(scalar)) => {
                     let message = format!("{} is {}, nothing is below it", self.shown(), scalar.name());
                     let problem = self.problem("KX010", step.pos, message);
-                    let string_map = scalar == ScalarType::String && at.owner.is_empty();
+                    let string_map = scalar == FieldScalar::String && at.owner.is_empty();
                     let parent = self.path.len().saturating_sub(1);
                     let joined = match self.path.last() {
                         Some(Seg::Key(key)) if string_map => join_keys(key, &rest[position..]),

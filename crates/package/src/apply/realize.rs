@@ -48,7 +48,7 @@ impl Realize<'_> {
             Data::Bool(value) => self.literal(&Json::Bool(*value), val, ty, field),
             Data::Number(number) => {
                 if val.tag.is_none()
-                    && ty.form() == crate::schema::Form::Scalar(crate::schema::ScalarType::String)
+                    && ty.form() == crate::schema::Form::Scalar(crate::schema::FieldScalar::String)
                 {
                     return Ok(Json::String(number.text.to_string()));
                 }

@@ -26,7 +26,7 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
             problems.push(build.located(error("KR023", message), object.resource, &[keys(path)]));
         };
         if !object.id.namespace.is_empty()
-            && let Err(why) = names::label_1123(&object.id.namespace)
+            && let Err(why) = names::check_label_1123(&object.id.namespace)
         {
             complain(
                 &["metadata", "namespace"],
@@ -34,13 +34,13 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
             );
         }
         for (key, value) in labels(&object.value) {
-            if let Err(why) = names::label_key(key) {
+            if let Err(why) = names::check_label_key(key) {
                 complain(
                     &["metadata", "labels", key],
                     format!("`{key}` is no label key: {}", why.join("; ")),
                 );
             }
-            if let Err(why) = names::label_value(value) {
+            if let Err(why) = names::check_label_value(value) {
                 let what = format!("`{value}` is no value for the label `{key}`: {}", why.join("; "));
                 complain(&["metadata", "labels", key], what);
             }
@@ -48,7 +48,7 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
         let mut bytes = 0;
         for (key, value) in annotations(&object.value) {
             bytes += key.len() + value.len();
-            if let Err(why) = names::label_key(&key.to_ascii_lowercase()) {
+            if let Err(why) = names::check_label_key(&key.to_ascii_lowercase()) {
                 complain(
                     &["metadata", "annotations", key],
                     format!("`{key}` is no annotation key: {}", why.join("; ")),
@@ -101,7 +101,7 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
 fn name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
     let id = &object.id;
     let result = match id.kind.as_str() {
-        "Namespace" if id.group.is_empty() => names::label_1123(&id.name),
+        "Namespace" if id.group.is_empty() => names::check_label_1123(&id.name),
         kind if FREE_NAMES.contains(&kind) => {
             if id.name.contains(['/', '%']) || id.name == "." || id.name == ".." {
                 Err(vec!["it must not hold `/` or `%`".to_owned()])
@@ -109,7 +109,7 @@ fn name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
                 Ok(())
             }
         }
-        _ => names::subdomain(&id.name),
+        _ => names::check_subdomain(&id.name),
     };
     if let Err(why) = result {
         let message = format!("`{}` is no name for a {}: {}", id.name, id.kind, why.join("; "));

@@ -10,7 +10,7 @@ use crate::build::{Build, BuiltObject, Inputs};
 use crate::located::keys;
 use crate::report::{error, note, warning};
 use crate::resources::show_id;
-use crate::schema::{FieldType, Form, Next, ScalarType, constraint};
+use crate::schema::{FieldScalar, FieldType, Form, Next, constraint};
 
 /// Problems of one object beyond these say nothing new.
 const MOST: usize = 50;
@@ -110,26 +110,26 @@ impl Walk<'_> {
         });
     }
 
-    fn scalar(&mut self, scalar: ScalarType, value: &Json, ty: FieldType<'_>) {
+    fn scalar(&mut self, scalar: FieldScalar, value: &Json, ty: FieldType<'_>) {
         let fits = match (scalar, value) {
-            (ScalarType::String, Json::String(_))
-            | (ScalarType::Bool, Json::Bool(_))
-            | (ScalarType::Number, Json::Number(_)) => true,
-            (ScalarType::Integer, Json::Number(number)) => !number.is_f64(),
-            (ScalarType::Quantity, Json::String(_) | Json::Number(_)) => true,
-            (ScalarType::IntOrString, Json::String(_)) => true,
-            (ScalarType::IntOrString, Json::Number(number)) => !number.is_f64(),
+            (FieldScalar::String, Json::String(_))
+            | (FieldScalar::Bool, Json::Bool(_))
+            | (FieldScalar::Number, Json::Number(_)) => true,
+            (FieldScalar::Integer, Json::Number(number)) => !number.is_f64(),
+            (FieldScalar::Quantity, Json::String(_) | Json::Number(_)) => true,
+            (FieldScalar::IntOrString, Json::String(_)) => true,
+            (FieldScalar::IntOrString, Json::Number(number)) => !number.is_f64(),
             _ => false,
         };
         if !fits {
             let message =
                 format!("{} must be {}, not {}", self.shown(), scalar.name(), crate::val::type_name(value));
             let problem = error("KS002", message);
-            let quotes = scalar == ScalarType::String && !value.is_object() && !value.is_array();
+            let quotes = scalar == FieldScalar::String && !value.is_object() && !value.is_array();
             self.push(if quotes { problem.hint("quote it") } else { problem });
             return;
         }
-        if scalar == ScalarType::Quantity
+        if scalar == FieldScalar::Quantity
             && let Json::String(text) = value
             && let Some(wrong) = crate::schema::Format::Quantity.check(text)
         {

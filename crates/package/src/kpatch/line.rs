@@ -1,7 +1,7 @@
 //! The line form: headers in brackets, `path: value` below them.
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Scope, Statement, StepKind};
@@ -286,7 +286,7 @@ impl<'t> Parser<'t, '_> {
             let data = Data::Text(reading.template(plain, pos, self.problems));
             return Some(Val { data, pos, quoted: true, tag });
         }
-        match Reader::new().anchors(false).max_depth(64).read_one(text, self.file) {
+        match YamlReader::new().anchors(false).max_depth(64).read_one(text, self.file) {
             Ok(node) => {
                 let mut val = reading.value(&node, self.problems);
                 if tag.is_some() {

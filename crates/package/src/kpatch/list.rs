@@ -1,7 +1,7 @@
 //! The YAML list form: entries of a target and a patch of one of four types.
 
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Node, Reader};
+use slipway_yaml::{YamlNode, YamlReader};
 
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Statement, StepKind};
@@ -13,7 +13,7 @@ use crate::val::{Pos, Reading};
 /// Reads a patch of the list form.
 pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
     let mut patch = PatchFile::default();
-    let documents = match Reader::new().anchors(false).max_depth(64).read(text, file) {
+    let documents = match YamlReader::new().anchors(false).max_depth(64).read(text, file) {
         Ok(documents) => documents,
         Err(found) => {
             let found = found.into_iter().map(|problem| flow::relocated(problem, text)).collect();
@@ -37,11 +37,11 @@ pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFil
     patch
 }
 
-fn pos(node: &Node) -> Pos {
+fn pos(node: &YamlNode) -> Pos {
     Pos { line: node.span.line, column: node.span.column, layer: 0 }
 }
 
-fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
+fn entry(file: &str, node: &YamlNode, problems: &mut Problems) -> Option<Group> {
     if node.as_map().is_none() {
         problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
         return None;
@@ -105,8 +105,8 @@ fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
 fn statement(
     file: &str,
     header: &Header,
-    key: &Node,
-    value: &Node,
+    key: &YamlNode,
+    value: &YamlNode,
     problems: &mut Problems,
 ) -> Option<Statement> {
     let text = key.key_text();

@@ -1,7 +1,7 @@
 //! One object, or all of them, as YAML or JSON.
 
 use serde_json::{Map, Value as Json, json};
-use slipway_yaml::{Emitter, KeyOrder};
+use slipway_yaml::{KeyOrder, YamlEmitter};
 
 use crate::build::Build;
 
@@ -51,7 +51,7 @@ pub(crate) fn ordered(object: &Json) -> Json {
 impl Emit {
     /// Appends one document.
     pub(crate) fn object(self, object: &Json, out: &mut String) {
-        let emitter = Emitter::manifest();
+        let emitter = YamlEmitter::manifest();
         let emitter = if self.sort_keys { emitter.order(KeyOrder::Bytes) } else { emitter };
         // Only a value nested beyond all limits of the readers could fail.
         let _ = emitter.emit_into(&ordered(object), out);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Node, Reader, Value as Yaml};
+use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader};
 
 use crate::report::{coded, error, warning};
 use crate::template::{ParamPath, ParamStep, Template};
@@ -65,8 +65,13 @@ pub(crate) struct Layers {
 }
 
 /// Reads a parameter file into a tree; its root must be a map.
-pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Problems) -> Option<(Val, Node)> {
-    let reader = Reader::new().max_nodes(MOST_NODES).max_depth(DEEPEST);
+pub(crate) fn read_tree(
+    file: &str,
+    text: &str,
+    layer: u16,
+    problems: &mut Problems,
+) -> Option<(Val, YamlNode)> {
+    let reader = YamlReader::new().max_nodes(MOST_NODES).max_depth(DEEPEST);
     let node = match reader.read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
@@ -87,7 +92,7 @@ pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Probl
     Some((val, node))
 }
 
-fn check_keys(node: &Node, problems: &mut Problems) {
+fn check_keys(node: &YamlNode, problems: &mut Problems) {
     match &node.value {
         Yaml::Map(mapping) => {
             for (key, value) in mapping.iter() {

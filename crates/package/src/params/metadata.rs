@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value as Json;
 use slipway_problem::Problems;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use crate::report::error;
 
@@ -61,7 +61,7 @@ const KNOWN: [&str; 11] = [
 
 impl Metadata {
     /// Reads the `kurel:` key of a parameter file.
-    pub(crate) fn read(root: &Node, problems: &mut Problems) -> Self {
+    pub(crate) fn read(root: &YamlNode, problems: &mut Problems) -> Self {
         let mut metadata = Self::default();
         let Some(node) = root.get("kurel").filter(|node| !node.is_null()) else {
             problems.push(
@@ -86,7 +86,7 @@ impl Metadata {
             }
         }
         let required = |key: &str, problems: &mut Problems| -> String {
-            let text = node.get(key).and_then(Node::scalar_text).unwrap_or_default().into_owned();
+            let text = node.get(key).and_then(YamlNode::scalar_text).unwrap_or_default().into_owned();
             if text.is_empty() {
                 let place = node.get(key).unwrap_or(node);
                 problems.push(place.problem(format!("`kurel.{key}` is required")).code("KV007"));
@@ -97,7 +97,7 @@ impl Metadata {
         metadata.version = required("version", problems);
         metadata.app_version = required("appVersion", problems);
         if !metadata.name.is_empty()
-            && let Err(why) = slipway_manifest::names::label_1123(&metadata.name)
+            && let Err(why) = slipway_manifest::names::check_label_1123(&metadata.name)
         {
             let place = node.get("name").unwrap_or(node);
             problems
@@ -113,7 +113,7 @@ impl Metadata {
                 problems.push(place.warning("`kurel.version` starts with `v`").code("KV010"));
             }
         }
-        let text = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+        let text = |key: &str| node.get(key).and_then(YamlNode::as_str).map(str::to_owned);
         metadata.description = text("description");
         metadata.home = text("home");
         if let Some(home) = &metadata.home
@@ -134,7 +134,7 @@ impl Metadata {
         };
         metadata.keywords = strings("keywords", problems);
         metadata.schemas = strings("schemas", problems);
-        for item in node.get("schemas").and_then(Node::as_seq).unwrap_or_default() {
+        for item in node.get("schemas").and_then(YamlNode::as_seq).unwrap_or_default() {
             let (place, path) = (item, item.scalar_text().unwrap_or_default());
             if path.contains("://") {
                 problems.push(
@@ -147,9 +147,9 @@ impl Metadata {
                 problems.push(place.problem(format!("`{path}` leads out of the package")).code("KR010"));
             }
         }
-        for item in node.get("maintainers").and_then(Node::as_seq).unwrap_or_default() {
+        for item in node.get("maintainers").and_then(YamlNode::as_seq).unwrap_or_default() {
             let part =
-                |key: &str| item.get(key).and_then(Node::scalar_text).map(std::borrow::Cow::into_owned);
+                |key: &str| item.get(key).and_then(YamlNode::scalar_text).map(std::borrow::Cow::into_owned);
             metadata.maintainers.push(Maintainer {
                 name: part("name").or_else(|| item.as_str().map(str::to_owned)).unwrap_or_default(),
                 email: part("email"),
@@ -157,7 +157,7 @@ impl Metadata {
             });
         }
         metadata.schema_overrides =
-            node.get("schemaOverrides").filter(|value| !value.is_null()).map(Node::to_json);
+            node.get("schemaOverrides").filter(|value| !value.is_null()).map(YamlNode::to_json);
         if let Some(value) = node.get("substituteResources") {
             match value.as_bool() {
                 Some(on) => metadata.substitute_resources = on,

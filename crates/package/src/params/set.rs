@@ -1,7 +1,7 @@
 //! `--set path=value`: one value, laid over all files.
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use super::layers::{LayerKind, Layers};
 use crate::report::error;
@@ -100,7 +100,8 @@ impl Layers {
                 }
             },
             SetKind::Yaml => {
-                match Reader::new().anchors(false).max_depth(100).max_nodes(10_000).read_one(value, &file) {
+                match YamlReader::new().anchors(false).max_depth(100).max_nodes(10_000).read_one(value, &file)
+                {
                     Ok(node) => reading.value(&node, problems),
                     // `a: b` and the like are no YAML value on one line, but fine as text.
                     Err(_) => Val {

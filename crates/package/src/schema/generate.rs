@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use slipway_problem::{Location, Problems};
 
 use super::infer::{Demand, Node, infer};
-use super::kinds::{FieldType, Form, Next, ScalarType};
+use super::kinds::{FieldScalar, FieldType, Form, Next};
 use super::overlay::{Constraint, Format, constraint};
 use super::trace::{Usage, UsageKind};
 use crate::params::{Params, raw};
@@ -179,14 +179,14 @@ fn constrain(
     match form {
         Form::Scalar(scalar) => {
             match scalar {
-                ScalarType::Bool => want(node, Demand::Boolean, usage, path, problems),
-                ScalarType::Integer => want(node, Demand::Integer, usage, path, problems),
-                ScalarType::Number => want(node, Demand::Number, usage, path, problems),
-                ScalarType::Quantity => node.format = Some(Format::Quantity),
-                ScalarType::IntOrString => {
+                FieldScalar::Bool => want(node, Demand::Boolean, usage, path, problems),
+                FieldScalar::Integer => want(node, Demand::Integer, usage, path, problems),
+                FieldScalar::Number => want(node, Demand::Number, usage, path, problems),
+                FieldScalar::Quantity => node.format = Some(Format::Quantity),
+                FieldScalar::IntOrString => {
                     node.keywords.insert("type".to_owned(), json!(["integer", "string"]));
                 }
-                ScalarType::String => {}
+                FieldScalar::String => {}
             }
             rules(node, ty);
         }
@@ -202,7 +202,7 @@ fn constrain(
                 let rest = node.rest.get_or_insert_with(Box::default);
                 let mut quiet = Problems::new();
                 constrain(rest, values, usage, path, &mut quiet, depth + 1);
-                if let Form::Scalar(ScalarType::String) = values.form() {
+                if let Form::Scalar(FieldScalar::String) = values.form() {
                     rest.keywords.insert("type".to_owned(), json!("string"));
                 }
                 let labels = matches!(ty.name, "labels" | "matchLabels" | "nodeSelector");

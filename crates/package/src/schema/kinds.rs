@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde_json::Value as Json;
-use slipway_manifest::schema::{Scalar, Shape};
+use slipway_manifest::schema::{ScalarType, Shape};
 use slipway_manifest::{Schema, TypeRef};
 
 use super::well_known;
@@ -31,11 +31,11 @@ static SCOPES: LazyLock<Scopes> = LazyLock::new(|| {
 });
 
 static OBJECT_META: LazyLock<Option<TypeRef<'static>>> =
-    LazyLock::new(|| Schema::built_in().types().kind("v1", "ConfigMap")?.child("metadata"));
+    LazyLock::new(|| Schema::built_in().types().type_of_kind("v1", "ConfigMap")?.child("metadata"));
 
 /// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScalarType {
+pub(crate) enum FieldScalar {
     String,
     Bool,
     Integer,
@@ -44,7 +44,7 @@ pub(crate) enum ScalarType {
     IntOrString,
 }
 
-impl ScalarType {
+impl FieldScalar {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::String => "a string",
@@ -60,7 +60,7 @@ impl ScalarType {
 /// The form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    Scalar(ScalarType),
+    Scalar(FieldScalar),
     Map,
     List,
     /// Nobody knows.
@@ -125,7 +125,7 @@ impl Kinds {
     pub(crate) fn of(&self, api_version: &str, kind: &str) -> FieldType<'_> {
         let source = match self.crds.get(&format!("{api_version}/{kind}")) {
             Some(schema) => Source::CrdRoot(schema),
-            None => match Schema::built_in().types().kind(api_version, kind) {
+            None => match Schema::built_in().types().type_of_kind(api_version, kind) {
                 Some(shape) => Source::Built(shape),
                 None => well_known::schema(api_version, kind).map_or(Source::UnknownRoot, Source::CrdRoot),
             },
@@ -209,12 +209,12 @@ impl<'k> FieldType<'k> {
         match self.source {
             Source::Built(shape) => match shape.shape() {
                 Shape::Scalar(scalar) => Form::Scalar(match scalar {
-                    Scalar::Bool => ScalarType::Bool,
-                    Scalar::Int32 | Scalar::Int64 => ScalarType::Integer,
-                    Scalar::Float => ScalarType::Number,
-                    Scalar::Quantity => ScalarType::Quantity,
-                    Scalar::IntOrString => ScalarType::IntOrString,
-                    _ => ScalarType::String,
+                    ScalarType::Bool => FieldScalar::Bool,
+                    ScalarType::Int32 | ScalarType::Int64 => FieldScalar::Integer,
+                    ScalarType::Float => FieldScalar::Number,
+                    ScalarType::Quantity => FieldScalar::Quantity,
+                    ScalarType::IntOrString => FieldScalar::IntOrString,
+                    _ => FieldScalar::String,
                 }),
                 Shape::Map(_) => Form::Map,
                 Shape::List(_) => Form::List,
@@ -223,13 +223,13 @@ impl<'k> FieldType<'k> {
             Source::CrdRoot(_) | Source::UnknownRoot => Form::Map,
             Source::Crd(schema) => {
                 if schema["x-kubernetes-int-or-string"].as_bool() == Some(true) {
-                    return Form::Scalar(ScalarType::IntOrString);
+                    return Form::Scalar(FieldScalar::IntOrString);
                 }
                 match schema["type"].as_str() {
-                    Some("string") => Form::Scalar(ScalarType::String),
-                    Some("boolean") => Form::Scalar(ScalarType::Bool),
-                    Some("integer") => Form::Scalar(ScalarType::Integer),
-                    Some("number") => Form::Scalar(ScalarType::Number),
+                    Some("string") => Form::Scalar(FieldScalar::String),
+                    Some("boolean") => Form::Scalar(FieldScalar::Bool),
+                    Some("integer") => Form::Scalar(FieldScalar::Integer),
+                    Some("number") => Form::Scalar(FieldScalar::Number),
                     Some("array") => Form::List,
                     Some("object") => Form::Map,
                     _ => Form::Any,

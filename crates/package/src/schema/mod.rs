@@ -11,6 +11,6 @@ mod well_known;
 pub(crate) use check::check_parameters;
 pub use generate::ParameterSchema;
 pub(crate) use generate::generate;
-pub(crate) use kinds::{FieldType, Form, Kinds, Next, ScalarType};
+pub(crate) use kinds::{FieldScalar, FieldType, Form, Kinds, Next};
 pub(crate) use overlay::{Format, constraint};
 pub(crate) use trace::Tracer;

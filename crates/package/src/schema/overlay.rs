@@ -158,10 +158,12 @@ impl Format {
                     .then(|| format!("`{text}` is no cron schedule: five fields or a macro such as @daily"))
             }
             Self::Subdomain => {
-                let fine = text.is_empty() || names::subdomain(text).is_ok();
+                let fine = text.is_empty() || names::check_subdomain(text).is_ok();
                 (!fine).then(|| format!("`{text}` is no DNS name in lower case"))
             }
-            Self::LabelValue => names::label_value(text).err().map(|_| format!("`{text}` is no label value")),
+            Self::LabelValue => {
+                names::check_label_value(text).err().map(|_| format!("`{text}` is no label value"))
+            }
             Self::Image => (text.is_empty() || text.contains(char::is_whitespace))
                 .then(|| format!("`{text}` is no image reference")),
             Self::PortOrName => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use slipway_problem::Problems;
 
-use super::kinds::{FieldType, Form, Kinds, Next, ScalarType};
+use super::kinds::{FieldScalar, FieldType, Form, Kinds, Next};
 use crate::apply::{Realize, Targets};
 use crate::kpatch::{Body, Glob, GlobPiece, Group, Step, StepKind};
 use crate::params::Params;
@@ -223,7 +223,7 @@ impl<'k> Tracer<'k, '_> {
             }
             Data::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
                 [Piece::Reference(param), Piece::Text(unit)]
-                    if ty.form() == Form::Scalar(ScalarType::Quantity)
+                    if ty.form() == Form::Scalar(FieldScalar::Quantity)
                         && super::Format::Quantity.check(&format!("1{unit}")).is_none() =>
                 {
                     usage(param, UsageKind::Amount);

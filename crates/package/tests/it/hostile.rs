@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use slipway_package::kpatch::{parse, parse_keypath, parse_target};
 use slipway_package::template::{Template, parse_path};
-use slipway_problem::{Problems, Severity};
+use slipway_problem::{ProblemSeverity, Problems};
 
 use crate::support::{Kit, errors};
 
@@ -181,7 +181,7 @@ fn a42_odd_texts_are_read_or_refused_precisely() {
         ("[service.web]\nspec.x:\n\t- a\n", 3),
     ] {
         let problems = Kit::web("").patch("00", text).fails();
-        let wrong = problems.iter().find(|problem| problem.severity == Severity::Error);
+        let wrong = problems.iter().find(|problem| problem.severity == ProblemSeverity::Error);
         let found = wrong.and_then(|problem| problem.at.clone()).expect("a place");
         assert_eq!((found.line, found.column > 0), (at, true), "{text:?}: {problems}");
     }

@@ -1,7 +1,7 @@
 //! Packages made of text, and what building them gives.
 
 use slipway_package::{Build, Emit, Files, Inputs, LoadOptions, Package, SetValue, ValuesFile};
-use slipway_problem::{Problems, Severity};
+use slipway_problem::{ProblemSeverity, Problems};
 
 pub(crate) const IDENTITY: &str = "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\n";
 
@@ -146,14 +146,14 @@ pub(crate) fn field(build: &Build, kind: &str, pointer: &str) -> serde_json::Val
 
 /// The codes of errors, in order and without repetition.
 pub(crate) fn errors(problems: &Problems) -> Vec<&str> {
-    codes(problems, Severity::Error)
+    codes(problems, ProblemSeverity::Error)
 }
 
 pub(crate) fn warnings(problems: &Problems) -> Vec<&str> {
-    codes(problems, Severity::Warning)
+    codes(problems, ProblemSeverity::Warning)
 }
 
-pub(crate) fn codes(problems: &Problems, severity: Severity) -> Vec<&str> {
+pub(crate) fn codes(problems: &Problems, severity: ProblemSeverity) -> Vec<&str> {
     let mut codes: Vec<&str> = problems
         .iter()
         .filter(|problem| problem.severity == severity)

@@ -148,7 +148,7 @@ fn a39_imported_manifests_build_to_themselves() {
         .unwrap()
         .iter()
         .filter(|node| !node.is_null())
-        .map(slipway_yaml::Node::to_json)
+        .map(slipway_yaml::YamlNode::to_json)
         .map(sorted)
         .collect();
     let mut after: Vec<String> = build.objects.iter().map(|object| sorted((*object.value).clone())).collect();

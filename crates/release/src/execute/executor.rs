@@ -1,5 +1,6 @@
 //! Performs the operations of one plan.
 
+use slipway_manifest::ObjectRef;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
 use slipway_cluster::lock::Held;
 use slipway_cluster::track::TrackOptions;
-use slipway_cluster::{Apply, At, Cluster, Deadline, Delete, Deleted, ErrorClass, Patch, WriteOptions};
-use slipway_event::{Event, Events, ObjectState};
+use slipway_cluster::{Apply, Cluster, Deadline, Delete, Deleted, ErrorClass, Patch, WriteOptions};
+use slipway_event::{Event, Events, NodeId, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
 use super::ExecuteOptions;
@@ -96,7 +97,7 @@ pub(super) struct OperationExecutor<'p> {
     /// Objects that were written, until their turn to be waited for comes.
     written: Mutex<BTreeMap<ObjectIndex, WrittenObject>>,
     /// Objects the server said are gone when they were deleted: nobody has to look for them.
-    gone: Mutex<HashSet<At>>,
+    gone: Mutex<HashSet<ObjectRef>>,
 }
 
 impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
@@ -204,7 +205,7 @@ impl<'p> OperationExecutor<'p> {
                     other => other,
                 };
                 let namespace = kind.is_none_or(|kind| kind.namespaced).then_some(own);
-                let at = At::new(external.gvk.clone(), namespace, external.name.as_str());
+                let at = ObjectRef::new(external.gvk.clone(), namespace, external.name.as_str());
                 let timeout = self.options.presence_timeout.unwrap_or(PRESENCE);
                 self.waiter.present(&at, timeout).await?;
             }
@@ -304,7 +305,7 @@ impl<'p> OperationExecutor<'p> {
 
     async fn delete(
         &self,
-        at: &At,
+        at: &ObjectRef,
         propagation: Option<Propagation>,
         uid: Option<&str>,
     ) -> Result<(), OpError> {
@@ -322,16 +323,16 @@ impl<'p> OperationExecutor<'p> {
     }
 
     /// Waits until what was deleted is gone.
-    async fn absent(&self, at: &At, uid: Option<&str>) -> Result<(), OpError> {
+    async fn absent(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), OpError> {
         if self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(at) {
             return Ok(());
         }
         Ok(self.waiter.absent(at, uid, self.options.deletion_timeout).await?)
     }
 
-    fn tell(&self, at: &At, state: ObjectState, node: Option<&str>) {
-        let node = node.map(str::to_owned);
-        self.events.send(Event::Object { node, object: at.object_ref(), state, message: None });
+    fn tell(&self, at: &ObjectRef, state: ObjectState, node: Option<&str>) {
+        let node = node.map(NodeId::from);
+        self.events.send(Event::Object { node, object: at.clone(), state, message: None });
     }
 
     async fn deploy(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
@@ -397,8 +398,7 @@ impl<'p> OperationExecutor<'p> {
                 return Ok(());
             };
             let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-            let body =
-                json!({"metadata": {"managedFields": repair.managers.write(), "resourceVersion": version}});
+            let body = json!({"metadata": {"managedFields": repair.managers.to_entries(), "resourceVersion": version}});
             let sent =
                 self.cluster.patch(at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None).await;
             match sent {

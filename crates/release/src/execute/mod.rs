@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::lock::{Held, Lock, LockError, LockOptions};
-use slipway_cluster::{Apply, At, Cluster, Delete};
+use slipway_cluster::{Apply, Cluster, Delete};
 use slipway_event::Events;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
 use tokio_util::sync::CancellationToken;
 
@@ -158,8 +158,8 @@ fn is_troubled(cause: FailureCause) -> bool {
     matches!(cause, FailureCause::Cluster(class) if class.is_transient())
 }
 
-fn namespace_at(name: &str) -> At {
-    At::new(Gvk::new("", "v1", "Namespace"), None, name)
+fn namespace_at(name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name)
 }
 
 async fn create_namespace(cluster: &Cluster, name: &str) -> Result<(), Failure> {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use slipway_cluster::Deadline;
-use slipway_event::Events;
+use slipway_event::{Events, NodeKind, NodeName};
 use slipway_graph::{
-    Failure as NodeFailure, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason,
+    Failure as NodeFailure, Graph, Id, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running,
+    StopReason,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ use super::{CLOSING, is_troubled};
 use crate::failure::{FailedPart, FailureCause};
 use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
 use crate::plan::{Indexed, ReleasePlan, VisitIndex};
-use crate::resource::{DeployType, Stored};
+use crate::resource::Stored;
 
 /// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_millis(500);
@@ -37,12 +38,7 @@ pub(super) async fn run_graph(
     let LockedRun { cluster, options, events, cancel, held, .. } = run;
     let lost = held.lost();
     let stop = CancellationToken::new();
-    let title = match plan.deploy_type {
-        DeployType::Delete => format!("delete {}", plan.name),
-        DeployType::Rollback => format!("rollback {}", plan.name),
-        DeployType::Test => format!("test {}", plan.name),
-        DeployType::Install | DeployType::Upgrade => format!("apply {}", plan.name),
-    };
+    let title = plan.title();
     let executor = OperationExecutor::new(cluster, plan, options, events, held);
     let policy = Policy {
         concurrency: std::num::NonZeroUsize::new(options.parallelism),
@@ -56,7 +52,7 @@ pub(super) async fn run_graph(
     let run = Run::new(&plan.graph, &executor)
         .policy(policy)
         .cancel(stop.clone())
-        .observe(|event| observe(events, &title, &event))
+        .observe(|event| observe(events, &title, &plan.graph, &event))
         .run();
     let ended = {
         tokio::pin!(run);
@@ -169,11 +165,18 @@ fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
     }
 }
 
-fn observe<E: std::fmt::Display>(events: &Events, title: &str, event: &RunEvent<'_, E>) {
+fn observe<E: std::fmt::Display>(
+    events: &Events,
+    title: &str,
+    graph: &Graph<Operation>,
+    event: &RunEvent<'_, E>,
+) {
+    let kind = |id: &Id| graph.get(id).map(|operation| operation.kind.node_kind()).unwrap_or_default();
     match event {
         // The ends of stages are nothing anybody waits for.
-        RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. } if id.starts_with("stage/") => {}
-        _ => events.observe(title, event),
+        RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. }
+            if kind(id) == NodeKind::Boundary => {}
+        _ => events.observe(title, |id| NodeName::new(kind(id), id), event),
     }
 }
 
@@ -223,7 +226,7 @@ async fn after_failure(
     let title = format!("clean up after {}", plan.name);
     let run = Run::new(&graph, executor)
         .policy(policy)
-        .observe(|event| observe(events, &title, &event))
+        .observe(|event| observe(events, &title, &graph, &event))
         .run()
         .await;
     let ended = run.map_err(|error| error.to_string())?;

@@ -226,7 +226,7 @@ pub fn after_failure(
     }
     for &index in unready {
         let PlannedObject { resource, visits, .. } = input.objects.at(index.object);
-        builder.clean_up(&resource.human(), visits[index.visit].iteration, Stage::Uninstall, index);
+        builder.clean_up(&resource.id.to_string(), visits[index.visit].iteration, Stage::Uninstall, index);
     }
     builder.boundaries();
     Ok(builder.graph.try_build().map_err(|defects| cycles(input, defects))?.reduced())
@@ -236,7 +236,7 @@ pub fn after_failure(
 fn cycles(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
     let blame = |path: &[Id], problem: Problem| {
         let named = |object: &&PlannedObject| {
-            let what = format!(": {}", object.resource.human());
+            let what = format!(": {}", object.resource.id);
             path.iter().any(|id| id.ends_with(&what) && !id.starts_with("stage/"))
         };
         match input.objects.iter().find(named) {

@@ -4,6 +4,7 @@ mod build;
 mod needs;
 mod nodes;
 
+use slipway_event::NodeKind;
 use slipway_graph::Graph;
 use slipway_problem::Problems;
 
@@ -63,6 +64,27 @@ pub enum OperationKind {
     BeginDelete(Revision),
     ForgetRevision(Revision),
     KeepHistory(Revision),
+}
+
+impl OperationKind {
+    /// The kind of the node in events.
+    pub fn node_kind(&self) -> NodeKind {
+        match self {
+            Self::Boundary => NodeKind::Boundary,
+            Self::Deploy(_) => NodeKind::Deploy,
+            Self::CleanUp(_) | Self::Delete(_) => NodeKind::Delete,
+            Self::TrackReadiness(_) => NodeKind::TrackReadiness,
+            Self::TrackPresence(_) => NodeKind::TrackPresence,
+            Self::TrackCleanUp(_) | Self::TrackAbsence(_) => NodeKind::TrackAbsence,
+            Self::CreateRevision
+            | Self::FinishRevision
+            | Self::FailRevision
+            | Self::SupersedeRevision(_)
+            | Self::BeginDelete(_)
+            | Self::ForgetRevision(_)
+            | Self::KeepHistory(_) => NodeKind::Record,
+        }
+    }
 }
 
 /// The part of the work an operation belongs to.

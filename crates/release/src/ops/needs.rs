@@ -106,9 +106,7 @@ impl DependencyFinder<'_> {
             let resource = &nodes.object.resource;
             let problem = Problem::warning(format!(
                 "{}: annotation `{}` ({}) has no effect: {why}",
-                resource.human(),
-                need.annotation,
-                need.selector
+                resource.id, need.annotation, need.selector
             ));
             warnings.push(resource.origin.blame(&resource.object, &need.annotation, problem));
         }
@@ -178,8 +176,8 @@ impl AutomaticDependencies {
                 {
                     self.wishes.push((id.clone(), need.clone()));
                     self.references.push(ObjectReference {
-                        dependent: dependent.object.resource.human(),
-                        dependency: dependency.object.resource.human(),
+                        dependent: dependent.object.resource.id.to_string(),
+                        dependency: dependency.object.resource.id.to_string(),
                         field: field.to_owned(),
                     });
                 }
@@ -198,9 +196,9 @@ fn against_weight(object: &PlannedObject, need: &ObjectNeed, found: &[&ObjectNod
         .min_by_key(|other| &other.id)?;
     let problem = Problem::warning(format!(
         "{}: annotation `{WEIGHT}` ({weight}) is ignored: annotation `{}` makes it wait for {}, whose weight is {}",
-        resource.human(),
+        resource.id,
         need.annotation,
-        later.human(),
+        later.id,
         later.settings.weight.unwrap_or_default()
     ));
     Some(resource.origin.blame(&resource.object, WEIGHT, problem))

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slipway_graph::Id;
+use slipway_manifest::ObjectRef;
 
 use super::build::{Builder, DeletionNodes, ObjectNodes, Slot, VisitNodes};
 use super::{OperationKind, RecordChanges};
@@ -49,7 +50,7 @@ impl<'a> Builder<'a> {
     pub(super) fn deletions(&mut self) -> Vec<DeletionNodes<'a>> {
         let mut all = Vec::with_capacity(self.input.deletions.len());
         for (index, deletion) in self.input.deletions.indexed() {
-            let what = deletion.resource.human();
+            let what = deletion.resource.id.to_string();
             let delete = self.id("delete", &what, 0);
             let gone = self.id("track absence", &what, 0);
             self.add(&delete, deletion.stage, Slot::Free, OperationKind::Delete(index), None);
@@ -72,10 +73,8 @@ impl<'a> Builder<'a> {
         let mut ids = BTreeMap::new();
         for (index, stage) in first {
             let external = self.input.externals.at(index);
-            let mut what = format!("{}/{}", external.gvk.kind, external.name);
-            if !external.namespace.is_empty() {
-                what.push_str(&format!(" (namespace={})", external.namespace));
-            }
+            let (namespace, name) = (external.namespace.as_str(), external.name.as_str());
+            let what = ObjectRef::new(external.gvk.clone(), Some(namespace), name).to_string();
             let id = self.id("track presence", &what, 0);
             self.add(&id, stage, Slot::Free, OperationKind::TrackPresence(index), None);
             ids.insert(index, id);
@@ -99,7 +98,7 @@ impl<'a> Builder<'a> {
     ) -> Vec<ObjectNodes<'a>> {
         let mut all = Vec::with_capacity(self.input.objects.len());
         for (index, object) in self.input.objects.indexed() {
-            let what = object.resource.human();
+            let what = object.resource.id.to_string();
             let slot = Slot::of(&object.resource.settings);
             let mut visits = Vec::with_capacity(object.visits.len());
             for (number, visit) in object.visits.iter().enumerate() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use slipway_cluster::helm::Storage;
 use slipway_cluster::{Calls, Cluster};
 use slipway_manifest::{ObjectId, object};
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 
 use super::deletions::ObsoleteObjects;
 use super::intent::Intent;
@@ -53,7 +53,7 @@ pub(super) async fn compile(
     if reading == ReadMode::Strict {
         for problem in found.into_iter().chain(record::check_together(&resources, namespace)) {
             match problem.severity {
-                Severity::Error => problems.push(problem),
+                ProblemSeverity::Error => problems.push(problem),
                 _ => warnings.push(problem),
             }
         }
@@ -205,8 +205,7 @@ async fn external_dependencies(
             let Some(gvk) = gvk else {
                 let problem = Problem::error(format!(
                     "{}: annotation `{}` names a kind the cluster does not serve",
-                    planned.resource.human(),
-                    external.annotation
+                    planned.resource.id, external.annotation
                 ));
                 let Resource { origin, object, .. } = &planned.resource;
                 problems.push(origin.blame(object, &external.annotation, problem));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use slipway_cluster::{At, Delete, ErrorClass};
-use slipway_manifest::{ObjectId, object};
+use slipway_cluster::{Delete, ErrorClass};
+use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::Problems;
 
 use super::observe::{ClusterObserver, denied, uid};
@@ -48,7 +48,7 @@ impl ClusterObserver<'_> {
                 continue;
             }
             if resource.settings.skip_delete {
-                kept.push(KeptObject { object: resource.human(), why: KeptReason::Policy });
+                kept.push(KeptObject { object: resource.id.to_string(), why: KeptReason::Policy });
                 continue;
             }
             if scopes.is_served(&resource.gvk) {
@@ -59,7 +59,8 @@ impl ClusterObserver<'_> {
             let key = |resource: &Resource| (resource.gvk.kind.clone(), resource.id.clone());
             key(a).cmp(&key(b))
         });
-        let places: Vec<At> = candidates.iter().map(|resource| scopes.at(resource, namespace)).collect();
+        let places: Vec<ObjectRef> =
+            candidates.iter().map(|resource| scopes.at(resource, namespace)).collect();
         let found = self.cluster.get_many(&places).await;
         let mut deletions = Vec::new();
         for ((resource, at), live) in candidates.into_iter().zip(places).zip(found) {
@@ -75,7 +76,7 @@ impl ClusterObserver<'_> {
                 continue;
             }
             if let Err(why) = decide::may_delete(&live, name, namespace) {
-                kept.push(KeptObject { object: resource.human(), why });
+                kept.push(KeptObject { object: resource.id.to_string(), why });
                 continue;
             }
             // Webhooks go before what serves them, or they would refuse the rest.

@@ -7,7 +7,7 @@ use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
 use slipway_event::Redactor;
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_source::{Document, RenderedSource, SecretState, Stored};
 
 use super::request::{Content, PlanPurpose, PruneOrder, ReleaseRequest};
@@ -221,7 +221,7 @@ async fn render_release(
     let mut warnings = rendered.warnings.clone();
     let found = found.into_iter().chain(secrets::unresolved_references(&rendered.documents, purpose));
     let (errors, soft): (Vec<Problem>, Vec<Problem>) =
-        found.into_iter().partition(|problem| problem.severity == Severity::Error);
+        found.into_iter().partition(|problem| problem.severity == ProblemSeverity::Error);
     warnings.extend(soft);
     if options.no_hooks {
         documents.retain(|document| document.stored != Stored::Hook);

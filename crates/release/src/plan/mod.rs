@@ -31,7 +31,7 @@ use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
 use crate::name::{Namespace, ReleaseName, Revision};
-use crate::ops::{ObjectReference, Operation, OperationCategory};
+use crate::ops::{ObjectReference, Operation, OperationCategory, OperationKind};
 use crate::resource::DeployType;
 use slipway_source::Document;
 
@@ -74,6 +74,17 @@ pub struct ReleasePlan {
 }
 
 impl ReleasePlan {
+    /// The command and the release, as events name the run.
+    pub fn title(&self) -> String {
+        let command = match self.deploy_type {
+            DeployType::Delete => "delete",
+            DeployType::Rollback => "rollback",
+            DeployType::Test => "test",
+            DeployType::Install | DeployType::Upgrade => "apply",
+        };
+        format!("{command} {}", self.name)
+    }
+
     /// The revision the plan makes; of a delete or a test, the one it is about.
     pub fn revision(&self) -> Revision {
         self.release.version.into()
@@ -134,7 +145,12 @@ pub(crate) async fn plan_for(
         PlanPurpose::Preview => planned,
         PlanPurpose::Execute => rights::check(cluster, request, planned).await,
     };
-    Ok(ReleasePlan { requests: cluster.calls().since(&before), ..planned? })
+    let plan = ReleasePlan { requests: cluster.calls().since(&before), ..planned? };
+    if purpose == PlanPurpose::Execute {
+        let nodes = plan.graph.nodes().filter(|node| node.value().kind != OperationKind::Boundary).count();
+        events.send(Event::PlanMade { title: plan.title(), nodes });
+    }
+    Ok(plan)
 }
 
 async fn make_plan(

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
-use slipway_cluster::{Apply, At, Cluster, Error, ErrorClass};
-use slipway_manifest::fields::Set;
-use slipway_manifest::{ObjectId, object};
+use slipway_cluster::{Apply, Cluster, Error, ErrorClass};
+use slipway_manifest::fields::FieldSet;
+use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::{Problem, Problems};
 
 use super::ReleaseRequest;
@@ -41,7 +41,7 @@ pub(super) fn uid(live: &Value) -> Option<String> {
 struct ObservedResource {
     resource: Resource,
     stages: Vec<Stage>,
-    at: At,
+    at: ObjectRef,
     live: Option<Value>,
     left_alone: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl ClusterObserver<'_> {
             let ObservedResource { resource, stages, at, live, left_alone } = observed;
             let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher } = answer;
             if let Some(why) = &unreachable_webhook {
-                let problem = Problem::warning(format!("{} could not be tried: {why}", resource.human()))
+                let problem = Problem::warning(format!("{} could not be tried: {why}", resource.id))
                     .hint("applying it waits up to four minutes for the webhook, then fails");
                 warnings.push(resource.origin.blame(&resource.object, "", problem));
             }
@@ -133,7 +133,7 @@ impl ClusterObserver<'_> {
                 }
             }
             for field in &left_alone {
-                warnings.push(Problem::note(format!("{}: {field} is left to others", resource.human())));
+                warnings.push(Problem::note(format!("{}: {field} is left to others", resource.id)));
             }
             let seen =
                 ObservedObject { live: live.as_ref(), dry_run: &dry_run, repairs_owners: repair.is_some() };
@@ -180,10 +180,10 @@ impl ClusterObserver<'_> {
                 ObservedResource { resource, stages, at, live: None, left_alone: Vec::new() }
             })
             .collect();
-        let is_there = |at: &At| self.scopes.is_served(&at.gvk) && self.namespaces.has(at);
+        let is_there = |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has(at);
         let mut askable: Vec<&mut ObservedResource> =
             observed.iter_mut().filter(|observed| is_there(&observed.at)).collect();
-        let places: Vec<At> = askable.iter().map(|observed| observed.at.clone()).collect();
+        let places: Vec<ObjectRef> = askable.iter().map(|observed| observed.at.clone()).collect();
         for (observed, found) in askable.iter_mut().zip(self.cluster.get_many(&places).await) {
             match found {
                 Ok(live) => observed.live = live,
@@ -219,7 +219,7 @@ impl ClusterObserver<'_> {
         &self,
         resource: &Resource,
         live: Option<&Value>,
-        at: &At,
+        at: &ObjectRef,
         before: Option<&Value>,
     ) -> DryRunAnswer {
         let answer = |dry_run, predicted, repair| DryRunAnswer {
@@ -242,7 +242,7 @@ impl ClusterObserver<'_> {
         let dry = Apply::new(MANAGER).dry_run(true);
         let mut repair = None;
         if let Some(live) = live {
-            let mut set: Option<Set> = None;
+            let mut set: Option<FieldSet> = None;
             if owners::written_by_old_helm(live)
                 && let Some(before) = before
                 && let Ok(answer) = self.cluster.apply(at, before, &dry).await
@@ -284,8 +284,8 @@ impl ClusterObserver<'_> {
 
     /// Asks what the server thinks of an object whose namespace is still to come, in one that is always there:
     /// what is wrong with the object itself is wrong everywhere.
-    async fn ask_elsewhere(&self, resource: &Resource, at: &At) -> DryRun {
-        let at = At::new(at.gvk.clone(), Some("default"), at.name.as_str());
+    async fn ask_elsewhere(&self, resource: &Resource, at: &ObjectRef) -> DryRun {
+        let at = ObjectRef::new(at.gvk.clone(), Some("default"), at.name.as_str());
         let mut object = resource.object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.shift_remove("namespace");
@@ -325,7 +325,7 @@ impl ClusterObserver<'_> {
         if was_ours && stripped {
             let problem = Problem::warning(format!(
                 "{}: someone removed the annotations of the release; they come back",
-                resource.human()
+                resource.id
             ));
             warnings.push(resource.origin.blame(&resource.object, "", problem));
             return None;
@@ -334,14 +334,14 @@ impl ClusterObserver<'_> {
             (Some(name), Some(place)) => format!("it belongs to release {place}/{name}"),
             _ => "it belongs to no release".to_owned(),
         };
-        let problem = Problem::error(format!("{} exists already and {owner}", resource.human()))
+        let problem = Problem::error(format!("{} exists already and {owner}", resource.id))
             .hint("delete or rename it, or take it over with --force-adoption");
         Some(resource.origin.blame(&resource.object, "", problem))
     }
 }
 
 /// The server's complaint about an object, as far as it may be told: it quotes values in its refusals.
-fn complaint(at: &At, error: &Error) -> String {
+fn complaint(at: &ObjectRef, error: &Error) -> String {
     let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
     if is_secret && error.class != ErrorClass::Forbidden {
         return "the server refuses a value of it".to_owned();
@@ -388,11 +388,11 @@ fn leave_alone(
 fn refused(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
     let problem = match refusal {
         ObjectRefusal::Immutable(why) => {
-            Problem::error(format!("{} cannot be changed in place: {why}", resource.human())).hint(
+            Problem::error(format!("{} cannot be changed in place: {why}", resource.id)).hint(
                 "annotate it with `werf.io/delete-policy: before-creation-if-immutable` to have it deleted and created again",
             )
         }
-        ObjectRefusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.human())),
+        ObjectRefusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.id)),
     };
     let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
     let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
@@ -417,7 +417,7 @@ pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Pr
     if error.class != ErrorClass::Forbidden {
         return Err(error.into());
     }
-    let problem = Problem::error(format!("{} cannot {what}: {}", resource.human(), error.message));
+    let problem = Problem::error(format!("{} cannot {what}: {}", resource.id, error.message));
     Ok(resource.origin.blame(&resource.object, "", problem))
 }
 

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use slipway_cluster::At;
-use slipway_manifest::Gvk;
+
+use slipway_manifest::{Gvk, ObjectRef};
 
 use crate::decide::{FollowUp, KeptReason, ObjectChange};
 use crate::owners::OwnerRepair;
@@ -71,7 +71,7 @@ indexed!(ExternalDependency, ExternalIndex);
 #[derive(Clone, Debug)]
 pub struct PlannedObject {
     pub resource: Resource,
-    pub at: At,
+    pub at: ObjectRef,
     /// The object as it is in the cluster.
     pub live: Option<Value>,
     /// The object as it will be, as far as the server could say.
@@ -88,7 +88,7 @@ pub struct PlannedObject {
 
 impl PlannedObject {
     /// An object about which nothing else is known.
-    pub fn new(resource: Resource, at: At, visits: Vec<PlannedVisit>) -> Self {
+    pub fn new(resource: Resource, at: ObjectRef, visits: Vec<PlannedVisit>) -> Self {
         Self {
             resource,
             at,
@@ -154,7 +154,7 @@ impl PlannedVisit {
 #[derive(Clone, Debug)]
 pub struct PlannedDeletion {
     pub resource: Resource,
-    pub at: At,
+    pub at: ObjectRef,
     pub live: Value,
     pub stage: Stage,
     /// Still in the release, but not deployed by this type of deploy.

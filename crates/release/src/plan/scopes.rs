@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_cluster::{At, Cluster, ErrorClass, Kinds};
-use slipway_manifest::{Gvk, object};
+use slipway_cluster::{Cluster, ErrorClass, Kinds};
+use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_problem::{Problem, Problems, nearest};
 
 use super::compile::WantedResource;
@@ -81,7 +81,7 @@ impl Scopes {
                 let gvk = &resource.gvk;
                 let problem = Problem::error(format!(
                     "{}: the cluster serves no kind {} in {}",
-                    resource.human(),
+                    resource.id,
                     gvk.kind,
                     gvk.api_version()
                 ))
@@ -108,13 +108,13 @@ impl Scopes {
         }
     }
 
-    pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> At {
+    pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> ObjectRef {
         let namespace = match self.of(&resource.gvk) {
             KindScope::Cluster => None,
             _ if resource.id.namespace.is_empty() => Some(release_namespace),
             _ => Some(resource.id.namespace.as_str()),
         };
-        At::new(resource.gvk.clone(), namespace, resource.id.name.as_str())
+        ObjectRef::new(resource.gvk.clone(), namespace, resource.id.name.as_str())
     }
 }
 
@@ -137,7 +137,7 @@ impl Namespaces {
         names.insert(own.to_owned());
         let names: Vec<String> = names.into_iter().collect();
         let found = futures::future::join_all(names.iter().map(|name| async move {
-            cluster.get(&At::new(Gvk::new("", "v1", "Namespace"), None, name.as_str())).await
+            cluster.get(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name.as_str())).await
         }))
         .await;
         let mut missing = BTreeSet::new();
@@ -170,7 +170,7 @@ impl Namespaces {
             let namespace = &resource.id.namespace;
             let problem = Problem::error(format!(
                 "{}: namespace `{namespace}` does not exist, and the release does not create it",
-                resource.human()
+                resource.id
             ))
             .hint(format!(
                 "keep the release there too with `-n {namespace}`, add a Namespace to it, create it first, or \
@@ -185,7 +185,7 @@ impl Namespaces {
         self.missing.contains(namespace)
     }
 
-    pub(super) fn has(&self, at: &At) -> bool {
+    pub(super) fn has(&self, at: &ObjectRef) -> bool {
         at.namespace.as_ref().is_none_or(|namespace| !self.missing.contains(namespace))
     }
 }

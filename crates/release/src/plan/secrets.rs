@@ -5,7 +5,7 @@ use slipway_cluster::helm::History;
 use slipway_event::Redactor;
 use slipway_manifest::diff::secret_fields::{SecretFields, field_mut, keep_known};
 use slipway_manifest::object;
-use slipway_problem::{Problem, Severity};
+use slipway_problem::{Problem, ProblemSeverity};
 use slipway_secrets::{find_unresolved, mentions_secret};
 use slipway_source::Document;
 
@@ -45,8 +45,8 @@ pub(super) fn unresolved_references(documents: &[Document], purpose: PlanPurpose
     let holding = documents.iter().map(|document| &document.object);
     let holding = holding.filter(|object| object.as_object().is_some_and(mentions_secret));
     let severity = match purpose {
-        PlanPurpose::Preview => Severity::Warning,
-        PlanPurpose::Execute => Severity::Error,
+        PlanPurpose::Preview => ProblemSeverity::Warning,
+        PlanPurpose::Execute => ProblemSeverity::Error,
     };
     holding.flat_map(find_unresolved).map(|problem| Problem { severity, ..problem }).collect()
 }

@@ -59,20 +59,6 @@ impl Resource {
         stages.dedup();
         stages
     }
-
-    /// `Deployment/web (namespace=shop)`.
-    pub fn human(&self) -> String {
-        human(&self.id)
-    }
-}
-
-/// `Deployment/web (namespace=shop)`, as reports name objects.
-pub fn human(id: &ObjectId) -> String {
-    if id.namespace.is_empty() {
-        format!("{}/{}", id.kind, id.name)
-    } else {
-        format!("{}/{} (namespace={})", id.kind, id.name, id.namespace)
-    }
 }
 
 pub fn is_crd(gvk: &Gvk) -> bool {

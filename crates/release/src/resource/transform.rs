@@ -41,7 +41,7 @@ pub fn transform(
     let mut done = Vec::with_capacity(documents.len());
     for document in documents {
         let Document { object, origin, stored } = document;
-        if depth::check(&object).is_err() {
+        if depth::check_depth(&object).is_err() {
             problems.push(origin.blame(&object, "", Problem::error("the object is nested too deeply")));
             continue;
         }
@@ -77,7 +77,7 @@ pub fn transform(
             encode_string_data(&mut object);
             if normalise {
                 for field in super::doubles::keep_last(&mut object) {
-                    let what = super::human(&slipway_manifest::ObjectId::of(&object));
+                    let what = slipway_manifest::ObjectId::of(&object);
                     let problem =
                         Problem::warning(format!("{what}: {field} is there twice; the last counts"));
                     problems.push(origin.blame(&object, "", problem));
@@ -105,7 +105,7 @@ fn clean_metadata(object: &mut Value, origin: &Origin, problems: &mut Problems) 
         for key in bad {
             let value = &object["metadata"][field][&key];
             if !value.is_null() {
-                let what = super::human(&slipway_manifest::ObjectId::of(object));
+                let what = slipway_manifest::ObjectId::of(object);
                 let problem =
                     Problem::warning(format!("{what}: {field} `{key}` is not text and is left out"))
                         .hint(format!("write `{key}: \"{value}\"`"));

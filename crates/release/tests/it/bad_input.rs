@@ -258,7 +258,7 @@ async fn what_a_run_needs_for_itself_is_asked_for_first() {
                 "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "r"},
                 "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jo"}]}),
         ] {
-            let at = slipway_cluster::At::new(slipway_manifest::object::gvk(&object), None, "r");
+            let at = slipway_manifest::ObjectRef::new(slipway_manifest::object::gvk(&object), None, "r");
             admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
         }
         let tap = Tap::on(sandbox.service_as(User::new("jo", &["system:authenticated"])));
@@ -325,7 +325,7 @@ async fn forbidden_verbs_are_told_before_anything_is_written() {
             "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jo"}]}),
     ] {
         let gvk = slipway_manifest::object::gvk(&object);
-        let at = slipway_cluster::At::new(gvk, None, "r");
+        let at = slipway_manifest::ObjectRef::new(gvk, None, "r");
         admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
     }
     let jo = User::new("jo", &["system:authenticated"]);

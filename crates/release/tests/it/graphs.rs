@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use slipway_cluster::At;
+
 use slipway_graph::Graph;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_release::decide::{FollowUp, ObjectChange};
 use slipway_release::ops::{self, GraphInput, Operation, RecordChanges};
 use slipway_release::plan::{PlannedDeletion, PlannedObject, PlannedVisit};
@@ -48,8 +48,8 @@ fn deleted(object: Value) -> PlannedDeletion {
 }
 
 /// Where objects are does not matter to a graph.
-fn nowhere() -> At {
-    At::new(Gvk::new("", "v1", "ConfigMap"), None, "")
+fn nowhere() -> ObjectRef {
+    ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), None, "")
 }
 
 const TRACKED: FollowUp = FollowUp { track: true, delete_on_success: false, delete_on_failure: false };

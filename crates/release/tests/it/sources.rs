@@ -1,11 +1,12 @@
 //! A package, a kustomization, a chart and plain manifests: installed, upgraded, compared, rolled back.
 
+use slipway_manifest::ObjectRef;
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 use slipway_chart::UserValues;
-use slipway_cluster::{At, Patch, WriteOptions};
+use slipway_cluster::{Patch, WriteOptions};
 use slipway_release::ReleaseStatus;
 use slipway_release::inspect;
 use slipway_release::plan::{Content, ReleaseRequest};
@@ -116,7 +117,8 @@ async fn every_source_is_installed_upgraded_compared_and_rolled_back() {
         let run = async |request: &ReleaseRequest| {
             world.run(request).await.unwrap_or_else(|failure| panic!("{name}: {failure}"))
         };
-        let at = |map: &str| At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("t1"), map);
+        let at =
+            |map: &str| ObjectRef::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("t1"), map);
         let level = async || {
             let live = world.cluster.get(&at(case.map)).await.expect("can be read").unwrap_or(Value::Null);
             live["data"]["level"].as_str().unwrap_or_default().to_owned()

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Status, Storage};
-use slipway_cluster::{At, Cluster, Retry, WriteOptions};
+use slipway_cluster::{Cluster, Retry, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_release::{
     Content, ExecuteOptions, Failure, PlanOptions, ReleasePlan, ReleaseRequest, Report, apply, plan,
 };
@@ -215,7 +215,7 @@ pub(crate) fn hasty() -> Retry {
 }
 
 /// Where an object of the release's namespace lives.
-pub(crate) fn place(kind: &str, name: &str) -> At {
+pub(crate) fn place(kind: &str, name: &str) -> ObjectRef {
     let (group, version, namespaced) = match kind {
         "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" => ("apps", "v1", true),
         "Job" | "CronJob" => ("batch", "v1", true),
@@ -228,7 +228,7 @@ pub(crate) fn place(kind: &str, name: &str) -> At {
         "Namespace" => ("", "v1", false),
         _ => ("", "v1", true),
     };
-    At::new(Gvk::new(group, version, kind), namespaced.then_some("t1"), name)
+    ObjectRef::new(Gvk::new(group, version, kind), namespaced.then_some("t1"), name)
 }
 
 pub(crate) fn config_map(name: &str, value: &str) -> Value {

@@ -1,13 +1,13 @@
 //! Tells why an object is not as it should be, and what it is called in messages.
 
 use serde_json::Value;
-use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_manifest::{Gvk, object};
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_manifest::{Gvk, ObjectRef, object};
 
 use super::StepContext;
 
 impl StepContext<'_> {
-    /// What an object says about why it is not there yet.
+    /// Tells why an object is not as it should be.
     pub(super) async fn explain(&self, object: &Value) -> String {
         let mut said = state_of(object);
         let kind = object::kind(object).unwrap_or_default();
@@ -35,10 +35,10 @@ impl StepContext<'_> {
 
 /// `deployment/web@shop`.
 pub(crate) fn describe(object: &Value) -> String {
-    shown(&At::live(object))
+    shown(&ObjectRef::of(object))
 }
 
-pub(crate) fn shown(at: &At) -> String {
+pub(crate) fn shown(at: &ObjectRef) -> String {
     let kind = at.gvk.kind.to_lowercase();
     match at.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
         Some(namespace) => format!("{kind}/{}@{namespace}", at.name),
@@ -46,7 +46,7 @@ pub(crate) fn shown(at: &At) -> String {
     }
 }
 
-/// Where an object without a kind of its own lives, as far as its manifest says.
+/// The place of an object without a kind of its own, as far as its manifest says.
 pub(crate) async fn pods(cluster: &Cluster, namespace: &str, selector: &str) -> Vec<Value> {
     let Ok(Some(kind)) = cluster.kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
     let listed = cluster.list(&kind, Some(namespace), &ListOptions::labels(selector)).await;
@@ -81,7 +81,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// What an object's own status says: why its containers wait, which condition does not hold, what keeps
+/// Reads an object's own status: why its containers wait, which condition does not hold, what keeps
 /// it from going.
 pub(crate) fn state_of(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -26,24 +26,34 @@ use crate::model::Step;
 pub const MANAGER: &str = "khook";
 /// The label of what a runbook made itself: jobs and the record.
 pub const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
-/// How often a condition is looked at.
+/// The pause between two looks at a condition.
 pub const POLL: Duration = Duration::from_secs(2);
-/// How long finding out why something did not happen may take.
+/// Time finding out why something did not happen may take.
 const POST_MORTEM: Duration = Duration::from_secs(5);
-/// How many objects a failure names.
+/// The number of objects a failure names.
 const NAMED: usize = 5;
 
-/// Where steps work.
+/// The cluster, files and events steps work with.
 #[derive(Clone, Copy)]
 pub struct RunContext<'a> {
     pub cluster: &'a Cluster,
     /// The directory relative paths start from.
     pub base: &'a Path,
-    /// How charts and files get here and are read.
+    /// The context charts and files are fetched and read in.
     pub sources: &'a LoadContext,
     pub events: &'a Events,
     /// The longest pause between two looks at something awaited.
     pub poll: Duration,
+    pub target: RunTarget,
+}
+
+/// The sort of cluster a run works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunTarget {
+    #[default]
+    Cluster,
+    /// A copy for a rehearsal: what runs there is reached by nobody.
+    Copy,
 }
 
 /// A run's place and what its steps know of each other.
@@ -73,7 +83,7 @@ impl<'a> SharedContext<'a> {
         self.defined.lock().unwrap_or_else(PoisonError::into_inner).contains(gvk)
     }
 
-    /// How the cluster serves a kind now; what an earlier step brought is seen.
+    /// Finds how the cluster serves a kind now; what an earlier step brought is seen.
     pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, Error> {
         if let Some(kind) = self.cluster().kind(gvk).await? {
             return Ok(Some(kind));
@@ -82,7 +92,7 @@ impl<'a> SharedContext<'a> {
         self.cluster().kind(gvk).await
     }
 
-    /// What a person calls `deploy`, `pods` or `certificates.cert-manager.io`.
+    /// Finds the kind a person calls `deploy`, `pods` or `certificates.cert-manager.io`.
     pub(crate) async fn named(&self, name: &str) -> Result<Option<Arc<Kind>>, Error> {
         let lower = name.to_ascii_lowercase();
         let find = |kinds: &slipway_cluster::Kinds| {
@@ -107,12 +117,11 @@ pub(crate) struct StepContext<'a> {
     pub(crate) step: &'a Step,
     pub(crate) cancel: CancellationToken,
     pub(crate) deadline: Instant,
-    /// Whether an earlier attempt, of this run or of one that was killed, may have left work half done
-    /// since this moment.
+    /// The moment since which an earlier attempt, of this run or of one that was killed, may have left work half done.
     pub(crate) interrupted_since: Option<jiff::Timestamp>,
-    /// What is still awaited, as last seen.
+    /// Objects that are still awaited, as last seen.
     unmet: Mutex<Unmet>,
-    /// What requests are up against.
+    /// The trouble requests are up against.
     pub(crate) trouble: Trouble,
 }
 
@@ -146,7 +155,7 @@ impl<'a> StepContext<'a> {
 
     /// Says how far it is.
     pub(crate) fn note(&self, message: impl Into<String>) {
-        let node = Some(self.step.name.clone());
+        let node = Some(self.step.name.as_str().into());
         let event = Event::Progress { node, message: message.into(), done: None, total: None };
         self.world.place.events.send(event);
     }
@@ -188,7 +197,7 @@ impl<'a> StepContext<'a> {
         tokio::time::sleep(pause).await;
     }
 
-    /// Why the attempt was stopped: its time is over, or the run is.
+    /// Tells why the attempt was stopped: its time is over, or the run is.
     pub(crate) async fn stopped(&self) -> StepError {
         if Instant::now() < self.deadline {
             return StepError::canceled();

@@ -1,27 +1,27 @@
-//! What steps do with objects: patch, create, delete, wait until they are gone, select.
+//! The work of steps on objects: patch, create, delete, wait until they are gone, select.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::{
-    At, Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Patch, Propagation, WriteOptions,
+    Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Patch, Propagation, WriteOptions,
 };
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use tokio::time::Instant;
 
 use super::{MANAGER, StepContext, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Selection;
 
-/// How often a write that met another one is sent again.
+/// The number of times a write that met another one is sent again.
 const CONFLICTS: u32 = 5;
-/// How often a kind that is not served is asked for again.
+/// The pause before a kind that is not served is asked for again.
 const REFRESH: Duration = Duration::from_secs(10);
 
 impl StepContext<'_> {
     /// Patches an object; whoever writes it at the same moment is waited out.
-    pub(crate) async fn patch(&self, at: &At, patch: &Patch) -> Result<Value, Error> {
+    pub(crate) async fn patch(&self, at: &ObjectRef, patch: &Patch) -> Result<Value, Error> {
         let mut turn = 0;
         loop {
             match self.cluster().patch(at, patch, &WriteOptions::manager(MANAGER), None).await {
@@ -35,7 +35,7 @@ impl StepContext<'_> {
 
     /// Makes sure a namespace is there; one that is being deleted is waited for and made anew.
     pub(crate) async fn ensure_namespace(&self, name: &str) -> Result<(), StepError> {
-        let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
+        let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
         let mut turn = 0;
         loop {
             match self.cluster().get(&at).await {
@@ -78,7 +78,7 @@ impl StepContext<'_> {
     /// Deletes an object and waits until it, not merely one of its name, is gone. Says whether it was there.
     pub(crate) async fn delete(
         &self,
-        at: &At,
+        at: &ObjectRef,
         live: &Value,
         propagation: Propagation,
     ) -> Result<(), StepError> {
@@ -86,12 +86,16 @@ impl StepContext<'_> {
         self.gone(at, live["metadata"]["uid"].as_str()).await
     }
 
-    pub(crate) async fn begin_delete(&self, at: &At, propagation: Propagation) -> Result<Deleted, StepError> {
+    pub(crate) async fn begin_delete(
+        &self,
+        at: &ObjectRef,
+        propagation: Propagation,
+    ) -> Result<Deleted, StepError> {
         let propagation = if at.gvk.kind == "Job" { Propagation::Foreground } else { propagation };
         Ok(self.cluster().delete(at, &Delete { propagation, ..Delete::default() }).await?)
     }
 
-    pub(crate) async fn gone(&self, at: &At, uid: Option<&str>) -> Result<(), StepError> {
+    pub(crate) async fn gone(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), StepError> {
         let mut turn = 0;
         loop {
             match self.cluster().get(at).await {
@@ -128,7 +132,7 @@ impl StepContext<'_> {
         let namespace = selection.namespace.as_deref().unwrap_or("default");
         let namespace = (kind.namespaced && !selection.all_namespaces).then_some(namespace);
         if let Some(name) = &selection.name {
-            let at = At::new(kind.gvk.clone(), namespace, name.as_str());
+            let at = ObjectRef::new(kind.gvk.clone(), namespace, name.as_str());
             return match self.cluster().get(&at).await {
                 Ok(found) => Ok(Found::Objects(kind, found.into_iter().collect())),
                 Err(error) if error.is_absent() => Ok(Found::Objects(kind, Vec::new())),
@@ -148,12 +152,12 @@ impl StepContext<'_> {
     }
 }
 
-/// Whether a loop that looks again anyway may overlook an answer.
+/// Tells that a loop that looks again anyway may overlook an answer.
 pub(crate) fn passes(error: &Error) -> bool {
     error.is_transient() || error.is_expired()
 }
 
-/// What a selection found.
+/// The objects a selection found.
 pub(crate) enum Found {
     NoKind,
     Objects(Arc<Kind>, Vec<Value>),

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use slipway_manifest::selector::{FieldSelector, LabelSelector};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use super::block::Block;
 use super::{json, names};
@@ -107,7 +107,12 @@ pub(crate) fn count(number: usize) -> String {
     if number == 0 { "none".into() } else { number.to_string() }
 }
 
-fn source_of(block: &Block<'_, '_>, key: &'static str, node: &Node, text: &str) -> Option<ManifestSource> {
+fn source_of(
+    block: &Block<'_, '_>,
+    key: &'static str,
+    node: &YamlNode,
+    text: &str,
+) -> Option<ManifestSource> {
     let text = text.to_owned();
     match key {
         "inline" => {
@@ -145,7 +150,7 @@ pub(crate) fn resource(text: &str) -> Option<(&str, Option<&str>)> {
 /// name, all namespaces with a name, selector syntax.
 pub(crate) fn selected(
     block: &Block<'_, '_>,
-    node: &Node,
+    node: &YamlNode,
     key: &'static str,
     text: &str,
     [malformed, scopes, selector_name, all_name, syntax]: [&str; 5],
@@ -188,7 +193,7 @@ pub(crate) fn selected(
     {
         block.error(node, "fieldSelector", syntax, format!("fieldSelector is not understood: {error}"));
     }
-    let text = |given: Option<(&Node, &str)>| given.map(|(_, text)| text.to_owned());
+    let text = |given: Option<(&YamlNode, &str)>| given.map(|(_, text)| text.to_owned());
     Some(Selection {
         kind: kind.to_owned(),
         name: name.map(str::to_owned),
@@ -200,7 +205,7 @@ pub(crate) fn selected(
 }
 
 /// Checks the grammar of `for` and `waitFor`.
-pub(crate) fn until(block: &Block<'_, '_>, node: &Node, key: &'static str, code: &str, text: &str) {
+pub(crate) fn until(block: &Block<'_, '_>, node: &YamlNode, key: &'static str, code: &str, text: &str) {
     if let Err(error) = slipway_cluster::wait::Condition::parse(text) {
         let mut problem = Problem::error(error.message);
         problem.hint = error.hint;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use slipway_go::time::{self, DurationError};
 use slipway_problem::Problem;
-use slipway_yaml::{Mapping, Node, Value};
+use slipway_yaml::{Mapping, NodeValue, YamlNode};
 
 use crate::diagnostic::{At, Findings};
 
 /// A mapping of the document that is being read.
 pub(crate) struct Block<'n, 'f> {
-    pub(crate) node: &'n Node,
+    pub(crate) node: &'n YamlNode,
     pub(crate) at: At<'n>,
     pub(crate) findings: &'f Findings<'f>,
     entries: Option<&'n Mapping>,
@@ -20,7 +20,7 @@ pub(crate) struct Block<'n, 'f> {
 
 impl<'n, 'f> Block<'n, 'f> {
     /// Starts reading a node that must be a mapping; null is an empty one.
-    pub(crate) fn new(node: &'n Node, at: At<'n>, findings: &'f Findings<'f>) -> Self {
+    pub(crate) fn new(node: &'n YamlNode, at: At<'n>, findings: &'f Findings<'f>) -> Self {
         let entries = node.as_map();
         if entries.is_none() && !node.is_null() {
             let problem = Problem::error(format!("expected a mapping, found {}", node.kind()));
@@ -30,31 +30,31 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// The value of a key, if it is there and not null.
-    pub(crate) fn get(&self, key: &'static str) -> Option<&'n Node> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<&'n YamlNode> {
         self.raw(key).filter(|node| !node.is_null())
     }
 
     /// The value of a key, null or not.
-    pub(crate) fn raw(&self, key: &'static str) -> Option<&'n Node> {
+    pub(crate) fn raw(&self, key: &'static str) -> Option<&'n YamlNode> {
         self.known.borrow_mut().push(key);
         self.entries?.get(key)
     }
 
     /// The key itself, for findings about its presence.
-    pub(crate) fn key(&self, key: &str) -> &'n Node {
+    pub(crate) fn key(&self, key: &str) -> &'n YamlNode {
         self.entries.and_then(|entries| entries.entry(key)).map_or(self.node, |(key, _)| key)
     }
 
-    /// Where a missing field would be: the block's first key, or the block if it has none.
-    fn opening(&self) -> &'n Node {
+    /// The place a missing field would have: the block's first key, or the block if it has none.
+    fn opening(&self) -> &'n YamlNode {
         self.entries.and_then(|entries| entries.keys().next()).unwrap_or(self.node)
     }
 
-    pub(crate) fn error(&self, node: &Node, key: &str, code: &str, message: impl Into<String>) {
+    pub(crate) fn error(&self, node: &YamlNode, key: &str, code: &str, message: impl Into<String>) {
         self.report(node, key, code, Problem::error(message));
     }
 
-    pub(crate) fn report(&self, node: &Node, key: &str, code: &str, problem: Problem) {
+    pub(crate) fn report(&self, node: &YamlNode, key: &str, code: &str, problem: Problem) {
         let at = if key.is_empty() { self.at.clone() } else { self.at.field(key) };
         self.findings.add(node, &at, code, problem);
     }
@@ -64,16 +64,19 @@ impl<'n, 'f> Block<'n, 'f> {
         self.report(self.opening(), "", code, problem);
     }
 
-    fn wrong_type(&self, node: &Node, key: &str, expected: &str) {
+    fn wrong_type(&self, node: &YamlNode, key: &str, expected: &str) {
         let mut problem = Problem::error(format!("{key} must be {expected}, found {}", node.kind()));
-        let plain = matches!(node.value, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Float(_));
+        let plain = matches!(
+            node.value,
+            NodeValue::Bool(_) | NodeValue::Int(_) | NodeValue::Uint(_) | NodeValue::Float(_)
+        );
         if plain && expected == "a string" {
             problem = problem.hint(format!("quote it: \"{}\"", node.raw()));
         }
         self.report(node, key, "E008", problem);
     }
 
-    pub(crate) fn string(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn string(&self, key: &'static str) -> Option<(&'n YamlNode, &'n str)> {
         let node = self.get(key)?;
         let text = node.as_str();
         if text.is_none() {
@@ -83,12 +86,12 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// A string that says something.
-    pub(crate) fn filled(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn filled(&self, key: &'static str) -> Option<(&'n YamlNode, &'n str)> {
         self.string(key).filter(|(_, text)| !text.is_empty())
     }
 
     /// A name that results, events and the record show: it must not be made of a secret.
-    pub(crate) fn public_name(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn public_name(&self, key: &'static str) -> Option<(&'n YamlNode, &'n str)> {
         let (node, text) = self.string(key)?;
         if self.findings.text().holds_secret(node.span.start..node.span.end) {
             let path = self.at.field(key).path;
@@ -124,7 +127,7 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// A duration in Go's notation.
-    pub(crate) fn duration(&self, key: &'static str) -> Option<(&'n Node, Duration)> {
+    pub(crate) fn duration(&self, key: &'static str) -> Option<(&'n YamlNode, Duration)> {
         let node = self.get(key)?;
         let Some(text) = node.as_str() else {
             let mut problem =
@@ -172,7 +175,7 @@ impl<'n, 'f> Block<'n, 'f> {
         found
     }
 
-    pub(crate) fn list(&self, key: &'static str) -> Vec<(At<'n>, &'n Node)> {
+    pub(crate) fn list(&self, key: &'static str) -> Vec<(At<'n>, &'n YamlNode)> {
         let Some(node) = self.get(key) else { return Vec::new() };
         match node.as_seq() {
             Some(items) => {
@@ -186,7 +189,7 @@ impl<'n, 'f> Block<'n, 'f> {
         }
     }
 
-    pub(crate) fn strings(&self, key: &'static str) -> Vec<(&'n Node, &'n str)> {
+    pub(crate) fn strings(&self, key: &'static str) -> Vec<(&'n YamlNode, &'n str)> {
         let mut all = Vec::new();
         for (at, item) in self.list(key) {
             match item.as_str() {

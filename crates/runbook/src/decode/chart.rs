@@ -1,7 +1,7 @@
-//! Where a chart comes from: the form of `chart` says it, the fields around it must agree.
+//! The origin of a chart: the form of `chart` says it, the fields around it must agree.
 
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use super::block::Block;
 use crate::model::{Auth, ChartSource};
@@ -53,7 +53,7 @@ fn auth(block: &Block<'_, '_>) -> Option<Auth> {
 /// Splits `user:password@` off what follows a URL's scheme.
 fn userinfo<'t>(
     block: &Block<'_, '_>,
-    node: &Node,
+    node: &YamlNode,
     key: &'static str,
     rest: &'t str,
     given: Option<Auth>,
@@ -102,7 +102,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn twice(block: &Block<'_, '_>, chart: &Node) {
+fn twice(block: &Block<'_, '_>, chart: &YamlNode) {
     let place = block.findings.text().locate(chart.span.start);
     let problem = Problem::error("version is given inline and as a field, which are mutually exclusive");
     let hint = format!("the inline one is at {}:{}", place.line, place.column);
@@ -111,9 +111,9 @@ fn twice(block: &Block<'_, '_>, chart: &Node) {
 
 fn oci(
     block: &Block<'_, '_>,
-    node: &Node,
+    node: &YamlNode,
     reference: &str,
-    version: Option<(&Node, &str)>,
+    version: Option<(&YamlNode, &str)>,
     auth: Option<Auth>,
 ) -> Option<ChartSource> {
     let (reference, auth) = userinfo(block, node, "chart", reference, auth);
@@ -161,10 +161,10 @@ fn oci(
 
 fn from_repo(
     block: &Block<'_, '_>,
-    node: &Node,
+    node: &YamlNode,
     chart: &str,
-    repo: Option<(&Node, &str)>,
-    version: Option<(&Node, &str)>,
+    repo: Option<(&YamlNode, &str)>,
+    version: Option<(&YamlNode, &str)>,
     auth: Option<Auth>,
 ) -> Option<ChartSource> {
     let (name, inline) = match chart.split_once(':') {
@@ -205,7 +205,7 @@ fn from_repo(
     Some(ChartSource::Repo { url: format!("{scheme}{rest}"), name: name.to_owned(), version, auth })
 }
 
-fn warn_unpinned(block: &Block<'_, '_>, node: &Node, unpinned: bool) {
+fn warn_unpinned(block: &Block<'_, '_>, node: &YamlNode, unpinned: bool) {
     if unpinned {
         let problem =
             Problem::warning("the chart's version is not pinned, so the next run may install another");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use slipway_graph::{Defect, Graph};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 use self::block::Block;
 use crate::diagnostic::{At, Findings};
@@ -32,7 +32,7 @@ struct Defaults {
 }
 
 /// Reads the tree. Gives nothing if anything was wrong.
-pub(crate) fn document(root: &Node, variables: &Variables, findings: &Findings<'_>) -> Option<Document> {
+pub(crate) fn document(root: &YamlNode, variables: &Variables, findings: &Findings<'_>) -> Option<Document> {
     if root.as_map().is_none() {
         let problem = if root.is_null() {
             Problem::error("the document is empty")
@@ -163,9 +163,9 @@ fn steps(block: &Block<'_, '_>, defaults: Defaults, variables: &Variables) -> Ve
     }
     let mut steps: Vec<Step> = Vec::new();
     let mut needs = Vec::new();
-    let mut named: Vec<(&str, &Node)> = Vec::new();
+    let mut named: Vec<(&str, &YamlNode)> = Vec::new();
     for (at, node) in items {
-        let name = node.get("name").and_then(Node::as_str).filter(|name| !name.is_empty());
+        let name = node.get("name").and_then(YamlNode::as_str).filter(|name| !name.is_empty());
         // A name made of a secret is not for messages.
         let text = block.findings.text();
         let is_secret = node.get("name").is_some_and(|n| text.holds_secret(n.span.start..n.span.end));
@@ -202,7 +202,7 @@ fn steps(block: &Block<'_, '_>, defaults: Defaults, variables: &Variables) -> Ve
     steps
 }
 
-fn check_name(block: &Block<'_, '_>, place: &Node, name: &str, named: &[(&str, &Node)]) {
+fn check_name(block: &Block<'_, '_>, place: &YamlNode, name: &str, named: &[(&str, &YamlNode)]) {
     if let Some((code, problem)) = names::step(name) {
         block.report(place, "name", code, problem);
     }
@@ -218,10 +218,10 @@ fn check_name(block: &Block<'_, '_>, place: &Node, name: &str, named: &[(&str, &
     }
 }
 
-type Needs<'n> = (Option<&'n str>, Vec<(&'n Node, &'n str)>, At<'n>);
+type Needs<'n> = (Option<&'n str>, Vec<(&'n YamlNode, &'n str)>, At<'n>);
 
 /// Unknown steps, steps that need themselves, and cycles; edges of a repeated name count for the first.
-fn check_needs(block: &Block<'_, '_>, steps: &[Needs<'_>], named: &[(&str, &Node)]) {
+fn check_needs(block: &Block<'_, '_>, steps: &[Needs<'_>], named: &[(&str, &YamlNode)]) {
     let findings = block.findings;
     let known = |name: &str| named.iter().any(|(known, _)| *known == name);
     let mut builder = Graph::<()>::builder();
@@ -276,6 +276,6 @@ fn check_needs(block: &Block<'_, '_>, steps: &[Needs<'_>], named: &[(&str, &Node
 }
 
 /// A node as JSON.
-pub(crate) fn json(node: &Node) -> Json {
+pub(crate) fn json(node: &YamlNode) -> Json {
     node.to_json()
 }

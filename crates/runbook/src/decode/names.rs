@@ -1,4 +1,4 @@
-//! What names may look like.
+//! Rules of names.
 
 use slipway_problem::Problem;
 
@@ -10,7 +10,7 @@ fn is_label(name: &str) -> bool {
         && name.bytes().last().is_some_and(inner)
 }
 
-/// What is wrong with a step's name, if anything, and its code.
+/// Finds what is wrong with a step's name, if anything, and its code.
 pub(crate) fn step(name: &str) -> Option<(&'static str, Problem)> {
     if !is_label(name) {
         let message =
@@ -21,7 +21,7 @@ pub(crate) fn step(name: &str) -> Option<(&'static str, Problem)> {
         .then(|| ("E053", Problem::error(format!("name has {} characters, 63 are allowed", name.len()))))
 }
 
-/// What is wrong with a name that must be a DNS label.
+/// Finds what is wrong with a name that must be a DNS label.
 pub(crate) fn label(what: &str, name: &str) -> Option<Problem> {
     if is_label(name) && name.len() <= 63 {
         return None;
@@ -31,7 +31,7 @@ pub(crate) fn label(what: &str, name: &str) -> Option<Problem> {
     )))
 }
 
-/// What is wrong with a name that must be a DNS subdomain.
+/// Finds what is wrong with a name that must be a DNS subdomain.
 pub(crate) fn subdomain(what: &str, name: &str) -> Option<Problem> {
     if name.len() <= 253 && name.split('.').all(is_label) {
         return None;
@@ -41,7 +41,7 @@ pub(crate) fn subdomain(what: &str, name: &str) -> Option<Problem> {
     )))
 }
 
-/// What is wrong with a Helm release's name.
+/// Finds what is wrong with a Helm release's name.
 pub(crate) fn release(name: &str) -> Option<Problem> {
     if name.len() <= 53 && name.split('.').all(is_label) {
         return None;

@@ -1,4 +1,4 @@
-//! What a run brings before a step, as far as its files say.
+//! The kinds and namespaces a run brings before a step, as far as its files say.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_manifest::{Gvk, object};
 
+use super::decision::skipped_by_when;
 use crate::files;
 use crate::manifests;
-use crate::model::{Action, Document, ManifestSource};
-use crate::run;
+use crate::model::{Document, ManifestSource};
 
-/// What steps bring that others may need: kinds and namespaces.
+/// Kinds and namespaces steps bring that others may need.
 pub(crate) struct Earlier {
     pub(crate) kinds: BTreeSet<Gvk>,
     pub(crate) namespaces: BTreeSet<String>,
@@ -22,32 +22,22 @@ pub(crate) struct Earlier {
 impl Earlier {
     pub(crate) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
-        for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
-            match &step.action {
-                Action::Helm(helm) => {
-                    earlier.charts = true;
-                    earlier.namespaces.extend(helm.create_namespace.then(|| helm.namespace.clone()));
-                }
-                Action::Apply(apply) => {
-                    if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
-                        earlier.namespaces.insert(namespace.clone());
-                    }
-                    for object in local_objects(&apply.manifests, base) {
-                        let gvk = object::gvk(&object);
-                        if gvk.kind == "CustomResourceDefinition" {
-                            earlier.kinds.extend(slipway_cluster::crd::served_kinds(&object));
-                        } else if gvk.kind == "Namespace" {
-                            earlier.namespaces.extend(object::name(&object).map(str::to_owned));
-                        }
-                    }
-                }
-                Action::Job(job) if job.create_namespace => {
-                    earlier.namespaces.insert(job.namespace.clone());
-                }
-                _ => {}
-            }
+        for step in document.steps.iter().filter(|step| skipped_by_when(step).is_none()) {
+            step.action.as_step().provide(base, &mut earlier);
         }
         earlier
+    }
+
+    /// Adds the kinds and namespaces that manifests define.
+    pub(crate) fn add_manifests(&mut self, sources: &[ManifestSource], base: &Path) {
+        for object in local_objects(sources, base) {
+            let gvk = object::gvk(&object);
+            if gvk.kind == "CustomResourceDefinition" {
+                self.kinds.extend(slipway_cluster::crd::served_kinds(&object));
+            } else if gvk.kind == "Namespace" {
+                self.namespaces.extend(object::name(&object).map(str::to_owned));
+            }
+        }
     }
 }
 

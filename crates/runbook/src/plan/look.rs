@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::At;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
@@ -13,12 +12,12 @@ use crate::diff::Difference;
 use crate::model::Step;
 use crate::references;
 
-/// How long looking at one step may take.
+/// The time limit of looking at one step.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take with a difference.
+/// The time limit with a difference.
 const PATIENCE_WITH_DIFF: Duration = Duration::from_secs(120);
 
-/// What a plan is asked to tell of a step, and what it may expect of the steps before.
+/// The details a plan is asked for, and what a step may expect of those before.
 pub(crate) struct PlanRequest<'a> {
     pub(crate) show: Show,
     pub(crate) earlier: &'a Earlier,
@@ -49,14 +48,14 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Whether a namespace is there, or where it comes from.
+/// Tells that a namespace is there, or where it comes from.
 pub(crate) async fn namespace_note(
     attempt: &StepContext<'_>,
     name: &str,
     creates: bool,
     earlier: &Earlier,
 ) -> String {
-    let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
+    let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
         "namespace exists".to_owned()

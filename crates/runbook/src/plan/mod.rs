@@ -1,33 +1,36 @@
-//! What each step would do now, and why. Only reads; with a difference asked for, dry runs too.
+//! A document → its plan: which steps run, and what each would do now. Only reads; with a difference asked for, dry runs too.
 
+pub(crate) mod decision;
 pub(crate) mod earlier;
 pub(crate) mod look;
 mod status;
 mod teardown;
 pub(crate) mod words;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 use serde::Serialize;
 use slipway_cluster::ServerVersion;
-use slipway_event::Redactor;
+use slipway_event::{Event, Redactor};
 use slipway_graph::NodeRef;
 
 pub use self::status::{Known, Status, status};
 pub use self::teardown::plan_destroy;
 
+use self::decision::{RunDecisions, SkipCode, skipped_by_when};
 use self::earlier::Earlier;
 use crate::context::{RunContext, SharedContext};
 use crate::diff::Difference;
+use crate::execute::{Command, RunError, RunOptions, graph};
+use crate::hash;
 use crate::model::{Document, Step};
-use crate::run::{self, RESUMED, RunError, graph};
-use crate::state::Store;
+use crate::state::{self, RunSnapshot};
 
-/// How many steps are looked at at once.
+/// The number of steps looked at at once.
 const AT_ONCE: usize = 8;
 
-/// What would happen to a step.
+/// The effect of a run on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
@@ -62,7 +65,7 @@ impl Verb {
     }
 }
 
-/// What becomes of an object.
+/// The effect of a step on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -99,7 +102,7 @@ pub struct WhenResult {
     pub result: bool,
 }
 
-/// What was found out about a step.
+/// The finding about a step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     pub action: Verb,
@@ -116,7 +119,7 @@ impl Seen {
     }
 }
 
-/// What would happen to one step.
+/// A step of a plan.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepPlan {
@@ -125,7 +128,7 @@ pub struct StepPlan {
     pub kind: String,
     pub level: usize,
     pub needs: Vec<String>,
-    /// What the step says, in a few words.
+    /// The step in a few words.
     pub summary: String,
     /// Nothing without a cluster, unless the condition says it all.
     #[serde(flatten)]
@@ -158,10 +161,10 @@ pub struct ClusterSeen {
     pub context: Option<String>,
 }
 
-/// What a run would do; its JSON form is that of `-o json`.
+/// The plan of a run; its JSON form is that of `-o json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct RunbookPlan {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterSeen>,
@@ -171,14 +174,39 @@ pub struct Plan {
     /// By level, then in the order of the document.
     pub steps: Vec<StepPlan>,
     pub counts: BTreeMap<&'static str, usize>,
+    /// Absent where no cluster was asked: such a plan is shown and nothing else.
+    #[serde(skip)]
+    decisions: Option<RunDecisions>,
 }
 
-impl Plan {
+impl RunbookPlan {
+    /// Checks that the document and its record are still those the plan was made from.
+    pub async fn verify(&self, document: &Document, place: RunContext<'_>) -> Result<(), RunError> {
+        let decisions = self.decisions()?;
+        if decisions.spec_hash != hash::document(document) {
+            return Err(RunError::Stale("the runbook changed since the plan was made"));
+        }
+        let record = match &document.state {
+            Some(state) => RunSnapshot::load(&state::open_store(place.cluster, state)).await?,
+            None => None,
+        };
+        if record == decisions.before {
+            return Ok(());
+        }
+        Err(RunError::Stale("another run wrote the record since the plan was made"))
+    }
+
+    /// Returns the decisions, unless the plan was made without a cluster.
+    pub(crate) fn decisions(&self) -> Result<&RunDecisions, RunError> {
+        let offline = || RunError::Internal("a plan made without a cluster is not executed".to_owned());
+        self.decisions.as_ref().ok_or_else(offline)
+    }
+
     pub fn step(&self, name: &str) -> Option<&StepPlan> {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Whether any step has something to show.
+    /// Tells that any step has something to show.
     pub fn has_changes(&self) -> bool {
         self.steps.iter().filter_map(StepPlan::diff).any(Difference::is_change)
     }
@@ -237,7 +265,7 @@ impl Plan {
     }
 }
 
-/// Whether differences are shown.
+/// The details a plan shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Show {
     #[default]
@@ -245,12 +273,12 @@ pub enum Show {
     Differences,
 }
 
-/// What can be said without a cluster: order, conditions, what each step says.
-pub fn offline(document: &Document, redactor: &Redactor) -> Result<Plan, RunError> {
+/// Plans without a cluster: order, conditions, what each step says.
+pub fn offline(document: &Document, redactor: &Redactor) -> Result<RunbookPlan, RunError> {
     Ok(outline(document)?.count().mask(redactor))
 }
 
-fn outline(document: &Document) -> Result<Plan, RunError> {
+fn outline(document: &Document) -> Result<RunbookPlan, RunError> {
     let graph = graph(document)?;
     let level = |step: &Step| graph.node(&step.name).map_or(0, NodeRef::wave);
     let count = graph.nodes().next_back().map_or(0, |node| node.wave() + 1);
@@ -259,7 +287,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
     for step in &document.steps {
         let level = level(step);
         levels[level].push(step.name.clone());
-        let left = run::skipped_by_when(step);
+        let left = skipped_by_when(step);
         let when =
             step.when.as_ref().map(|when| WhenResult { expr: when.expression.clone(), result: when.holds });
         steps.push(StepPlan {
@@ -275,38 +303,69 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
     }
     steps.sort_by_key(|step| step.level);
     let name = document.name.clone();
-    Ok(Plan { name, cluster: None, offline: true, levels, steps, counts: BTreeMap::new() })
+    Ok(RunbookPlan {
+        name,
+        cluster: None,
+        offline: true,
+        levels,
+        steps,
+        counts: BTreeMap::new(),
+        decisions: None,
+    })
 }
 
-/// What a run would do now.
+/// Decides what a run does: which steps run and which do not. Reads the record, and asks no step.
+pub async fn plan_run(
+    document: &Document,
+    place: RunContext<'_>,
+    command: Command,
+    options: &RunOptions,
+) -> Result<RunbookPlan, RunError> {
+    // What is asked for in vain is told before anybody is asked.
+    decision::check_names(document, options)?;
+    let (before, record_version) = match &document.state {
+        Some(state) => {
+            let store = state::open_store(place.cluster, state);
+            let before = RunSnapshot::load(&store).await?;
+            (before, store.version().await)
+        }
+        None => (None, None),
+    };
+    let mut decisions = RunDecisions::new(document, place.base, command, options, before);
+    decisions.record_version = record_version;
+    let redactor = place.events.redactor();
+    for why in decisions.skipped.values_mut() {
+        redactor.redact_in_place(&mut why.reason);
+    }
+    let mut plan = outline(document)?;
+    plan.offline = false;
+    for step in &mut plan.steps {
+        if let Some(why) = decisions.skipped.get(&step.name) {
+            step.resumed = why.code == SkipCode::Resumed;
+            step.seen = Some(Seen::new(Verb::Skip, why.reason.clone()));
+        }
+    }
+    let title = format!("{} {}", command.as_str(), document.name);
+    place.events.send(Event::PlanMade { title, nodes: document.steps.len() - decisions.skipped.len() });
+    plan.decisions = Some(decisions);
+    Ok(plan)
+}
+
+/// Plans a run and looks at what each of its steps would do now.
 pub async fn plan(
     document: &Document,
     place: RunContext<'_>,
     show: Show,
     context: Option<&str>,
-) -> Result<Plan, RunError> {
-    let mut plan = outline(document)?;
-    let version: ServerVersion =
-        place.cluster.version().await.map_err(|error| RunError::Internal(error.to_string()))?;
-    plan.offline = false;
+) -> Result<RunbookPlan, RunError> {
+    let version: ServerVersion = place.cluster.version().await?;
+    let mut plan = plan_run(document, place, Command::Apply, &RunOptions::default()).await?;
     plan.cluster = Some(ClusterSeen { version: version.to_string(), context: context.map(str::to_owned) });
-    let record = match &document.state {
-        Some(state) => Store::new(place.cluster, state).load().await?,
-        None => None,
-    };
-    let done = if document.state.is_some() {
-        run::resumable(document, record.as_ref(), &run::hashes(document, place.base))
-    } else {
-        BTreeSet::new()
-    };
     let world = SharedContext::new(place, &document.name);
     let earlier = Earlier::of(document, place.base);
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
-    let open: Vec<&Step> = document
-        .steps
-        .iter()
-        .filter(|step| run::skipped_by_when(step).is_none() && !done.contains(&step.name))
-        .collect();
+    let skipped = &plan.decisions()?.skipped;
+    let open: Vec<&Step> = document.steps.iter().filter(|step| !skipped.contains_key(&step.name)).collect();
     let looks = open.into_iter().map(|step| {
         let (world, earlier) = (&world, &earlier);
         async move { (step.name.clone(), look::at(world, step, show, earlier).await) }
@@ -316,9 +375,7 @@ pub async fn plan(
         seen.insert(name, found);
     }
     for step in &mut plan.steps {
-        if done.contains(&step.name) {
-            (step.seen, step.resumed) = (Some(Seen::new(Verb::Skip, RESUMED)), true);
-        } else if let Some(found) = seen.remove(&step.name) {
+        if let Some(found) = seen.remove(&step.name) {
             step.seen = Some(found);
         }
     }

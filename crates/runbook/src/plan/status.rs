@@ -1,15 +1,17 @@
-//! What the record says about a document.
+//! The record of a document, compared with it.
 
 use serde::Serialize;
 use slipway_event::Redactor;
+use slipway_journal::RecordStore as _;
 
+use super::decision::{hashes, resumable};
 use crate::context::RunContext;
+use crate::execute::RunError;
 use crate::hash;
 use crate::model::{Document, Step};
-use crate::run::{self, RunError};
-use crate::state::{Record, Store};
+use crate::state::{self, RunSnapshot};
 
-/// Whether there is a record, and what it means for the document.
+/// The record, if there is one, and what it means for the document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     pub found: bool,
@@ -28,7 +30,7 @@ pub struct Known {
     pub resumable_steps: Vec<String>,
     /// Steps whose input is another now.
     pub changed_steps: Vec<String>,
-    pub record: Record,
+    pub record: RunSnapshot,
 }
 
 impl Status {
@@ -53,10 +55,10 @@ impl Status {
 /// Reads the record and says what the next run would leave out; nothing if the document keeps none.
 pub async fn status(document: &Document, place: RunContext<'_>) -> Result<Option<Status>, RunError> {
     let Some(state) = &document.state else { return Ok(None) };
-    let store = Store::new(place.cluster, state);
-    let known = store.load().await?.map(|record| {
-        let hashes = run::hashes(document, place.base);
-        let done = run::resumable(document, Some(&record), &hashes);
+    let store = state::open_store(place.cluster, state);
+    let known = RunSnapshot::load(&store).await?.map(|record| {
+        let hashes = hashes(document, place.base);
+        let done = resumable(document, Some(&record), &hashes);
         let in_order = |wanted: &dyn Fn(&Step) -> bool| -> Vec<String> {
             document.steps.iter().filter(|step| wanted(step)).map(|step| step.name.clone()).collect()
         };

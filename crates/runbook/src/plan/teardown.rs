@@ -1,33 +1,32 @@
-//! What a destroy would take away.
+//! The plan of undoing a document.
 
 use tokio_util::sync::CancellationToken;
 
 use super::words::listed;
-use super::{Plan, Seen, Verb, outline};
+use super::{RunbookPlan, Seen, Verb, plan_run};
 use crate::context::{RunContext, SharedContext, StepContext};
 use crate::error::StepError;
+use crate::execute::{Command, RunError, RunOptions};
 use crate::model::{Document, Step};
-use crate::run::RunError;
 
-/// What a destroy would do.
-pub async fn plan_destroy(document: &Document, place: RunContext<'_>) -> Result<Plan, RunError> {
-    let mut plan = outline(document)?;
-    plan.offline = false;
+/// Plans the undoing of a document and looks at what is there to be taken away.
+pub async fn plan_destroy(
+    document: &Document,
+    place: RunContext<'_>,
+    options: &RunOptions,
+) -> Result<RunbookPlan, RunError> {
+    let mut plan = plan_run(document, place, Command::Destroy, options).await?;
     let world = SharedContext::new(place, &document.name);
     for step in &document.steps {
         let Some(told) = plan.steps.iter_mut().find(|told| told.name == step.name) else { continue };
         if told.seen.is_some() {
             continue;
         }
-        let seen = match step.action.as_step().irreversible() {
-            Some(why) => Seen::new(Verb::Skip, why),
-            None => match planned_deletions(&world, step).await {
-                Ok(objects) if objects.is_empty() => Seen::new(Verb::NoOp, "nothing is there"),
-                Ok(objects) => Seen::new(Verb::Delete, listed(&objects)),
-                Err(error) => Seen::new(Verb::Unknown, error.to_string()),
-            },
-        };
-        told.seen = Some(seen);
+        told.seen = Some(match planned_deletions(&world, step).await {
+            Ok(objects) if objects.is_empty() => Seen::new(Verb::NoOp, "nothing is there"),
+            Ok(objects) => Seen::new(Verb::Delete, listed(&objects)),
+            Err(error) => Seen::new(Verb::Unknown, error.to_string()),
+        });
     }
     plan.levels.reverse();
     let last = plan.levels.len().saturating_sub(1);
@@ -38,7 +37,7 @@ pub async fn plan_destroy(document: &Document, place: RunContext<'_>) -> Result<
     Ok(plan.count().mask(place.events.redactor()))
 }
 
-/// What of a step is there to be taken away.
+/// Names what of a step is there to be taken away.
 async fn planned_deletions(world: &SharedContext<'_>, step: &Step) -> Result<Vec<String>, StepError> {
     let context = StepContext::new(world, step, CancellationToken::new(), None);
     step.action.as_step().plan_undo(&context).await

@@ -1,8 +1,8 @@
-//! How plans put things.
+//! Words plans share.
 
 use crate::model::Selection;
 
-/// How many objects a detail names.
+/// The number of objects a detail names.
 const NAMED: usize = 3;
 
 /// The first few names, and how many more there are.
@@ -19,7 +19,7 @@ pub(crate) fn sources(count: usize) -> String {
     format!("{count} source{}", if count == 1 { "" } else { "s" })
 }
 
-/// Where a selection looks.
+/// The place a selection looks in.
 pub(crate) fn scope(selection: &Selection) -> String {
     match (&selection.namespace, selection.all_namespaces) {
         (_, true) => ", all namespaces".to_owned(),

@@ -1,11 +1,12 @@
 //! `apply`: manifests made live, created or patched, or by server-side apply.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::wait::Condition;
-use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
-use slipway_manifest::object;
+use slipway_cluster::{ErrorClass, Patch, Propagation, WriteOptions};
+use slipway_manifest::{ObjectRef, object};
 use tokio::time::Instant;
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
@@ -13,16 +14,19 @@ use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::error::StepError;
+use crate::inputs::StepInputs;
 use crate::manifests;
-use crate::model::{Action, Apply};
+use crate::model::{Action, Apply, ManifestSource};
+use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
 use crate::plan::{Fate, Objects, Seen, Show, Verb};
+use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
-/// How long an object may show no status before a condition of it is called hopeless.
+/// Time an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
 async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
@@ -58,16 +62,16 @@ async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, St
     })
 }
 
-/// Where the objects are, if every one of them exists.
+/// Finds the objects, if every one of them exists.
 async fn all_exist(
     attempt: &StepContext<'_>,
     objects: &[Value],
     namespace: &str,
-) -> Result<Option<Vec<At>>, StepError> {
+) -> Result<Option<Vec<ObjectRef>>, StepError> {
     let mut places = Vec::with_capacity(objects.len());
     for object in objects {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { return Ok(None) };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         if attempt.cluster().get(&at).await?.is_none() {
             return Ok(None);
         }
@@ -82,17 +86,17 @@ async fn write(
     apply: &Apply,
     object: &Value,
     namespace: &str,
-) -> Result<At, StepError> {
+) -> Result<ObjectRef, StepError> {
     let gvk = object::gvk(object);
     let kind = attempt.kind(&gvk).await?;
-    let at = At::of(object, namespace, &kind);
+    let at = kind.object_ref(object, namespace);
     let mut turn = 0;
     loop {
         let error = match send(attempt, apply, object, &at).await {
             Ok(()) => break,
             Err(error) => error,
         };
-        let leaving = error.class == ErrorClass::AlreadyExists && error.message.contains("being deleted");
+        let leaving = error.is_being_deleted();
         // A definition is announced a moment before its objects are taken.
         let coming = error.class == ErrorClass::NoKind && attempt.world.is_defined(&gvk);
         if leaving {
@@ -115,7 +119,7 @@ async fn send(
     attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
-    at: &At,
+    at: &ObjectRef,
 ) -> Result<(), slipway_cluster::Error> {
     let cluster = attempt.cluster();
     if apply.server_side {
@@ -124,7 +128,7 @@ async fn send(
     let options = WriteOptions::manager(MANAGER);
     let Err(refused) = cluster.create(at, object, &options).await else { return Ok(()) };
     let exists = match refused.class {
-        ErrorClass::AlreadyExists => !refused.message.contains("being deleted"),
+        ErrorClass::AlreadyExists => !refused.is_being_deleted(),
         // A server checks what is to be created before it looks for the name: a manifest that says only what
         // shall change is no whole object, and still a good patch for one that is there.
         ErrorClass::Invalid => cluster.get(at).await.is_ok_and(|live| live.is_some()),
@@ -143,7 +147,7 @@ async fn send(
 }
 
 /// Waits until the condition holds for all of the objects at once.
-async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
+async fn wait(attempt: &StepContext<'_>, text: &str, places: &[ObjectRef]) -> Result<(), StepError> {
     let condition = super::wait::condition(text)?;
     let began = Instant::now();
     let mut told = false;
@@ -176,7 +180,7 @@ async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<()
 }
 
 /// Stands for an object that is not there.
-fn placeholder(at: &At) -> Value {
+fn placeholder(at: &ObjectRef) -> Value {
     serde_json::json!({
         "apiVersion": at.gvk.api_version(), "kind": at.gvk.kind,
         "metadata": {"name": at.name, "namespace": at.namespace},
@@ -196,7 +200,7 @@ async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, S
             attempt.warn(format!("the cluster serves no kind {gvk} any more: nothing to delete"));
             continue;
         };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         let live = match attempt.cluster().get(&at).await {
             Ok(live) => live,
             Err(error) if error.is_absent() => None,
@@ -244,6 +248,37 @@ impl StepAction for Apply {
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
         Box::pin(undo(cx, self))
     }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::manifests(&self.manifests)
+    }
+
+    fn skips_done(&self) -> bool {
+        self.skip_if_exists
+    }
+
+    fn provide(&self, base: &Path, earlier: &mut Earlier) {
+        earlier.namespaces.extend(self.namespace.clone().filter(|_| self.create_namespace));
+        earlier.add_manifests(&self.manifests, base);
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let mut resolved = None;
+            for (index, source) in self.manifests.iter().enumerate() {
+                let ManifestSource::Inline { text, at } = source else { continue };
+                if let Some(text) = resolver.manifests(text).await? {
+                    let apply = resolved.get_or_insert_with(|| self.clone());
+                    apply.manifests[index] = ManifestSource::Inline { text, at: at.clone() };
+                }
+            }
+            Ok(resolved.map(Action::Apply))
+        })
+    }
 }
 
 async fn plan(
@@ -255,7 +290,7 @@ async fn plan(
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
     let mut told = Objects::default();
-    let mut pairs: Vec<(&Value, Option<At>, Option<Value>)> = Vec::new();
+    let mut pairs: Vec<(&Value, Option<ObjectRef>, Option<Value>)> = Vec::new();
     let mut missing = None;
     for object in &objects {
         let gvk = object::gvk(object);
@@ -268,7 +303,7 @@ async fn plan(
             pairs.push((object, None, None));
             continue;
         };
-        let at = At::of(object, namespace, &kind);
+        let at = kind.object_ref(object, namespace);
         let live = attempt.cluster().get(&at).await?;
         told.add(if live.is_some() { Fate::Update } else { Fate::Create }, shown(&at));
         pairs.push((object, Some(at), live));
@@ -293,14 +328,14 @@ async fn plan(
     Ok(seen)
 }
 
-/// Which of the objects are there, last first.
+/// Names those of the objects that are there, last first.
 async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let mut found = Vec::new();
     for object in objects.iter().rev() {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { continue };
-        let at = At::of(object, apply.namespace.as_deref().unwrap_or("default"), &kind);
+        let at = kind.object_ref(object, apply.namespace.as_deref().unwrap_or("default"));
         if attempt.cluster().get(&at).await?.is_some() {
             found.push(shown(&at));
         }
@@ -308,7 +343,7 @@ async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>
     Ok(found)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "apply",
     needed: "at least one of manifests is required",
@@ -320,7 +355,7 @@ pub(super) const TYPE: StepType = StepType {
 
 fn decode(block: &Block<'_, '_>) -> Option<Apply> {
     let manifests = fields::manifests(block);
-    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[Node]>::is_empty)) {
+    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[YamlNode]>::is_empty)) {
         block.missing("E300", Problem::error("at least one of manifests is required"));
     }
     let namespace = fields::namespace(block, "E308");

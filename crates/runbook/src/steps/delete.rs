@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_cluster::Propagation;
 use slipway_cluster::helm::{Driver, Status, Storage};
-use slipway_cluster::{At, Propagation};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use slipway_release::decide::KeptReason;
 use slipway_release::plan::KeptObject;
 use slipway_release::{Content, ExecuteOptions, Failure, PlanOptions, ReleaseRequest};
@@ -16,8 +16,9 @@ use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
+use crate::inputs::StepInputs;
 use crate::manifests;
-use crate::model::{Action, Delete, ManifestSource, Selection};
+use crate::model::{Action, Delete, ManifestSource, Selection, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, scope, sources};
 use crate::plan::{Fate, Seen, Verb};
@@ -64,7 +65,7 @@ async fn by_manifests(
             attempt.warn(format!("the cluster serves no kind {gvk}: nothing to delete"));
             continue;
         };
-        let at = At::of(object, namespace.unwrap_or("default"), &kind);
+        let at = kind.object_ref(object, namespace.unwrap_or("default"));
         match attempt.cluster().get(&at).await? {
             Some(live) => {
                 attempt.delete(&at, &live, Propagation::Background).await?;
@@ -90,11 +91,14 @@ async fn by_selection(
     if objects.is_empty() {
         return absent(&named(selection), ignore);
     }
-    let places: Vec<(At, Option<String>)> = objects
+    let places: Vec<(ObjectRef, Option<String>)> = objects
         .iter()
         .map(|live| {
-            let at =
-                At::new(kind.gvk.clone(), object::namespace(live), object::name(live).unwrap_or_default());
+            let at = ObjectRef::new(
+                kind.gvk.clone(),
+                object::namespace(live),
+                object::name(live).unwrap_or_default(),
+            );
             (at, live["metadata"]["uid"].as_str().map(str::to_owned))
         })
         .collect();
@@ -108,7 +112,7 @@ async fn by_selection(
     Ok(StepOutcome::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
 }
 
-/// What a selection is called in messages.
+/// The name of a selection in messages.
 pub(crate) fn named(selection: &Selection) -> String {
     match &selection.name {
         Some(name) => format!("{}/{name}", selection.kind),
@@ -155,7 +159,7 @@ pub(super) async fn remove(
         options: PlanOptions::default(),
     };
     let options = ExecuteOptions {
-        timeout: Some(helm::given(attempt, timeout)),
+        timeout: Some(helm::remaining_time(attempt, timeout)),
         deletion_timeout: Some(timeout),
         ..ExecuteOptions::default()
     };
@@ -164,7 +168,7 @@ pub(super) async fn remove(
     warn_of_kept(attempt, report.map_or(&[], |report| &report.kept));
     match removed {
         Ok(_) => Ok(()),
-        Err(failure) => Err(helm::told(attempt, failure)),
+        Err(failure) => Err(helm::step_error(attempt, failure)),
     }
 }
 
@@ -209,6 +213,29 @@ impl StepAction for Delete {
     fn keeps_time(&self) -> bool {
         matches!(self, Self::Release { .. })
     }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        match self {
+            Self::Manifests { manifests, .. } => StepInputs::manifests(manifests),
+            Self::Resource { .. } | Self::Release { .. } => StepInputs::default(),
+        }
+    }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        key == "ignoreNotFound" && value == true
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Manifests { namespace, .. } => namespace.as_deref(),
+            Self::Resource { selection, .. } => selection.namespace.as_deref(),
+            Self::Release { namespace, .. } => Some(namespace),
+        }
+    }
+
+    fn uses_releases(&self) -> bool {
+        matches!(self, Self::Release { .. })
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -218,7 +245,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
             let mut found = Vec::new();
             for object in manifests::load(sources, place.base, &*place.sources.fetcher).await? {
                 let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
-                let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
+                let at = kind.object_ref(&object, namespace.as_deref().unwrap_or("default"));
                 if attempt.cluster().get(&at).await?.is_some() {
                     found.push(shown(&at));
                 }
@@ -254,7 +281,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
     Ok(seen)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "delete",
     needed: "exactly one of manifests, resource, release is required",

@@ -1,38 +1,42 @@
 //! `job`: a container run to its end inside the cluster.
 
-use serde_json::{Map, Value, json};
-use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
-use slipway_manifest::{Gvk, object};
+use std::path::Path;
 
-use super::{StepAction, StepFuture, StepOutcome, StepType};
+use serde_json::{Map, Value, json};
+use slipway_cluster::{Cluster, Propagation, WriteOptions, logs};
+use slipway_manifest::{Gvk, ObjectRef, object};
+
+use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning};
 use crate::context::{
     MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
 };
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Action, Job};
+use crate::model::{Action, Job, Step};
+use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::references::{self, StepResolver};
 use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
-/// How many of the last lines a failure shows.
+/// The number of last lines a failure shows.
 const TAIL: u32 = 20;
-/// How much of the last lines is shown.
+/// The number of bytes of the last lines that are shown.
 const TAIL_BYTES: u32 = 64 * 1024;
 
-pub(crate) fn place(job: &Job, name: &str) -> At {
-    At::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
+pub(crate) fn place(job: &Job, name: &str) -> ObjectRef {
+    ObjectRef::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
 }
 
-/// Whether somebody else made it.
+/// Tells that somebody else made it.
 pub(crate) fn is_foreign(live: &Value) -> bool {
     object::label(live, OWNER_LABEL) != Some(MANAGER)
 }
 
-pub(crate) fn foreign(at: &At) -> StepError {
+pub(crate) fn foreign(at: &ObjectRef) -> StepError {
     StepError::foreign(format!("{} exists and is not managed by khook", shown(at)))
         .hint("rename the step, or delete that job")
 }
@@ -129,7 +133,7 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
     lines
 }
 
-/// What was said about a job's pods that are gone: one that ran out of time takes its pods with it.
+/// Finds what was said about a job's pods that are gone: one that ran out of time takes its pods with it.
 async fn of_the_gone(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let prefix = format!("{name}-");
     let last =
@@ -224,6 +228,59 @@ impl StepAction for Job {
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
         Box::pin(undo(cx, self))
     }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        key == "namespace" && value == "default"
+    }
+
+    fn skips_done(&self) -> bool {
+        self.skip_if_succeeded
+    }
+
+    fn provide(&self, _: &Path, earlier: &mut Earlier) {
+        earlier.namespaces.extend(self.create_namespace.then(|| self.namespace.clone()));
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
+    fn lint(&self, _: &Step, secrets: &[&str]) -> Vec<StepWarning> {
+        let holds = |value: &String| secrets.iter().any(|secret| value.contains(secret));
+        let place = if self.env.iter().any(|(_, value)| holds(value)) {
+            "env"
+        } else if self.args.iter().any(holds) {
+            "args"
+        } else if self.command.iter().any(holds) {
+            "command"
+        } else {
+            return Vec::new();
+        };
+        vec![StepWarning {
+            code: "W009",
+            message: format!(
+                "a secret variable stands in {place} of the job, where whoever may read Jobs sees it"
+            ),
+            hint: "apply a Secret in a step before, and let the image read that",
+        }]
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let env = self.env.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+            let env: Map<String, Value> = env.collect();
+            let tree = json!({"env": env, "command": self.command, "args": self.args});
+            let Some(tree) = resolver.tree(&tree).await? else { return Ok(None) };
+            let texts = |list: &Value| list.as_array().into_iter().flatten().map(references::text).collect();
+            let env = tree["env"].as_object().into_iter().flatten();
+            Ok(Some(Action::Job(Self {
+                command: texts(&tree["command"]),
+                args: texts(&tree["args"]),
+                env: env.map(|(name, value)| (name.clone(), references::text(value))).collect(),
+                ..self.clone()
+            })))
+        })
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -240,7 +297,7 @@ async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Resu
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "job",
     needed: "image is required",
@@ -255,7 +312,7 @@ fn decode(block: &Block<'_, '_>) -> Option<Job> {
     if image.is_none() && block.get("image").is_none_or(|node| node.as_str() == Some("")) {
         block.missing("E400", Problem::error("job.image is required"));
     }
-    let texts = |list: Vec<(&Node, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
+    let texts = |list: Vec<(&YamlNode, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
     let command = texts(block.strings("command"));
     let args = texts(block.strings("args"));
     let mut env = Vec::new();

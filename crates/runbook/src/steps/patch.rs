@@ -1,7 +1,8 @@
 //! `patch`: one change to one object that exists.
 
 use serde_json::{Value, json};
-use slipway_cluster::{At, ErrorClass, Patch as Change};
+use slipway_cluster::{ErrorClass, Patch as Change};
+use slipway_manifest::ObjectRef;
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, shown};
@@ -10,20 +11,24 @@ use crate::decode::block::Block;
 use crate::decode::json;
 use crate::diagnostic::At as FieldPath;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Action, Patch, PatchType};
+use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Show, Verb};
+use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         let message = format!("the cluster serves no type `{}`", patch.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
     };
-    let at =
-        At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
+    let at = ObjectRef::new(
+        kind.gvk.clone(),
+        kind.namespaced.then_some(patch.namespace.as_str()),
+        patch.name.as_str(),
+    );
     match attempt.patch(&at, &change(patch)).await {
         Ok(_) => Ok(StepOutcome::noted(format!("{} patched", shown(&at)))),
         Err(error) => Err(explain(error, patch, &at)),
@@ -39,7 +44,7 @@ pub(crate) fn change(patch: &Patch) -> Change {
     }
 }
 
-fn explain(error: slipway_cluster::Error, patch: &Patch, at: &At) -> StepError {
+fn explain(error: slipway_cluster::Error, patch: &Patch, at: &ObjectRef) -> StepError {
     let (class, code) = (error.class, error.code());
     let failed = StepError::from(error);
     match (class, code, patch.how) {
@@ -73,6 +78,25 @@ impl StepAction for Patch {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a patch cannot be undone")
     }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        match key {
+            "namespace" => value == "default",
+            "type" => value == "strategic",
+            _ => false,
+        }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let body = resolver.tree(&self.body).await?;
+            Ok(body.map(|body| Action::Patch(Self { body, ..self.clone() })))
+        })
+    }
 }
 
 async fn plan(
@@ -83,8 +107,11 @@ async fn plan(
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         return Ok(Seen::new(Verb::Unknown, format!("type {} is not served yet", patch.kind)));
     };
-    let at =
-        At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
+    let at = ObjectRef::new(
+        kind.gvk.clone(),
+        kind.namespaced.then_some(patch.namespace.as_str()),
+        patch.name.as_str(),
+    );
     let Some(live) = attempt.cluster().get(&at).await? else {
         return Ok(Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))));
     };
@@ -95,7 +122,7 @@ async fn plan(
     Ok(seen)
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "patch",
     needed: "target and patch are required",
@@ -152,12 +179,13 @@ fn decode(block: &Block<'_, '_>) -> Option<Patch> {
     Some(Patch { kind, name, namespace, how, body })
 }
 
-fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
-    let bad = |node: &Node, message: String| block.findings.add(node, at, "E344", Problem::error(message));
+fn json_operation(block: &Block<'_, '_>, node: &YamlNode, at: &FieldPath<'_>) {
+    let bad =
+        |node: &YamlNode, message: String| block.findings.add(node, at, "E344", Problem::error(message));
     let Some(entries) = node.as_map() else {
         return bad(node, format!("an operation is a mapping, found {}", node.kind()));
     };
-    let operation = entries.get("op").and_then(Node::as_str).unwrap_or_default();
+    let operation = entries.get("op").and_then(YamlNode::as_str).unwrap_or_default();
     let place = entries.get("op").unwrap_or(node);
     if !["add", "remove", "replace", "move", "copy", "test"].contains(&operation) {
         return bad(
@@ -165,7 +193,7 @@ fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
             format!("op must be add, remove, replace, move, copy or test, found `{operation}`"),
         );
     }
-    let path = entries.get("path").and_then(Node::as_str);
+    let path = entries.get("path").and_then(YamlNode::as_str);
     match path {
         None => bad(node, "an operation needs path".into()),
         Some(path) if !path.is_empty() && !path.starts_with('/') => {
@@ -185,7 +213,7 @@ fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
     if matches!(operation, "add" | "replace" | "test") && !entries.contains_key("value") {
         bad(node, format!("{operation} needs value"));
     }
-    if matches!(operation, "move" | "copy") && entries.get("from").and_then(Node::as_str).is_none() {
+    if matches!(operation, "move" | "copy") && entries.get("from").and_then(YamlNode::as_str).is_none() {
         bad(node, format!("{operation} needs from"));
     }
 }

@@ -1,8 +1,8 @@
 //! `rollout`: restart a workload, or wait until its rollout is complete.
 
 use serde_json::{Value, json};
-use slipway_cluster::{At, Patch};
-use slipway_manifest::Gvk;
+use slipway_cluster::Patch;
+use slipway_manifest::{Gvk, ObjectRef};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, passes, shown};
@@ -18,13 +18,13 @@ use slipway_problem::Problem;
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
 
-pub(crate) fn place(rollout: &Rollout) -> At {
+pub(crate) fn place(rollout: &Rollout) -> ObjectRef {
     let kind = match rollout.kind {
         WorkloadKind::Deployment => "Deployment",
         WorkloadKind::DaemonSet => "DaemonSet",
         WorkloadKind::StatefulSet => "StatefulSet",
     };
-    At::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
+    ObjectRef::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
 }
 
 async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
@@ -35,7 +35,7 @@ async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome
     }
 }
 
-async fn restart(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, StepError> {
+async fn restart(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, StepError> {
     let Some(live) = attempt.cluster().get(at).await? else {
         return Err(StepError::new(ErrorKind::NotFound, format!("{} does not exist", shown(at))));
     };
@@ -55,7 +55,7 @@ async fn restart(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, Step
     Ok(StepOutcome::noted(format!("{} restarted", shown(at))))
 }
 
-async fn status(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, StepError> {
+async fn status(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, StepError> {
     let mut turn = 0;
     let mut stuck = 0;
     loop {
@@ -85,7 +85,7 @@ async fn status(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, StepE
     }
 }
 
-/// How far a rollout is.
+/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Complete,
@@ -183,6 +183,10 @@ impl StepAction for Rollout {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a rollout creates nothing")
     }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -200,7 +204,7 @@ async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> 
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "rollout",
     needed: "exactly one of restart, status and a namespace are required",

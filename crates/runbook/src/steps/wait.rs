@@ -40,7 +40,7 @@ async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, Step
     }
 }
 
-/// What is awaited, with the value the condition looks at as the first object has it.
+/// Names what is awaited, with the value the condition looks at as the first object has it.
 pub(super) fn last_seen(what: String, condition: &Condition, unmet: &[Value]) -> String {
     match unmet.first().and_then(|object| Some((object, observed(condition, object)?))) {
         Some((object, seen)) => format!("{what}; last seen on {}: {seen}", describe(object)),
@@ -55,7 +55,7 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
             Some("a value that is not shown".to_owned())
         }
         Condition::JsonPath { path, text, .. } => {
-            let found = path.find(object).ok()?;
+            let found = path.find_values(object).ok()?;
             let values: Vec<String> =
                 found.iter().flatten().take(SHOWN).map(|value| shortened(value)).collect();
             Some(if values.is_empty() {
@@ -79,9 +79,9 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
     }
 }
 
-/// How many of the values a path finds are shown.
+/// The number of values of a path that are shown.
 const SHOWN: usize = 3;
-/// How many characters of a value are shown.
+/// The number of characters of a value that are shown.
 const LONGEST: usize = 200;
 
 fn shortened(value: &Value) -> String {
@@ -95,7 +95,7 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// Whether a wait is over.
+/// The outcome of one look at what is awaited.
 pub(crate) enum Verdict {
     Holds(String),
     Waits(String, Vec<Value>),
@@ -148,6 +148,10 @@ impl StepAction for Wait {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a wait creates nothing")
     }
+
+    fn namespace(&self) -> Option<&str> {
+        self.on.namespace.as_deref()
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
@@ -159,7 +163,7 @@ async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Re
     })
 }
 
-/// How it is written.
+/// The way it is written.
 pub(super) const TYPE: StepType = StepType {
     key: "wait",
     needed: "for and on are required",

@@ -1,9 +1,10 @@
-//! What may follow `|` in a reference: Go template pipelines over functions that always say the same.
+//! Pipelines after `|` in a reference: Go template pipelines over functions that always say the same.
 
 use std::sync::{Arc, LazyLock};
 
 use slipway_gotmpl::{
-    Args, Ctx, FuncError, FuncMap, Kind, Limits, NoHost, Renderer, TemplateSet, Ty, Value, sprig,
+    FuncArgs, FuncContext, FuncError, FuncMap, GoKind, GoType, GoValue, NoHost, RenderLimits,
+    TemplateRenderer, TemplateSet, sprig,
 };
 use slipway_problem::nearest;
 
@@ -44,7 +45,7 @@ const REFUSED: &[&str] = &[
 /// Stands last in every pipeline and lets only scalars through.
 const SCALAR: &str = "scalarResult";
 
-/// What is wrong with a pipeline.
+/// A mistake in a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PipelineError {
     Syntax(String),
@@ -65,24 +66,34 @@ static FUNCTIONS: LazyLock<Arc<FuncMap>> = LazyLock::new(|| {
     // Sprig answers junk with the text of an error, which must not end up in a cluster.
     for name in ["b64dec", "b32dec"] {
         let Some(lenient) = functions.get(name).cloned() else { continue };
-        functions.add(name, &[Ty::String], Ty::String, move |ctx: &mut Ctx<'_>, args: Args<'_>| {
-            let decoded = lenient.call(ctx, args.0).unwrap_or(Ok(Value::Nil))?;
-            match decoded.as_str() {
-                Some(text) if text.as_bytes().starts_with(b"illegal base") => {
-                    Err(FuncError::new("the value is not encoded that way"))
+        functions.add(
+            name,
+            &[GoType::String],
+            GoType::String,
+            move |ctx: &mut FuncContext<'_>, args: FuncArgs<'_>| {
+                let decoded = lenient.call(ctx, args.0).unwrap_or(Ok(GoValue::Nil))?;
+                match decoded.as_str() {
+                    Some(text) if text.as_bytes().starts_with(b"illegal base") => {
+                        Err(FuncError::new("the value is not encoded that way"))
+                    }
+                    _ => Ok(decoded),
                 }
-                _ => Ok(decoded),
-            }
-        });
+            },
+        );
     }
-    functions.add("fail", &[Ty::String], Ty::String, |_: &mut Ctx<'_>, args: Args<'_>| {
-        Err(FuncError::new(args.text(0).into_owned()))
-    });
-    functions.add(SCALAR, &[Ty::Any], Ty::Any, |_: &mut Ctx<'_>, args: Args<'_>| match args.get(0).kind() {
-        Kind::Slice | Kind::Map | Kind::Invalid => {
-            Err(FuncError::new("the result is no scalar; produce one with `join` or `toJson`"))
+    functions.add(
+        "fail",
+        &[GoType::String],
+        GoType::String,
+        |_: &mut FuncContext<'_>, args: FuncArgs<'_>| Err(FuncError::new(args.text(0).into_owned())),
+    );
+    functions.add(SCALAR, &[GoType::Any], GoType::Any, |_: &mut FuncContext<'_>, args: FuncArgs<'_>| {
+        match args.get(0).kind() {
+            GoKind::Slice | GoKind::Map | GoKind::Invalid => {
+                Err(FuncError::new("the result is no scalar; produce one with `join` or `toJson`"))
+            }
+            _ => Ok(args.get(0).clone()),
         }
-        _ => Ok(args.get(0).clone()),
     });
     Arc::new(functions)
 });
@@ -95,8 +106,8 @@ pub(super) fn check(pipeline: &str) -> Result<(), PipelineError> {
 /// Puts a value through a pipeline.
 pub(super) fn run(value: &str, pipeline: &str) -> Result<String, PipelineError> {
     let set = parse(pipeline)?;
-    let output = Renderer::new(&set, &LIMITS, &NoHost)
-        .execute(TEMPLATE, &Value::str(value))
+    let output = TemplateRenderer::new(&set, &LIMITS, &NoHost)
+        .execute(TEMPLATE, &GoValue::str(value))
         .map_err(|error| PipelineError::Evaluation(reason(&error.to_string()).to_owned()))?;
     let output = String::from_utf8(output)
         .map_err(|_| PipelineError::Evaluation("the result is not UTF-8 text".into()))?;
@@ -108,11 +119,11 @@ pub(super) fn run(value: &str, pipeline: &str) -> Result<String, PipelineError> 
 
 const TEMPLATE: &str = "pipeline";
 
-static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits {
+static LIMITS: LazyLock<RenderLimits> = LazyLock::new(|| RenderLimits {
     steps: 1_000_000,
     value_bytes: 8 << 20,
     total_bytes: 64 << 20,
-    ..Limits::default()
+    ..RenderLimits::default()
 });
 
 fn parse(pipeline: &str) -> Result<TemplateSet, PipelineError> {
@@ -147,7 +158,7 @@ fn unknown(name: &str) -> PipelineError {
     }
 }
 
-/// What a message of the engine says, without the places in a template nobody sees.
+/// Returns a message of the engine without the places in a template nobody sees.
 fn reason(message: &str) -> &str {
     let message = message.rsplit_once(">: ").map_or(message, |(_, reason)| reason);
     let message = message.strip_prefix("template: ").unwrap_or(message);

@@ -5,13 +5,13 @@ use std::ops::Range;
 /// One reference to a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where it stands, from `$` to `}`.
+    /// Its span, from `$` to `}`.
     pub span: Range<usize>,
     pub name: String,
     pub default: Option<String>,
-    /// What follows `|`, with its place.
+    /// The text after `|`, with its place.
     pub pipeline: Option<(usize, String)>,
-    /// Whether it stands in a comment.
+    /// True if it stands in a comment.
     pub in_comment: bool,
 }
 
@@ -85,7 +85,7 @@ fn reference(text: &str, start: usize) -> Option<Reference> {
     Some(Reference { span, name: name.to_owned(), default, pipeline, in_comment: in_comment(text, start) })
 }
 
-/// Whether a place lies behind a `#` that starts a comment in its line. Quotes and block scalars are not
+/// Tells that a place lies behind a `#` that starts a comment in its line. Quotes and block scalars are not
 /// looked at: the answer only chooses a hint.
 fn in_comment(text: &str, at: usize) -> bool {
     let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Which piece of the source every piece of the output came from.
+//! The piece of the source every piece of the output came from.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// Where a piece of output was written.
+/// The origin of a piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The place in the source: of the text itself, or of the reference that brought it.
@@ -49,17 +49,17 @@ impl Segments {
         self.0.push(segment);
     }
 
-    /// Where values were put in, and for which references.
+    /// The spans where values were put in, and their references.
     pub(super) fn values(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
         self.0.iter().filter_map(|segment| Some((segment.out.clone(), segment.kind.value_of()?)))
     }
 
-    /// Where values stand that a span of the output touches, and for which references.
+    /// The values a span of the output touches, and their references.
     pub(super) fn values_in(&self, span: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
         self.inside(span).filter_map(|segment| Some((segment.out.clone(), segment.kind.value_of()?)))
     }
 
-    /// Where values of secret variables stand that a span of the output touches.
+    /// The values of secret variables a span of the output touches.
     pub(super) fn secrets_in(&self, span: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let secret = |segment: &&Segment| matches!(segment.kind, Kind::Secret(_)) && !segment.out.is_empty();
         self.inside(span).filter(secret).map(|segment| segment.out.clone())
@@ -88,7 +88,7 @@ impl Segments {
         }
     }
 
-    /// Where the source of the output before this place ends.
+    /// The end of the source of the output before this place.
     pub(super) fn end_of(&self, end: usize) -> usize {
         let index = self.0.partition_point(|segment| segment.out.end < end);
         match self.0.get(index) {
@@ -101,7 +101,7 @@ impl Segments {
         }
     }
 
-    /// Whether a span of the output holds something that has no value.
+    /// Tells that a span of the output holds something that has no value.
     pub(super) fn touches_placeholder(&self, span: &Range<usize>) -> bool {
         self.inside(span).any(|segment| matches!(segment.kind, Kind::Placeholder(_)))
     }

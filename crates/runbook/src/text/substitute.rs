@@ -22,20 +22,20 @@ pub struct Substituted {
     pub text: String,
     /// Every reference, in the order of the source.
     pub references: Vec<Reference>,
-    /// What pipelines made of secret values: as secret as those.
+    /// Results of pipelines over secret values: as secret as those.
     pub derived_secrets: Vec<String>,
     segments: Segments,
-    /// Where the lines of the source start.
+    /// The starts of the lines of the source.
     lines: Vec<usize>,
 }
 
 impl Substituted {
-    /// Where a byte of the text was written.
+    /// Finds where a byte of the text was written.
     pub fn origin(&self, offset: usize) -> Origin {
         self.segments.origin(offset)
     }
 
-    /// Whether a span of the text holds a reference without a value. What is said about such a span
+    /// Tells that a span of the text holds a reference without a value. What is said about such a span
     /// says nothing about the document.
     pub fn is_unknown(&self, span: Range<usize>) -> bool {
         self.segments.touches_placeholder(&span)
@@ -46,7 +46,7 @@ impl Substituted {
         self.location(self.origin(offset).offset)
     }
 
-    /// Where a piece of the text ends in the source; one that ends in a value ends with its reference.
+    /// Finds where a piece of the text ends in the source; one that ends in a value ends with its reference.
     pub fn locate_end(&self, end: usize) -> Location {
         self.location(self.segments.end_of(end))
     }
@@ -68,12 +68,12 @@ impl Substituted {
         self.segments.values()
     }
 
-    /// Whether a span of the text holds the value of a secret variable.
+    /// Tells that a span of the text holds the value of a secret variable.
     pub(crate) fn holds_secret(&self, span: Range<usize>) -> bool {
         self.segments.secrets_in(&span).next().is_some()
     }
 
-    /// What was read from a span of the text, without the values of secret variables.
+    /// Returns what was read from a span of the text, without the values of secret variables.
     pub(crate) fn masked(&self, read: &str, span: Range<usize>) -> String {
         let mut shown = read.to_owned();
         for place in self.segments.secrets_in(&span) {

@@ -1,7 +1,7 @@
 //! The schema for editors agrees with the loader.
 
 use boon::{Compiler, Schemas};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 fn accepts(source: &str) -> Result<(), String> {
     let mut compiler = Compiler::new();
@@ -9,7 +9,7 @@ fn accepts(source: &str) -> Result<(), String> {
     compiler.add_resource("khook.json", slipway_runbook::schema()).map_err(|error| error.to_string())?;
     let index = compiler.compile("khook.json", &mut schemas).map_err(|error| error.to_string())?;
     let document =
-        Reader::new().read_one(source, "f.yaml").map_err(|problems| problems.to_string())?.to_json();
+        YamlReader::new().read_one(source, "f.yaml").map_err(|problems| problems.to_string())?.to_json();
     schemas.validate(&document, index).map_err(|error| error.to_string())
 }
 

@@ -13,11 +13,11 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use slipway_cluster::{At, Cluster};
+use slipway_cluster::Cluster;
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_runbook::{
-    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
+    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, RunTarget, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
@@ -282,6 +282,7 @@ impl World {
             sources: &self.sources,
             events: &self.events,
             poll: Duration::from_millis(10),
+            target: RunTarget::Cluster,
         }
     }
 
@@ -330,7 +331,7 @@ impl World {
         name: &str,
     ) -> Option<Value> {
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let at = At::new(Gvk::from_api_version(api_version, kind), namespace, name);
+        let at = ObjectRef::new(Gvk::from_api_version(api_version, kind), namespace, name);
         // Looked at from beside: the wire is the run's.
         let cluster = Cluster::new(self.sandbox.client());
         match cluster.get(&at).await {
@@ -349,14 +350,14 @@ impl World {
         let cluster = Cluster::new(self.sandbox.client());
         let gvk = slipway_manifest::object::gvk(&object);
         let kind = cluster.kind(&gvk).await.unwrap().expect("is served");
-        let at = At::of(&object, "default", &kind);
+        let at = kind.object_ref(&object, "default");
         cluster.apply(&at, &object, &slipway_cluster::Apply::new("somebody")).await.expect("can be written");
     }
 
     pub(crate) async fn remove(&self, api_version: &str, kind: &str, namespace: &str, name: &str) {
         let cluster = Cluster::new(self.sandbox.client());
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let at = At::new(Gvk::from_api_version(api_version, kind), namespace, name);
+        let at = ObjectRef::new(Gvk::from_api_version(api_version, kind), namespace, name);
         cluster.delete(&at, &slipway_cluster::Delete::default()).await.expect("can be deleted");
     }
 
@@ -425,7 +426,11 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// `name status` of every step.
 pub(crate) fn statuses(report: &RunReport) -> Vec<String> {
-    report.steps.iter().map(|step| format!("{} {}", step.name, step.status.as_str())).collect()
+    report
+        .steps
+        .iter()
+        .map(|step| format!("{} {}", step.name, slipway_runbook::state::node_word(step.status)))
+        .collect()
 }
 
 pub(crate) fn error(report: &RunReport, step: &str) -> String {

@@ -234,7 +234,7 @@ impl Custom {
     }
 
     pub(crate) fn shape(&self) -> TypeRef<'_> {
-        self.resource.kind()
+        self.resource.object_type()
     }
 
     /// The paths lists and watches may be filtered by.
@@ -256,8 +256,10 @@ impl Custom {
         let mut unknown = Vec::new();
         // Metadata is typed, whatever the schema says of the rest.
         if let Some(metadata) = value.get_mut("metadata") {
-            let meta =
-                Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
+            let meta = Schema::built_in()
+                .types()
+                .type_of_kind("v1", "ConfigMap")
+                .and_then(|kind| kind.child("metadata"));
             if let Some(meta) = meta {
                 let taken = metadata.take();
                 let decoded = crate::write::typed::decode(taken, meta, &[])?;
@@ -265,7 +267,7 @@ impl Custom {
                 unknown = decoded.strict;
             }
         }
-        let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
+        let mut strict = self.resource.prune_unknown_fields(&mut value).map_err(|e| e.to_string())?;
         strict.extend(unknown.iter().map(|text| text.replacen('"', "\"metadata.", 1)));
         strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
         Ok(Decoded { value: sorted(value), strict })
@@ -284,7 +286,7 @@ impl Custom {
     pub(crate) fn store(&self, object: &mut Value) {
         if let Some(stored) = &self.stored {
             // Objects too deep were refused when they were decoded.
-            let _ = stored.prune(object);
+            let _ = stored.prune_unknown_fields(object);
         }
     }
 
@@ -294,7 +296,7 @@ impl Custom {
             drop_nulls(object, &self.schema);
         }
         // Objects too deep were refused when they were decoded.
-        if self.resource.default(object).is_ok() {
+        if self.resource.set_defaults(object).is_ok() {
             *object = sorted(object.take());
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use slipway_cel::{Bindings, CelError, CelErrorKind, Env, Program, Type, Value as Cel};
-use slipway_manifest::crd::{Rule, RuleCheck, RuleFailure};
+use slipway_manifest::crd::{RuleChecker, RuleFailure, ValidationRule};
 
 use crate::status::Cause;
 
@@ -57,8 +57,13 @@ impl Rules {
     }
 }
 
-impl RuleCheck for Rules {
-    fn check(&self, rule: &Rule, value: &Value, old: Option<&Value>) -> Result<(), RuleFailure> {
+impl RuleChecker for Rules {
+    fn check_rule(
+        &self,
+        rule: &ValidationRule,
+        value: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), RuleFailure> {
         let Some(compiled) = self.0.get(&(rule.rule.clone(), rule.optional_old_self)) else { return Ok(()) };
         let Some(program) = &compiled.rule else { return Ok(()) };
         let transition = program.references().iter().any(|r| r.variable == "oldSelf");

@@ -93,7 +93,7 @@ impl Served {
             Some(custom) => custom.shape(),
             None => Schema::built_in()
                 .types()
-                .kind(&self.api_version, &self.def.kind)
+                .type_of_kind(&self.api_version, &self.def.kind)
                 .unwrap_or_else(TypeRef::anything),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipway_manifest::apply;
-use slipway_manifest::fields::{Path, Set};
+use slipway_manifest::fields::{FieldPath, FieldSet};
 
 use crate::api::resource::Served;
 use crate::auth::User;
@@ -351,14 +351,14 @@ impl Core {
         served: &Served,
         author: &Author,
         part: Part,
-        call: impl FnOnce(&apply::Request<'_>) -> T,
+        call: impl FnOnce(&apply::WriteRequest<'_>) -> T,
     ) -> T {
         let reset = reset_fields(served, part);
         let now = self.now();
         let registry = self.registry();
         let versions = served_versions(&registry, served);
         let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-        call(&apply::Request {
+        call(&apply::WriteRequest {
             manager: &author.manager,
             api_version: served.api_version(),
             subresource: if author.scale { "scale" } else { subresource_of(part) },
@@ -390,7 +390,7 @@ impl Core {
         author: &Author,
         part: Part,
         force: bool,
-    ) -> Result<apply::Applied> {
+    ) -> Result<apply::AppliedObject> {
         let applied = self.as_author(served, author, part, |request| {
             apply::apply(live, config, served.shape(), request, force)
         });
@@ -400,7 +400,7 @@ impl Core {
                     .0
                     .iter()
                     .map(|c| {
-                        json!({"reason": "FieldManagerConflict", "message": c.cause(), "field": c.path.to_string()})
+                        json!({"reason": "FieldManagerConflict", "message": c.cause_message(), "field": c.path.to_string()})
                     })
                     .collect();
                 let mut status = Status::new(409, "Conflict", conflicts.to_string());
@@ -829,23 +829,23 @@ fn subresource_of(part: Part) -> &'static str {
 }
 
 /// The fields an endpoint does not write.
-fn reset_fields(served: &Served, part: Part) -> Option<Set> {
+fn reset_fields(served: &Served, part: Part) -> Option<FieldSet> {
     let paths = match part {
         // What was asked for stays as it was.
         Part::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
-            vec![Path::of_fields(["spec"]), Path::of_fields(["status"])]
+            vec![FieldPath::from_names(["spec"]), FieldPath::from_names(["status"])]
         }
         Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
-            vec![Path::of_fields(["status"])]
+            vec![FieldPath::from_names(["status"])]
         }
         Part::Status => {
-            let mut paths = vec![Path::of_fields(["spec"])];
+            let mut paths = vec![FieldPath::from_names(["spec"])];
             if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
-                paths.push(Path::of_fields(["metadata", "labels"]));
+                paths.push(FieldPath::from_names(["metadata", "labels"]));
             }
             if served.custom.is_some() {
                 for key in ["annotations", "finalizers", "ownerReferences"] {
-                    paths.push(Path::of_fields(["metadata", key]));
+                    paths.push(FieldPath::from_names(["metadata", key]));
                 }
             }
             paths

@@ -23,10 +23,10 @@ pub(crate) fn convert(value: Value, kind: TypeRef<'_>, duplicates: &[String]) ->
 }
 
 fn with_duplicates(
-    decoded: Result<decode::Decoded, DecodeError>,
+    decoded: Result<decode::DecodedObject, DecodeError>,
     duplicates: &[String],
 ) -> Result<Decoded, String> {
-    let decode::Decoded { object, mut strict } = decoded.map_err(|e| e.to_string())?;
+    let decode::DecodedObject { object, mut strict } = decoded.map_err(|e| e.to_string())?;
     strict.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
     Ok(Decoded { value: object, strict })
 }

@@ -118,7 +118,7 @@ async fn lists_and_objects_of_every_kind_are_answered_in_protobuf() {
         let packed = get_as(&client, &path, &format!("{PROTOBUF},application/json")).await;
         assert_eq!((packed.code, content_type(&packed)), (200, PROTOBUF), "{path}");
         let (version, kind) = (plain["apiVersion"].as_str().unwrap(), plain["kind"].as_str().unwrap());
-        let of = schema.types().kind(version, kind).unwrap();
+        let of = schema.types().type_of_kind(version, kind).unwrap();
         let mut found = read(&packed.bytes);
         if found["items"].is_null() {
             // Protobuf does not tell no list from one with nothing in it.
@@ -135,7 +135,7 @@ async fn lists_and_objects_of_every_kind_are_answered_in_protobuf() {
             let plain = client.get(&path).await.body;
             let packed = get_as(&client, &path, PROTOBUF).await;
             assert_eq!((packed.code, content_type(&packed)), (200, PROTOBUF), "{path}");
-            let of = schema.types().kind(version, &resource.kind).unwrap();
+            let of = schema.types().type_of_kind(version, &resource.kind).unwrap();
             assert_eq!(read(&packed.bytes), decode_value(plain, of).unwrap().object, "{path}");
             seen += 1;
         }

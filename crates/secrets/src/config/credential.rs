@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use slipway_problem::{Location, Problem};
-use slipway_yaml::{Fields, Node};
+use slipway_yaml::{FieldReader, YamlNode};
 
 use super::layer::ConfigLayer;
 
@@ -29,7 +29,7 @@ pub(crate) enum CredentialSource {
 
 /// Reads a credential. Its value never becomes part of a message.
 pub(super) fn read(
-    fields: &mut Fields<'_, '_>,
+    fields: &mut FieldReader<'_, '_>,
     key: &'static str,
     layer: &ConfigLayer,
 ) -> Option<Credential> {
@@ -81,7 +81,7 @@ fn parse(text: &str, directory: &Path) -> Result<CredentialSource, &'static str>
     }
     if let Some(list) = text.strip_prefix("cmd:") {
         let words = slipway_yaml::parse_one(list, "cmd").ok();
-        let words = words.as_ref().and_then(Node::as_seq).unwrap_or_default();
+        let words = words.as_ref().and_then(YamlNode::as_seq).unwrap_or_default();
         let words: Option<Vec<String>> = words.iter().map(|word| word.as_str().map(str::to_owned)).collect();
         return match words {
             Some(words) if !words.is_empty() => Ok(CredentialSource::Command(words)),

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Fields, Node};
+use slipway_yaml::{FieldReader, YamlNode};
 
 pub(crate) use credential::{Credential, CredentialSource};
 pub use layer::{ConfigLayer, ConfigOrigin, ConfigPlaces, find_layers, repository_root};
@@ -107,7 +107,7 @@ impl SecretsConfig {
         problems.sort();
         config.warnings = problems
             .iter()
-            .filter(|problem| problem.severity != slipway_problem::Severity::Error)
+            .filter(|problem| problem.severity != slipway_problem::ProblemSeverity::Error)
             .cloned()
             .collect();
         problems.into_result(config)
@@ -115,18 +115,20 @@ impl SecretsConfig {
 
     fn read_layer(&mut self, layer: &ConfigLayer, problems: &mut Problems) {
         let name = layer.path.display().to_string();
-        let Some(root) = slipway_yaml::Reader::new().gather_one(&layer.text, &name, problems) else { return };
+        let Some(root) = slipway_yaml::YamlReader::new().gather_one(&layer.text, &name, problems) else {
+            return;
+        };
         let section = match root.get("secrets") {
             Some(section) => section,
             None if is_section(&root) => &root,
             None => return,
         };
-        let mut fields = Fields::of(section, problems);
+        let mut fields = FieldReader::of(section, problems);
         self.read_section(layer, &mut fields);
         fields.finish();
     }
 
-    fn read_section(&mut self, layer: &ConfigLayer, fields: &mut Fields<'_, '_>) {
+    fn read_section(&mut self, layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) {
         if let Some(name) = fields.str("defaultProvider") {
             let parsed = ProviderName::parse(name);
             if parsed.is_none() {
@@ -161,7 +163,7 @@ impl SecretsConfig {
         self.policies.extend(policy);
     }
 
-    fn read_limits(&mut self, fields: &mut Fields<'_, '_>) {
+    fn read_limits(&mut self, fields: &mut FieldReader<'_, '_>) {
         let limits = &mut self.limits;
         if let Some(concurrency) = whole(fields, "concurrency", 1..=256) {
             limits.concurrency = concurrency as usize;
@@ -176,7 +178,7 @@ impl SecretsConfig {
         limits.phase = duration(fields, "phase").unwrap_or(limits.phase);
     }
 
-    fn trust(&mut self, layer: &ConfigLayer, fields: &mut Fields<'_, '_>) {
+    fn trust(&mut self, layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) {
         let trusted = fields.strings("trustedRepos");
         if !trusted.is_empty() && layer.origin == ConfigOrigin::Repository {
             let at = fields.place("trustedRepos").location();
@@ -190,7 +192,7 @@ impl SecretsConfig {
 
 /// The audit settings. A repository's audit stays a file of its own: lines are appended, and whoever writes the file could
 /// choose one of the user's.
-fn read_audit_settings(layer: &ConfigLayer, fields: &mut Fields<'_, '_>) -> Option<AuditSettings> {
+fn read_audit_settings(layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) -> Option<AuditSettings> {
     let file = layer.directory().join(fields.required_str("file"));
     let on_failure = match fields.bool("failClosed") {
         Some(true) => AuditFailure::Abort,
@@ -208,11 +210,11 @@ fn read_audit_settings(layer: &ConfigLayer, fields: &mut Fields<'_, '_>) -> Opti
 const NAME_HINT: &str = "lower-case letters, digits and dashes, at most 63";
 
 /// Tells a file of providers from values files that carry the same name (helm-secrets, SOPS).
-fn is_section(root: &Node) -> bool {
+fn is_section(root: &YamlNode) -> bool {
     ["providers", "defaultProvider"].iter().any(|key| root.get(key).is_some())
 }
 
-fn read_stand_in(pattern: &Node, value: &Node, problems: &mut Problems) -> Option<StandIn> {
+fn read_stand_in(pattern: &YamlNode, value: &YamlNode, problems: &mut Problems) -> Option<StandIn> {
     let text = pattern.key_text();
     let matcher = globset::GlobBuilder::new(&text).literal_separator(false).build();
     let Some(value) = value.scalar_text() else {
@@ -234,7 +236,7 @@ fn read_stand_in(pattern: &Node, value: &Node, problems: &mut Problems) -> Optio
 
 /// A problem at a key's value, with what to do.
 fn complain_hint(
-    fields: &mut Fields<'_, '_>,
+    fields: &mut FieldReader<'_, '_>,
     key: &str,
     message: impl Into<String>,
     hint: impl Into<String>,
@@ -244,7 +246,7 @@ fn complain_hint(
 }
 
 fn whole(
-    fields: &mut Fields<'_, '_>,
+    fields: &mut FieldReader<'_, '_>,
     key: &'static str,
     range: std::ops::RangeInclusive<u64>,
 ) -> Option<u64> {
@@ -263,7 +265,7 @@ fn whole(
 }
 
 /// A positive duration in Go's grammar.
-fn duration(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Duration> {
+fn duration(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<Duration> {
     let text = fields.text(key)?;
     let parsed = slipway_go::time::Duration::parse_unsigned(&text).filter(|duration| !duration.is_zero());
     if parsed.is_none() {

@@ -1,7 +1,7 @@
 //! Reads the entries of `providers`, each by the rules of its type.
 
 use slipway_problem::{Problem, Problems};
-use slipway_yaml::{Fields, Node};
+use slipway_yaml::{FieldReader, YamlNode};
 use url::Url;
 
 use super::credential;
@@ -15,8 +15,8 @@ use crate::reference::ProviderName;
 
 /// Reads one entry of `providers`.
 pub(super) fn read(
-    name: &Node,
-    node: &Node,
+    name: &YamlNode,
+    node: &YamlNode,
     layer: &ConfigLayer,
     problems: &mut Problems,
 ) -> Option<ProviderConfig> {
@@ -26,7 +26,7 @@ pub(super) fn read(
         let problem = Problem::error(format!("`{text}` is no name of a provider")).at(name.location());
         problems.push(problem.hint(super::NAME_HINT));
     }
-    let mut fields = Fields::of(node, problems);
+    let mut fields = FieldReader::of(node, problems);
     let word = fields.required_str("type");
     let kind = ProviderType::parse(word);
     if kind.is_none() && !word.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn read(
 
 fn read_settings(
     kind: ProviderType,
-    fields: &mut Fields<'_, '_>,
+    fields: &mut FieldReader<'_, '_>,
     layer: &ConfigLayer,
 ) -> Option<ProviderSettings> {
     Some(match kind {
@@ -79,7 +79,7 @@ fn read_settings(
     })
 }
 
-fn read_file(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> FileSettings {
+fn read_file(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> FileSettings {
     let formats = [
         ("auto", FileFormat::Auto),
         ("env", FileFormat::Env),
@@ -97,7 +97,7 @@ fn read_file(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> FileSettings {
     }
 }
 
-fn read_exec(fields: &mut Fields<'_, '_>) -> ExecSettings {
+fn read_exec(fields: &mut FieldReader<'_, '_>) -> ExecSettings {
     let command = fields.strings("command");
     if command.first().is_none_or(String::is_empty) {
         complain_hint(
@@ -110,7 +110,7 @@ fn read_exec(fields: &mut Fields<'_, '_>) -> ExecSettings {
     ExecSettings { command, env: fields.string_map("env"), timeout: duration(fields, "timeout") }
 }
 
-fn read_vault(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<VaultSettings> {
+fn read_vault(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<VaultSettings> {
     let versions = [("1", KvVersion::One), ("2", KvVersion::Two), ("auto", KvVersion::Auto)];
     let kv_version = match fields.text("kvVersion") {
         None => KvVersion::Auto,
@@ -142,7 +142,7 @@ fn read_vault(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<VaultS
     })
 }
 
-fn read_vault_auth(method: &str, fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<VaultAuth> {
+fn read_vault_auth(method: &str, fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<VaultAuth> {
     let token = credential::read(fields, "token", layer);
     let role_id = credential::read(fields, "roleId", layer);
     let secret_id = credential::read(fields, "secretId", layer);
@@ -189,7 +189,7 @@ fn read_vault_auth(method: &str, fields: &mut Fields<'_, '_>, layer: &ConfigLaye
     }
 }
 
-fn read_aws(kind: ProviderType, fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> AwsSettings {
+fn read_aws(kind: ProviderType, fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> AwsSettings {
     let mut settings = AwsSettings {
         region: region(fields, "region"),
         profile: fields.string("profile"),
@@ -224,7 +224,7 @@ fn read_aws(kind: ProviderType, fields: &mut Fields<'_, '_>, layer: &ConfigLayer
     settings
 }
 
-fn read_gcp(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> GcpSettings {
+fn read_gcp(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> GcpSettings {
     GcpSettings {
         project: host_word(fields, "project"),
         location: host_word(fields, "location"),
@@ -235,7 +235,7 @@ fn read_gcp(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> GcpSettings {
     }
 }
 
-fn read_azure(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<AzureSettings> {
+fn read_azure(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<AzureSettings> {
     let clouds =
         [("public", AzureCloud::Public), ("usgov", AzureCloud::UsGovernment), ("china", AzureCloud::China)];
     let cloud = fields.one_of("cloud", &clouds).unwrap_or_default();
@@ -269,7 +269,7 @@ fn read_azure(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<AzureS
 }
 
 /// An address of a service: HTTP or HTTPS, without credentials in it.
-fn address(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Url> {
+fn address(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<Url> {
     let text = fields.str(key)?;
     let wrong = match Url::parse(text) {
         Err(_) => "is no address",
@@ -283,7 +283,7 @@ fn address(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Url> {
 }
 
 /// A word that becomes a part of a host's name, so it may hold nothing that ends one.
-fn host_word(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
+fn host_word(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<String> {
     let text = fields.string(key)?;
     if is_host_word(&text) {
         return Some(text);
@@ -297,7 +297,7 @@ fn host_word(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
     None
 }
 
-fn region(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
+fn region(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<String> {
     host_word(fields, key)
 }
 

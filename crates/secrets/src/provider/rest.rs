@@ -6,8 +6,8 @@ use secrecy::{ExposeSecret, SecretSlice};
 use serde_json::Value;
 use slipway_http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use slipway_http::{
-    Answer, Client, ClientOptions, HeaderValue, HttpError, Method, NetworkLimits, NetworkOptions, Request,
-    StatusCode,
+    ClientOptions, HeaderValue, HttpClient, HttpError, HttpRequest, HttpResponse, Method, NetworkLimits,
+    NetworkOptions, StatusCode,
 };
 use url::Url;
 
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// Sends requests of one provider.
 #[derive(Clone, Debug)]
 pub(crate) struct RestClient {
-    client: Client,
+    client: HttpClient,
     limits: ResolveLimits,
 }
 
@@ -68,20 +68,20 @@ impl RestClient {
             network,
             ..ClientOptions::default()
         };
-        let client = Client::new(&options)
+        let client = HttpClient::new(&options)
             .map_err(|error| ProviderError::new(ErrorCode::Config, error.to_string()))?;
         Ok(Self { client, limits })
     }
 
     /// Sends a request, again while the backend is busy or out of reach.
-    pub(crate) async fn send(&self, request: &Request) -> Result<RestAnswer, ProviderError> {
+    pub(crate) async fn send(&self, request: &HttpRequest) -> Result<RestAnswer, ProviderError> {
         self.send_unless(request, |_| false).await
     }
 
     /// Sends a request, again also for answers that `is_busy` recognises.
     pub(crate) async fn send_unless(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         is_busy: impl Fn(&RestAnswer) -> bool,
     ) -> Result<RestAnswer, ProviderError> {
         let mut pause = self.limits.backoff;
@@ -103,9 +103,9 @@ impl RestClient {
         Err(ProviderError::new(ErrorCode::Unavailable, "no attempt was made"))
     }
 
-    async fn send_once(&self, request: &Request) -> Result<RestAnswer, HttpError> {
+    async fn send_once(&self, request: &HttpRequest) -> Result<RestAnswer, HttpError> {
         let answer = self.client.send(request.clone()).await?;
-        let header = |answer: &Answer, name| answer.header(name).map(str::to_owned);
+        let header = |answer: &HttpResponse, name| answer.header(name).map(str::to_owned);
         let retry_after =
             header(&answer, &RETRY_AFTER).and_then(|text| text.parse().ok()).map(Duration::from_secs);
         let challenge = header(&answer, &WWW_AUTHENTICATE);
@@ -149,17 +149,17 @@ pub(crate) fn unexpected(answer: &RestAnswer, doing: &str) -> ProviderError {
 }
 
 /// A request with a JSON body.
-pub(crate) fn json_request(method: Method, url: Url, body: &Value) -> Request {
-    let mut request = Request::new(method, url);
+pub(crate) fn json_request(method: Method, url: Url, body: &Value) -> HttpRequest {
+    let mut request = HttpRequest::new(method, url);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     request.content = Some(body.to_string().into_bytes());
     request
 }
 
 /// A POST of a form.
-pub(crate) fn form_request(url: Url, pairs: &[(&str, &str)]) -> Request {
+pub(crate) fn form_request(url: Url, pairs: &[(&str, &str)]) -> HttpRequest {
     let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    let mut request = Request::new(Method::POST, url);
+    let mut request = HttpRequest::new(Method::POST, url);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     request.content = Some(form.into_bytes());
     request

@@ -148,7 +148,7 @@ fn all_mistakes_of_all_files_come_at_once() {
         .collect();
     let problems = SecretsConfig::load(&[vec![first], sections].concat()).unwrap_err();
     let errors =
-        problems.iter().filter(|problem| problem.severity == slipway_problem::Severity::Error).count();
+        problems.iter().filter(|problem| problem.severity == slipway_problem::ProblemSeverity::Error).count();
     assert!(errors >= PROVIDERS.len() + SECTIONS.len(), "{errors}");
     assert!(PROVIDERS.len() + SECTIONS.len() >= 60);
 }

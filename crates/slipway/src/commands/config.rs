@@ -80,7 +80,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 /// What the cluster says of itself.
 async fn connected(session: &Session) -> anyhow::Result<[Row; 3]> {
     let cluster = session.connect().await?;
-    let version = cluster.client.apiserver_version().await;
+    let version = cluster.cluster.client().apiserver_version().await;
     let version = version.map_err(|error| connect::explain(error, &format!("reach {}", cluster.server)))?;
     let from = if session.settings.sandbox { "sandbox" } else { "kubeconfig" };
     let row = |setting, value| Row { setting, value, from: from.to_owned() };

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_chart::net::{Access, Home, Login, Remote, wait};
-use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
+use slipway_chart::net::{AccessOptions, HelmHome, Login, RemoteCharts, wait};
+use slipway_chart::{Capabilities, ChartError, KubeVersion, UserValues};
 use slipway_event::without_credentials;
 
 use crate::charts::{self, ChartRequest};
@@ -84,7 +84,7 @@ pub struct FileFlags {
 }
 
 impl FileFlags {
-    fn home(&self) -> Home {
+    fn home(&self) -> HelmHome {
         let mut home = helm::home();
         let changes = [
             (&self.repository_config, &mut home.repositories),
@@ -126,26 +126,26 @@ pub struct TlsFlags {
 }
 
 impl TlsFlags {
-    pub fn access(&self) -> Access {
-        Access {
+    pub fn access(&self) -> AccessOptions {
+        AccessOptions {
             ca_file: self.ca_file.clone(),
             cert_file: self.cert_file.clone(),
             key_file: self.key_file.clone(),
             insecure_skip_tls_verify: self.insecure_skip_tls_verify,
             plain_http: self.plain_http,
-            ..Access::default()
+            ..AccessOptions::default()
         }
     }
 }
 
 impl AccessFlags {
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> AccessOptions {
         self.password.iter().for_each(output::hide);
         let login = (self.username.is_some() || self.password.is_some()).then(|| Login {
             username: self.username.clone().unwrap_or_default(),
             password: self.password.clone().unwrap_or_default(),
         });
-        Access {
+        AccessOptions {
             repo: self.repo.clone().unwrap_or_default(),
             login,
             pass_credentials: self.pass_credentials,
@@ -153,22 +153,22 @@ impl AccessFlags {
         }
     }
 
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> RemoteCharts {
         helm::remote_with(self.files.home(), self.access())
     }
 }
 
 impl SourceFlags {
-    fn access(&self) -> Access {
+    fn access(&self) -> AccessOptions {
         let version = match (&self.version, self.devel) {
             (Some(version), _) => version.trim().to_owned(),
             (None, true) => ">0.0.0-0".to_owned(),
             (None, false) => String::new(),
         };
-        Access { version, ..self.access.access() }
+        AccessOptions { version, ..self.access.access() }
     }
 
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> RemoteCharts {
         helm::remote_with(self.access.files.home(), self.access())
     }
 
@@ -241,12 +241,12 @@ pub struct ValueFlags {
 
 impl ValueFlags {
     /// Reads the files and keeps the rest, in Helm's order.
-    pub fn collect(&self) -> Result<UserValues, Error> {
+    pub fn collect(&self) -> Result<UserValues, ChartError> {
         self.collect_with(&AccessFlags::default())
     }
 
     /// Reads the files, those at an address with the given flags.
-    pub fn collect_with(&self, access: &AccessFlags) -> Result<UserValues, Error> {
+    pub fn collect_with(&self, access: &AccessFlags) -> Result<UserValues, ChartError> {
         let mut values = UserValues {
             set: self.set.clone(),
             set_string: self.set_string.clone(),
@@ -257,7 +257,8 @@ impl ValueFlags {
         };
         for file in &self.values {
             if file == "-" {
-                let content = files::read_stdin().map_err(|problem| Error::Values(problem.to_string()))?;
+                let content =
+                    files::read_stdin().map_err(|problem| ChartError::Values(problem.to_string()))?;
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
                 let name = without_credentials(file).into_owned();
@@ -268,7 +269,7 @@ impl ValueFlags {
         }
         for address in values.addresses() {
             let content = wait(access.remote().get(&address))
-                .map_err(|error| Error::Values(format!("failed parsing --set-file data: {error}")))?;
+                .map_err(|error| ChartError::Values(format!("failed parsing --set-file data: {error}")))?;
             values.downloads.push((address, content));
         }
         Ok(values)
@@ -327,7 +328,7 @@ pub struct CapabilityFlags {
 }
 
 impl CapabilityFlags {
-    pub fn capabilities(&self) -> Result<Capabilities, Error> {
+    pub fn capabilities(&self) -> Result<Capabilities, ChartError> {
         let mut capabilities = Capabilities::default();
         if let Some(version) = &self.kube_version {
             capabilities.kube_version = KubeVersion::parse(version)?;

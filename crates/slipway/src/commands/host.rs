@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use slipway_chart::SeededHost;
-use slipway_gotmpl::{FuncError, Host, NoHost, Numbers, Value};
+use slipway_gotmpl::{FuncError, GoValue, NoHost, TemplateHost, WholeNumbers};
 
 use super::validate::Live;
 
@@ -27,11 +27,17 @@ impl RenderHost {
     }
 }
 
-impl Host for RenderHost {
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+impl TemplateHost for RenderHost {
+    fn lookup(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<GoValue, FuncError> {
         let Some(live) = &self.live else { return NoHost.lookup(api_version, kind, namespace, name) };
         match live.find(api_version, kind, namespace, name) {
-            Ok(found) => Ok(Value::from_json(&found, Numbers::Int64)),
+            Ok(found) => Ok(GoValue::from_json(&found, WholeNumbers::Int64)),
             Err(error) => Err(FuncError::new(error)),
         }
     }
@@ -46,7 +52,7 @@ impl Host for RenderHost {
     }
 
     fn now(&self) -> SystemTime {
-        self.seeded.as_ref().map_or_else(SystemTime::now, Host::now)
+        self.seeded.as_ref().map_or_else(SystemTime::now, TemplateHost::now)
     }
 
     /// Seeded renderings do not depend on where they are made.
@@ -69,6 +75,6 @@ impl Host for RenderHost {
     }
 
     fn is_seeded(&self) -> bool {
-        self.seeded.as_ref().is_some_and(Host::is_seeded)
+        self.seeded.as_ref().is_some_and(TemplateHost::is_seeded)
     }
 }

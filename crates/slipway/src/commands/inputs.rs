@@ -1,14 +1,14 @@
 //! What a chart is rendered with besides plain values: encrypted values and files, a post-renderer.
 
-use std::io::{Read, Write};
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_chart::SchemaSource;
 use slipway_chart::net::RemoteSchemas;
-use slipway_gotmpl::Limits;
+use slipway_gotmpl::RenderLimits;
+use slipway_process::{ProcessGroup, Program, ProgramLimits};
 use slipway_source::{Decryption, PostRenderError, PostRenderer};
 
 use super::chart::secret::KeyFlag;
@@ -54,10 +54,10 @@ pub struct TemplateFlags {
 }
 
 impl TemplateFlags {
-    pub fn limits(&self) -> Limits {
-        let limits = Limits::default();
+    pub fn limits(&self) -> RenderLimits {
+        let limits = RenderLimits::default();
         match self.template_timeout {
-            Some(time) => Limits { time: Some(time).filter(|time| !time.is_zero()), ..limits },
+            Some(time) => RenderLimits { time: Some(time).filter(|time| !time.is_zero()), ..limits },
             None => limits,
         }
     }
@@ -70,7 +70,7 @@ impl TemplateFlags {
 }
 
 /// The most a post-renderer may print.
-const LARGEST_OUTPUT: u64 = 256 << 20;
+const LARGEST_OUTPUT: usize = 256 << 20;
 
 /// A program between rendering and everything after.
 #[derive(Debug, Default, clap::Args)]
@@ -105,45 +105,18 @@ impl PostRenderer for ProgramFilter {
 }
 
 /// Passes text through a program that may answer with so many bytes.
-fn filter(program: &Path, args: &[String], text: &[u8], most: u64) -> Result<Vec<u8>, String> {
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-    let mut stdin = child.stdin.take();
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (printed, said) = std::thread::scope(|scope| {
-        // Written from another thread: a filter may answer before it has read everything.
-        scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text)));
-        let said = scope.spawn(move || read_up_to(stderr, most));
-        let printed = read_up_to(stdout, most + 1);
-        if printed.as_ref().is_ok_and(|printed| printed.len() as u64 > most) {
-            // Nobody reads on, so it would wait for ever.
-            let _ = child.kill();
-        }
-        (printed, said.join().unwrap_or_else(|_| Ok(Vec::new())))
-    });
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let printed = printed.map_err(|error| error.to_string())?;
-    if printed.len() as u64 > most {
-        return Err(format!("{} printed more than {most} bytes", program.display()));
+fn filter(program: &Path, args: &[String], text: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let limits = ProgramLimits { time: None, output: most, notes: most };
+    let filter = Program::new(program).args(args).pass_environment().group(ProcessGroup::Inherited);
+    let output = filter.limits(limits).input(text).run_blocking().map_err(|error| match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    })?;
+    if !output.is_success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", output.status, said.trim_end()));
     }
-    if !status.success() {
-        let said = said.unwrap_or_default();
-        return Err(format!("{status}: {}", String::from_utf8_lossy(&said).trim_end()));
-    }
-    Ok(printed)
-}
-
-fn read_up_to(stream: Option<impl Read>, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        stream.take(most).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+    Ok(output.stdout)
 }
 
 #[cfg(all(test, unix))]
@@ -153,7 +126,7 @@ mod tests {
     #[test]
     fn a_post_renderer_without_end_is_stopped() {
         let error = filter(Path::new("yes"), &[], b"a: 1\n", 1000).unwrap_err();
-        assert_eq!(error, "yes printed more than 1000 bytes");
+        assert_eq!(error, "yes wrote more than 1000 bytes");
         assert_eq!(filter(Path::new("cat"), &[], b"a: 1\n", 5), Ok(b"a: 1\n".to_vec()));
         let failed = filter(Path::new("sh"), &["-c".into(), "echo why >&2; exit 3".into()], b"", 5);
         assert_eq!(failed.unwrap_err(), "exit status: 3: why");

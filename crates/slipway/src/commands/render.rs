@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use slipway_chart::explain::{self, Explanation, Query};
-use slipway_chart::{Notices, RenderOptions, Rendered};
-use slipway_gotmpl::Host;
+use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
+use slipway_chart::{Notices, RenderOptions, RenderedChart};
+use slipway_gotmpl::TemplateHost;
 use slipway_problem::Problem;
 use slipway_source::{LoadedSource, Offline, SourceContent, SourcePath, SourceRequest};
 
@@ -280,7 +280,7 @@ fn options(
     args: &Args,
     name: Option<&str>,
     path: &str,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     session: &Session,
 ) -> anyhow::Result<RenderOptions> {
     let mut options = RenderOptions {
@@ -319,7 +319,7 @@ fn print(
     args: &Args,
     loaded: &LoadedSource,
     options: &RenderOptions,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     live: Option<&Live>,
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
@@ -338,7 +338,7 @@ fn print(
 }
 
 /// Writes the documents of each template to a file of its own, as Helm does.
-fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -> anyhow::Result<()> {
+fn write_files(rendered: &RenderedChart, options: &RenderOptions, directory: &Path) -> anyhow::Result<()> {
     let crds =
         rendered.crds.iter().filter(|_| options.include_crds).map(|crd| (&crd.path, &crd.file.data[..]));
     let manifests = rendered.manifests.iter().map(|manifest| (&manifest.path, &manifest.content[..]));
@@ -370,11 +370,11 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
 fn explain_field(
     loaded: &LoadedSource,
     options: &RenderOptions,
-    host: &dyn Host,
+    host: &dyn TemplateHost,
     query: &str,
     output: Output,
 ) -> anyhow::Result<()> {
-    let parsed = Query::parse(query)?;
+    let parsed = FieldQuery::parse(query)?;
     let found = loaded.explain_chart(options, host, &parsed).context("the source is no chart")??;
     if found.is_empty() {
         bail!(
@@ -404,9 +404,9 @@ struct LineView {
     guards: Vec<(String, String)>,
 }
 
-impl From<&Explanation> for ExplanationView {
-    fn from(found: &Explanation) -> Self {
-        let origins = |origins: &[explain::Origin]| {
+impl From<&FieldExplanation> for ExplanationView {
+    fn from(found: &FieldExplanation) -> Self {
+        let origins = |origins: &[explain::ValueOrigin]| {
             origins.iter().map(|origin| (origin.path.clone(), origin.source.to_string())).collect()
         };
         let lines = found.lines.iter().map(|line| LineView {
@@ -425,7 +425,7 @@ impl From<&Explanation> for ExplanationView {
     }
 }
 
-fn explanation_text(found: &Explanation) -> String {
+fn explanation_text(found: &FieldExplanation) -> String {
     let mut text = format!("{} {} = {}\n", paint(BOLD, &found.object), found.field, found.value.trim_end());
     for line in &found.lines {
         let what = if line.literal { "the template's own text" } else { "written" };

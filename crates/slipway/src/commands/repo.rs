@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use slipway_chart::Notices;
-use slipway_chart::net::{Access, wait};
-use slipway_chart::repo::{Index, Repository};
+use slipway_chart::net::{AccessOptions, wait};
+use slipway_chart::repo::{RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
 
 use super::flags::TlsFlags;
@@ -98,10 +98,14 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Remove { names } => remove(names)?,
         Command::Update { names, fail_on_repo_update_fail } => update(names, *fail_on_repo_update_fail)?,
         Command::Index { directory, url, merge, json } => {
-            let mut index = Index::of_directory(directory, url, &now())?;
+            let mut index = RepositoryIndex::of_directory(directory, url, &now())?;
             if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
                 let bytes = files::read(path)?;
-                index.merge(Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())?);
+                index.merge(RepositoryIndex::parse(
+                    &bytes,
+                    &path.display().to_string(),
+                    &mut Notices::new(),
+                )?);
             }
             let text = if *json { index.to_json_text() } else { index.to_yaml() };
             files::replace(&directory.join("index.yaml"), text.as_bytes())?;
@@ -127,7 +131,7 @@ fn add(args: &Add) -> anyhow::Result<()> {
             None => String::new(),
         })
     };
-    let repository = Repository {
+    let repository = RepositoryEntry {
         name: name.clone(),
         url: args.url.clone(),
         username: args.username.clone().unwrap_or_default(),
@@ -138,7 +142,7 @@ fn add(args: &Add) -> anyhow::Result<()> {
         insecure_skip_tls_verify: args.tls.insecure_skip_tls_verify,
         pass_credentials_all: args.pass_credentials,
     };
-    let remote = helm::remote(Access::default());
+    let remote = helm::remote(AccessOptions::default());
     if let Some(known) = remote.home.repositories()?.get(name).filter(|_| !args.force_update) {
         if *known == repository {
             return show::print(&format!("{name:?} already exists with the same configuration, skipping\n"));
@@ -194,7 +198,7 @@ fn remove(names: &[String]) -> anyhow::Result<()> {
 }
 
 fn update(names: &[String], must: bool) -> anyhow::Result<()> {
-    let remote = helm::remote(Access::default());
+    let remote = helm::remote(AccessOptions::default());
     let known = remote.home.repositories()?.repositories;
     if known.is_empty() {
         bail!("no repositories found. You must add one before updating");
@@ -203,7 +207,7 @@ fn update(names: &[String], must: bool) -> anyhow::Result<()> {
         bail!("no repositories found matching '{unknown}'.  Nothing will be updated");
     }
     show::print("Hang tight while we grab the latest from your chart repositories...\n")?;
-    let chosen: Vec<&Repository> =
+    let chosen: Vec<&RepositoryEntry> =
         known.iter().filter(|one| names.is_empty() || names.contains(&one.name)).collect();
     let mut failed = Vec::new();
     // Each has a thread of its own: repositories differ much in size and distance.

@@ -5,9 +5,9 @@
 //! ask the cluster.
 
 use serde_json::Value;
-use slipway_chart::{Capabilities, RenderOptions, Rendered};
-use slipway_cluster::{At, Cluster};
-use slipway_manifest::object;
+use slipway_chart::{Capabilities, RenderOptions, RenderedChart};
+use slipway_cluster::Cluster;
+use slipway_manifest::{ObjectRef, object};
 use slipway_problem::Problem;
 use tokio::runtime::Runtime;
 
@@ -25,7 +25,7 @@ impl Live {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let cluster = runtime.block_on(async {
             let connection = session.connect_with(flags).await?;
-            super::release::reached(Cluster::new(connection.client), &connection.server).await
+            super::release::reached(connection.cluster, &connection.server).await
         })?;
         Ok(Self { runtime, cluster })
     }
@@ -46,7 +46,7 @@ impl Live {
     /// Checks what was rendered as installing it would.
     pub fn check(
         &self,
-        rendered: &Rendered,
+        rendered: &RenderedChart,
         options: &RenderOptions,
         take_ownership: bool,
     ) -> anyhow::Result<()> {
@@ -54,8 +54,8 @@ impl Live {
         if options.is_upgrade || take_ownership {
             return Ok(());
         }
-        let places: Vec<At> = found.iter().map(|(at, _)| at.clone()).collect();
-        let unnamed = |at: &At| {
+        let places: Vec<ObjectRef> = found.iter().map(|(at, _)| at.clone()).collect();
+        let unnamed = |at: &ObjectRef| {
             let (kind, namespace) = (&at.gvk.kind, at.namespace.as_deref().unwrap_or_default());
             format!(
                 "Unable to continue with install: could not get information about the resource {kind} \"\" in namespace \"{namespace}\": resource name may not be empty"
@@ -77,7 +77,11 @@ impl Live {
     }
 
     /// Where every object belongs; one of a kind the cluster does not serve is an error.
-    fn places(&self, rendered: &Rendered, options: &RenderOptions) -> anyhow::Result<Vec<(At, Value)>> {
+    fn places(
+        &self,
+        rendered: &RenderedChart,
+        options: &RenderOptions,
+    ) -> anyhow::Result<Vec<(ObjectRef, Value)>> {
         let text = match &rendered.post_rendered {
             Some(text) => text.clone(),
             None => rendered.manifest_text(options),
@@ -103,7 +107,7 @@ impl Live {
             .into())
     }
 
-    fn place(&self, document: &Value, options: &RenderOptions) -> Result<At, String> {
+    fn place(&self, document: &Value, options: &RenderOptions) -> Result<ObjectRef, String> {
         let unset: Vec<String> = ["apiVersion", "kind"]
             .iter()
             .filter(|key| document.get(**key).and_then(Value::as_str).is_none_or(str::is_empty))
@@ -127,12 +131,12 @@ impl Live {
                 gvk.api_version()
             ));
         };
-        Ok(At::of(document, &options.namespace, &kind))
+        Ok(kind.object_ref(document, &options.namespace))
     }
 }
 
 /// Why a live object cannot become the release's, in Helm's words.
-fn foreign(at: &At, live: &Value, options: &RenderOptions) -> Option<String> {
+fn foreign(at: &ObjectRef, live: &Value, options: &RenderOptions) -> Option<String> {
     let wanted = [
         ("label", "/metadata/labels", "app.kubernetes.io/managed-by", "Helm"),
         ("annotation", "/metadata/annotations", "meta.helm.sh/release-name", &options.name),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use slipway_event::{
-    Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink, Totals,
+    Event, NodeId, NodeKind, NodeName, NodeStatus, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink,
+    Totals,
 };
 
 use crate::logs::Verbosity;
@@ -27,12 +28,13 @@ pub fn sink(verbosity: Verbosity) -> Arc<dyn Sink> {
     }
 }
 
-/// Shows failures only.
+/// Shows failures, and locks that were taken from others.
 struct Quiet;
 
 impl Sink for Quiet {
     fn take(&self, record: &Record) {
-        if let Event::NodeFinished { status: NodeStatus::Failed, .. } = &record.event
+        if let Event::NodeFinished { status: NodeStatus::Failed, .. } | Event::LockTakenOver { .. } =
+            &record.event
             && let Some(line) = line(record, Verbosity::Quiet)
         {
             say!("{line}");
@@ -60,13 +62,14 @@ struct Teller {
 
 #[derive(Default)]
 struct Told {
-    nodes: HashSet<(Vec<Scope>, String)>,
+    nodes: HashSet<(Vec<Scope>, NodeId)>,
     waiting: HashSet<String>,
 }
 
-/// Operations that say nothing beyond what is said of objects.
-const SILENT: [&str; 5] =
-    ["delete: ", "track absence: ", "create release", "update release: ", "delete release: "];
+/// Tells that the end of a node says nothing beyond what is said of objects.
+fn is_silent(kind: NodeKind) -> bool {
+    matches!(kind, NodeKind::Delete | NodeKind::TrackAbsence | NodeKind::Record)
+}
 
 impl Teller {
     fn new(verbosity: Verbosity) -> Self {
@@ -82,14 +85,13 @@ impl Teller {
 
     fn is_known(&self, record: &Record) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = |node: &String| (record.scope.clone(), node.clone());
+        let key = |node: &NodeId| (record.scope.clone(), node.clone());
         // Of a release among others the lines about its records tell that it is done.
-        let is_silent =
-            |node: &str| record.scope.is_empty() && SILENT.iter().any(|quiet| node.starts_with(quiet));
+        let is_silent = |node: &NodeName| record.scope.is_empty() && is_silent(node.kind);
         match &record.event {
             Event::Object { node, object, state, .. } => {
                 if *state == ObjectState::Waiting {
-                    told.waiting.insert(name(object));
+                    told.waiting.insert(object.to_string());
                     return false;
                 }
                 told.nodes.extend(node.as_ref().map(key));
@@ -97,10 +99,10 @@ impl Teller {
                 if *state == ObjectState::Failed && node.is_some() {
                     return true;
                 }
-                *state == ObjectState::Ready && !told.waiting.remove(&name(object))
+                *state == ObjectState::Ready && !told.waiting.remove(&object.to_string())
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
-                told.nodes.remove(&key(node)) || is_silent(node)
+                told.nodes.remove(&key(&node.id)) || is_silent(node)
             }
             Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => is_silent(node),
             _ => false,
@@ -136,6 +138,16 @@ fn line(record: &Record, verbosity: Verbosity) -> Option<String> {
 
 fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
     Some(match event {
+        // The command that asked for the plan, or for an answer, shows it.
+        Event::PlanMade { .. } | Event::PromptAnswered { .. } => return None,
+        Event::LockWaiting { lock, holder } => {
+            let holder = holder.as_deref().unwrap_or("another run");
+            format!("  waiting for {lock}: {holder} holds it")
+        }
+        Event::LockTakenOver { holder, .. } => {
+            let holder = holder.as_deref().unwrap_or("a run that was not heard of any more");
+            format!("{} took the lock from {holder}", paint(WARNING, "notice:"))
+        }
         Event::RunStarted { title, nodes } => format!("{} ({nodes} nodes)", paint(BOLD, title)),
         Event::RunFinished { status, duration_ms } => {
             let word = match status {
@@ -167,11 +179,12 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         }
         Event::Object { object, state, message, .. } => {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), name(object))
+            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), object)
         }
         Event::Log { node, object, container, line, .. } => {
             let container = container.as_ref().map(|container| format!("/{container}")).unwrap_or_default();
-            let who = object.as_ref().map(name).or_else(|| node.clone()).unwrap_or_default();
+            let node = node.as_ref().map(ToString::to_string);
+            let who = object.as_ref().map(ToString::to_string).or(node).unwrap_or_default();
             format!("  {} {line}", paint(DIM, format!("{who}{container} |")))
         }
         Event::Progress { node, message, done, total } => {
@@ -217,14 +230,6 @@ fn summary(totals: &Totals) -> String {
     if shown.is_empty() { "nothing to do".to_owned() } else { shown.join(", ") }
 }
 
-fn name(object: &ObjectRef) -> String {
-    if object.namespace.is_empty() {
-        format!("{}/{}", object.kind, object.name)
-    } else {
-        format!("{}/{}/{}", object.kind, object.namespace, object.name)
-    }
-}
-
 fn seconds(milliseconds: u64) -> String {
     if milliseconds < 1000 {
         format!("{milliseconds}ms")
@@ -252,7 +257,13 @@ struct Live {
 struct LiveState {
     overall: Option<ProgressBar>,
     /// Running nodes; those beyond the rows have none.
-    running: BTreeMap<String, Option<ProgressBar>>,
+    running: BTreeMap<NodeId, RunningNode>,
+}
+
+/// A node under way.
+struct RunningNode {
+    label: String,
+    row: Option<ProgressBar>,
 }
 
 impl Live {
@@ -286,16 +297,16 @@ impl Live {
 
     /// Gives free rows to nodes that have none, and says how many are left without.
     fn arrange(&self, state: &mut LiveState) {
-        let shown = state.running.values().flatten().count();
+        let shown = state.running.values().filter(|node| node.row.is_some()).count();
         let mut free = ROWS.saturating_sub(shown);
         let mut hidden = 0;
-        for (node, row) in state.running.iter_mut().filter(|(_, row)| row.is_none()) {
+        for node in state.running.values_mut().filter(|node| node.row.is_none()) {
             if free == 0 {
                 hidden += 1;
                 continue;
             }
             free -= 1;
-            *row = Some(self.row(node));
+            node.row = Some(self.row(&node.label));
         }
         if let Some(overall) = &state.overall {
             let more = if hidden > 0 { format!("and {hidden} more under way") } else { String::new() };
@@ -310,14 +321,14 @@ impl Sink for Live {
         // Work inside of a node shows beside the node's name, and is not counted.
         if let Some(inside) = record.scope.first() {
             let doing = match &record.event {
-                Event::NodeStarted { node, .. } if is_shown(record) => Some(node),
-                Event::Progress { message, .. } => Some(message),
+                Event::NodeStarted { node, .. } if is_shown(record) => Some(node.to_string()),
+                Event::Progress { message, .. } => Some(message.clone()),
                 _ => None,
             };
-            match (doing, state.running.get(&inside.name)) {
-                (Some(doing), Some(row)) => {
-                    let text = one_row(&format!("{}: {doing}", inside.name));
-                    row.iter().for_each(|bar| bar.set_message(text.clone()));
+            match (doing, state.running.get(&NodeId::from(inside.name.as_str()))) {
+                (Some(doing), Some(node)) => {
+                    let text = one_row(&format!("{}: {doing}", node.label));
+                    node.row.iter().for_each(|bar| bar.set_message(text.clone()));
                 }
                 _ => self.say(record),
             }
@@ -336,13 +347,14 @@ impl Sink for Live {
             }
             Event::NodeStarted { node, .. } => {
                 self.say(record);
-                if let Some(Some(old)) = state.running.insert(node.clone(), None) {
-                    old.finish_and_clear();
+                let running = RunningNode { label: node.to_string(), row: None };
+                if let Some(old) = state.running.insert(node.id.clone(), running) {
+                    old.row.iter().for_each(ProgressBar::finish_and_clear);
                 }
                 self.arrange(&mut state);
             }
             Event::NodeFinished { node, .. } => {
-                if let Some(Some(bar)) = state.running.remove(node) {
+                if let Some(bar) = state.running.remove(&node.id).and_then(|node| node.row) {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);
                 }
@@ -356,12 +368,12 @@ impl Sink for Live {
             } if state.running.contains_key(node) => {
                 // Told so that the end of the waiting is worth a line.
                 let _ = self.teller.line(record);
-                if let Some(Some(bar)) = state.running.get(node) {
-                    bar.set_message(one_row(&format!("{node}: {message}")));
+                if let Some(RunningNode { label, row: Some(bar) }) = state.running.get(node) {
+                    bar.set_message(one_row(&format!("{label}: {message}")));
                 }
             }
             Event::RunFinished { .. } => {
-                let running = std::mem::take(&mut state.running).into_values().flatten();
+                let running = std::mem::take(&mut state.running).into_values().filter_map(|node| node.row);
                 for bar in running.chain(state.overall.take()) {
                     bar.finish_and_clear();
                 }
@@ -374,7 +386,13 @@ impl Sink for Live {
 
 #[cfg(test)]
 mod tests {
+    use slipway_manifest::{Gvk, ObjectRef};
+
     use super::*;
+
+    fn named(kind: NodeKind, id: &str) -> NodeName {
+        NodeName::new(kind, id)
+    }
 
     fn record(scope: &[Scope], event: Event) -> Record {
         let (run, time) = ("r1".parse().unwrap(), jiff::Timestamp::UNIX_EPOCH);
@@ -389,7 +407,7 @@ mod tests {
     #[test]
     fn lines_say_what_a_person_wants_to_know() {
         let finished = |status, reason: Option<&str>| Event::NodeFinished {
-            node: "web".into(),
+            node: named(NodeKind::Release, "web"),
             status,
             reason: reason.map(Into::into),
             duration_ms: 1234,
@@ -406,7 +424,7 @@ mod tests {
                 "2 succeeded, 1 blocked",
             ),
             (Event::Summary { totals: Totals::default() }, "nothing to do"),
-            (Event::NodeStarted { node: "web".into(), attempt: 1 }, ""),
+            (Event::NodeStarted { node: named(NodeKind::Release, "web"), attempt: 1 }, ""),
         ] {
             assert_eq!(plain(&[], &event), expected);
         }
@@ -415,7 +433,7 @@ mod tests {
     #[test]
     fn lines_about_work_inside_of_a_node_begin_with_its_name() {
         let created = Event::NodeFinished {
-            node: "create ConfigMap/a".into(),
+            node: named(NodeKind::Deploy, "create ConfigMap/a"),
             status: NodeStatus::Succeeded,
             reason: None,
             duration_ms: 7,
@@ -440,18 +458,13 @@ mod tests {
     fn what_is_known_is_not_told_again() {
         let teller = Teller::new(Verbosity::Normal);
         let object = |name: &str, state| Event::Object {
-            node: Some(format!("track readiness: Deployment/{name}")),
-            object: ObjectRef {
-                api_version: "apps/v1".into(),
-                kind: "Deployment".into(),
-                namespace: String::new(),
-                name: name.into(),
-            },
+            node: Some(format!("track readiness: Deployment/{name}").into()),
+            object: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, name),
             state,
             message: None,
         };
-        let done = |node: &str| Event::NodeFinished {
-            node: node.into(),
+        let done = |kind, node: &str| Event::NodeFinished {
+            node: named(kind, node),
             status: NodeStatus::Succeeded,
             reason: None,
             duration_ms: 1,
@@ -461,9 +474,9 @@ mod tests {
             (object("quick", ObjectState::Ready), false),
             (object("slow", ObjectState::Waiting), true),
             (object("slow", ObjectState::Ready), true),
-            (done("track readiness: Deployment/slow"), false),
-            (done("update release: v1 deployed"), false),
-            (done("web"), true),
+            (done(NodeKind::TrackReadiness, "track readiness: Deployment/slow"), false),
+            (done(NodeKind::Record, "update release: v1 deployed"), false),
+            (done(NodeKind::Release, "delete: web"), true),
         ] {
             let told = teller.line(&record(&[], event.clone())).is_some();
             assert_eq!(told, is_told, "{event:?}");

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
+use slipway_rehearsal::RehearsalError;
 use slipway_release::Failure;
 use slipway_secrets::SecretsError;
 
@@ -22,6 +23,9 @@ pub fn failure(failure: &anyhow::Error) {
         | Failure::Stale(problems),
     ) = failure.downcast_ref::<Failure>()
     {
+        return problems_report(problems);
+    }
+    if let Some(RehearsalError::Failed(problems)) = failure.downcast_ref::<RehearsalError>() {
         return problems_report(problems);
     }
     if let Some(error) = failure.downcast_ref::<SecretsError>() {
@@ -63,7 +67,7 @@ fn problems_report(problems: &Problems) {
     for problem in problems {
         show(problem);
     }
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let errors = problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error).count();
     if errors > 1 {
         say!("{} {errors} errors", paint(ERROR, "error:"));
     }
@@ -72,9 +76,9 @@ fn problems_report(problems: &Problems) {
 /// Renders one problem, with the line it points to if the problem kept it.
 pub fn render(problem: &Problem) -> String {
     let style = match problem.severity {
-        Severity::Error => ERROR,
-        Severity::Warning => WARNING,
-        Severity::Note => style::BOLD,
+        ProblemSeverity::Error => ERROR,
+        ProblemSeverity::Warning => WARNING,
+        ProblemSeverity::Note => style::BOLD,
     };
     let mut text = paint(style, format!("{}:", problem.severity));
     let _ = write!(text, " {}", problem.message);

@@ -38,7 +38,7 @@ fn events_as_json_lines() {
     let finished: Vec<_> = records
         .iter()
         .filter_map(|record| match &record.event {
-            Event::NodeFinished { node, status, .. } => Some((node.as_str(), *status)),
+            Event::NodeFinished { node, status, .. } => Some((node.id.as_str(), *status)),
             _ => None,
         })
         .collect();

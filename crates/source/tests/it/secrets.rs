@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use slipway_chart::UserValues;
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_event::Redactor;
 use slipway_problem::{Problem, Problems};
 use slipway_secrets::NodeContext;
@@ -17,8 +17,8 @@ use crate::support::{ABOUT, folder, level, load, render, template, write};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-fn key() -> Key {
-    Key::parse(KEY).expect("is a key")
+fn key() -> EncryptionKey {
+    EncryptionKey::parse(KEY).expect("is a key")
 }
 
 fn encrypted(text: &str) -> String {
@@ -101,7 +101,7 @@ fn a_missing_or_wrong_key_is_told_without_a_value() {
     let rendered = render(&load(&chart, named(), &as_they_are).expect("loads"));
     assert!(level(&rendered).starts_with("1000"), "{}", level(&rendered));
 
-    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
+    let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
     let wrong = LoadContext { decryption: Decryption::Decrypt(Arc::new(other)), ..LoadContext::default() };
     let error = load(&chart, SourceRequest::default(), &wrong).expect_err("does not fit");
     assert!(matches!(&error, LoadError::Decrypt { file, .. } if file == "secret-values.yaml"), "{error:?}");

@@ -2,12 +2,10 @@
 //!
 //! The records themselves are [`slipway_journal`]'s; here is what a stack adds to them.
 
-mod lock;
 mod store;
 
-pub use lock::{Holder, Lock, Takeover};
 pub use slipway_journal::{
-    Disk, ErrorRecord, EventType, FileDisk, Log, NodeStatus, NodeSummary, Replayed, RunEvent, RunStatus,
-    Summary, Totals,
+    Disk, ErrorRecord, EventType, FileDisk, LockHolder, Log, NodeStatus, NodeSummary, Replayed, RunEvent,
+    RunLock, RunProcess, RunStatus, Summary, Takeover, Totals,
 };
 pub use store::{LastRun, Listed, Meta, Prune, Store, Stored};

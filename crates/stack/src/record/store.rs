@@ -1,4 +1,4 @@
-//! Where runs are kept: `.slipway/stack` under the root of the stack.
+//! The store of a stack's runs: `.slipway/stack` under its root.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_event::{Clock, RunId};
 use slipway_journal::{
-    DirectoryStore, Disk, Log, Replayed, RunEvent, RunStatus, Summary, Totals, files, log,
+    DirectoryStore, Disk, LockError, Log, Replayed, RunEvent, RunLock, RunProcess, RunStatus, Summary,
+    Takeover, Totals, files, log, settled_status,
 };
 use slipway_problem::{Location, Problem, Problems};
 
-use super::lock::{Lock, Takeover};
 use crate::error::Error;
 use crate::git::Head;
-use crate::plan::{Command, Plan, RUN_FORMAT};
+use crate::plan::{Command, RUN_FORMAT, StackPlan};
 
 /// The runs of a stack.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct Store {
     runs: DirectoryStore,
 }
 
-/// Who ran it, where, and from which commit.
+/// The user, machine and commit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
@@ -50,7 +50,7 @@ pub struct Meta {
 #[derive(Clone, Debug)]
 pub struct Stored {
     pub path: PathBuf,
-    pub plan: Plan,
+    pub plan: StackPlan,
     pub events: Vec<RunEvent>,
     pub summary: Summary,
 }
@@ -76,15 +76,15 @@ pub struct Listed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     pub path: String,
-    /// Why the run cannot be read, if it cannot.
+    /// The reason why the run cannot be read, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Which runs are old enough to go.
+/// The runs that are old enough to go.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prune {
-    /// How many of the newest stay whatever their age.
+    /// The number of newest runs that stay whatever their age.
     pub keep: usize,
     /// Only those that were not written to for so long.
     pub older_than: Option<std::time::Duration>,
@@ -117,7 +117,7 @@ impl Store {
         self.runs.clock()
     }
 
-    /// Where a run is kept.
+    /// The directory of a run.
     pub fn run_path(&self, run_id: &str) -> PathBuf {
         self.runs.run_path(run_id)
     }
@@ -129,15 +129,21 @@ impl Store {
         profile: Option<&str>,
         owner: &str,
         takeover: Takeover,
-    ) -> Result<Lock, Error> {
+    ) -> Result<RunLock, Error> {
         self.runs.prepare()?;
         let path =
             self.runs.directory().join("locks").join(format!("{stack}.{}.lock", profile.unwrap_or("-")));
-        Lock::acquire(&path, (stack, profile), owner, self.clock().now(), takeover)
+        RunLock::acquire(&path, owner, self.clock().now(), takeover).map_err(|error| match error {
+            LockError::Record(error) => error.into(),
+            LockError::Held(holder) => {
+                let (stack, profile) = (stack.to_owned(), profile.map(str::to_owned));
+                Error::Locked { stack, profile, holder: holder.map(Box::new) }
+            }
+        })
     }
 
     /// Starts a run: the plan is named, hashed and on disk when it returns.
-    pub fn create(&self, plan: &mut Plan, meta: &Meta) -> Result<Stored, Error> {
+    pub fn create(&self, plan: &mut StackPlan, meta: &Meta) -> Result<Stored, Error> {
         plan.run_id = self.runs.create_run()?.to_string();
         let path = self.run_path(&plan.run_id);
         plan.api_version = RUN_FORMAT.to_owned();
@@ -150,7 +156,7 @@ impl Store {
     }
 
     /// Reads a run's plan and checks it against its hash.
-    pub fn plan(&self, run_id: &str) -> Result<Plan, Error> {
+    pub fn plan(&self, run_id: &str) -> Result<StackPlan, Error> {
         let plan = self.read_plan(run_id)?;
         if plan.hash() != plan.plan_hash || plan.run_id != run_id {
             let at = Location::file(self.runs.plan_path(run_id).to_string_lossy());
@@ -162,7 +168,7 @@ impl Store {
     }
 
     /// Reads a run's plan, be it what was written or not.
-    fn read_plan(&self, run_id: &str) -> Result<Plan, Error> {
+    fn read_plan(&self, run_id: &str) -> Result<StackPlan, Error> {
         if run_id.parse::<RunId>().is_err() {
             return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
         }
@@ -228,6 +234,11 @@ impl Store {
         Ok(Stored { path, plan, events, summary })
     }
 
+    /// Reads the events of a run as far as they can be read.
+    pub fn events(&self, run_id: &str) -> Vec<RunEvent> {
+        log::read(&self.runs.log_path(run_id)).map(|replayed| replayed.events).unwrap_or_default()
+    }
+
     /// Opens the log of a run for writing.
     pub fn log(&self, stored: &Stored) -> Result<Log, Error> {
         Ok(self.runs.open_log(&stored.plan.run_id, &stored.events)?)
@@ -247,7 +258,7 @@ impl Store {
         profile: Option<&'s str>,
     ) -> impl Iterator<Item = Result<Stored, Error>> + 's {
         self.runs.names().into_iter().filter(|name| self.runs.is_planned(name)).filter_map(move |name| {
-            let other = |plan: &Plan| plan.stack_name != stack || plan.profile.as_deref() != profile;
+            let other = |plan: &StackPlan| plan.stack_name != stack || plan.profile.as_deref() != profile;
             if self.read_plan(&name).is_ok_and(|plan| other(&plan)) {
                 return None;
             }
@@ -255,8 +266,8 @@ impl Store {
         })
     }
 
-    /// The newest runs first. A run that ended without saying so and is not `alive` was interrupted.
-    pub fn list(&self, limit: usize, alive: impl Fn(&str, u64) -> bool) -> Vec<Listed> {
+    /// The newest runs first. A run that ended without saying so and is not alive was interrupted.
+    pub fn list(&self, limit: usize, is_alive: impl Fn(&RunProcess) -> bool) -> Vec<Listed> {
         let mut listed = Vec::new();
         for name in self.runs.names() {
             if listed.len() == limit {
@@ -268,19 +279,19 @@ impl Store {
                 Ok(replayed) => (plan.summary(&replayed.events), replayed.events, None),
                 Err(error) => (plan.summary(&[]), Vec::new(), Some(error.to_string())),
             };
-            let (pid, host) = starter(&events);
+            let process = RunProcess::of(&events);
             listed.push(Listed {
                 run_id: name,
                 stack_name: plan.stack_name.clone(),
                 profile: plan.profile.clone(),
                 command: plan.command,
-                status: settled(&summary, &events, &alive),
+                status: settled_status(&summary, &events, &is_alive),
                 started_at: summary.started_at.or(plan.created_at),
                 updated_at: summary.updated_at.or(plan.created_at),
                 ended_at: summary.ended_at,
                 totals: summary.totals,
-                pid,
-                host,
+                pid: process.as_ref().map(|process| process.pid),
+                host: process.map(|process| process.host),
                 path: path.to_string_lossy().into_owned(),
                 problem,
             });
@@ -290,10 +301,10 @@ impl Store {
 
     /// Removes old runs, newest first kept; gives the ids of those removed. The last run of a stack and profile
     /// stays, and so does every run without an end: it may be gone on with.
-    pub fn prune(&self, prune: &Prune, alive: impl Fn(&str, u64) -> bool) -> Result<Vec<String>, Error> {
+    pub fn prune(&self, prune: &Prune, is_alive: impl Fn(&RunProcess) -> bool) -> Result<Vec<String>, Error> {
         let mut seen = std::collections::BTreeSet::new();
         let mut removed = Vec::new();
-        for (position, run) in self.list(usize::MAX, alive).into_iter().enumerate() {
+        for (position, run) in self.list(usize::MAX, is_alive).into_iter().enumerate() {
             let last = seen.insert((run.stack_name.clone(), run.profile.clone()));
             let open = matches!(run.status, RunStatus::Running | RunStatus::Interrupted);
             let age = run.updated_at.map(|at| self.clock().now().duration_since(at).as_secs());
@@ -315,7 +326,7 @@ impl Store {
     }
 
     /// Writes `last-run.json` of the stack and profile.
-    pub(crate) fn write_last_run(&self, plan: &Plan, summary: &Summary) -> io::Result<()> {
+    pub(crate) fn write_last_run(&self, plan: &StackPlan, summary: &Summary) -> io::Result<()> {
         let directory =
             self.runs.directory().join(&plan.stack_name).join(plan.profile.as_deref().unwrap_or("-"));
         files::directories(&directory)?;
@@ -345,35 +356,13 @@ impl Store {
     }
 }
 
-/// Which process started or resumed a run last.
-fn starter(events: &[RunEvent]) -> (Option<u64>, Option<String>) {
-    let last = events.iter().rev().find(|event| event.fields.contains_key("pid"));
-    let field = |key: &str| last.and_then(|event| event.fields.get(key));
-    (field("pid").and_then(Value::as_u64), field("host").and_then(Value::as_str).map(str::to_owned))
-}
-
-/// A run that says it is running but whose process is gone was interrupted.
-pub(crate) fn settled(
-    summary: &Summary,
-    events: &[RunEvent],
-    alive: impl Fn(&str, u64) -> bool,
-) -> RunStatus {
-    if summary.status != RunStatus::Running {
-        return summary.status;
-    }
-    match starter(events) {
-        (Some(pid), Some(host)) if alive(&host, pid) => RunStatus::Running,
-        _ => RunStatus::Interrupted,
-    }
-}
-
 impl Stored {
-    /// Where the run stands, if its process is only running while `alive`.
-    pub fn state(&self, alive: impl Fn(&str, u64) -> bool) -> RunStatus {
-        settled(&self.summary, &self.events, alive)
+    /// The status of the run, which is running only while its process is alive.
+    pub fn state(&self, is_alive: impl Fn(&RunProcess) -> bool) -> RunStatus {
+        settled_status(&self.summary, &self.events, is_alive)
     }
 
-    /// How many nodes are not done.
+    /// The number of nodes that are not done.
     pub fn left(&self) -> usize {
         self.summary.remaining()
     }

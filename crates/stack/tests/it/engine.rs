@@ -11,24 +11,22 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
-use slipway_cluster::{Apply, At, Cluster, ListOptions};
+use slipway_cluster::{Apply, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::Sandbox;
 use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
 use slipway_stack::engine::{Connect, Engine};
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
 use slipway_stack::record::{EventType, RunEvent, RunStatus, Store, Stored};
 use slipway_stack::resume::Resume;
-use slipway_stack::{Error, FailMode, Git, NodeError};
+use slipway_stack::{Error, ExecutedRun, FailMode, NodeError, RunRequest};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use crate::support::Place;
+use crate::support::{Ended, Launch, Place, launch};
 
 /// A lock of a killed process is free after this long.
 pub(crate) const LEASE: Duration = Duration::from_millis(100);
@@ -140,14 +138,13 @@ impl World {
     }
 
     pub(crate) fn launch(&self) -> Launch {
-        Launch {
+        let run = RunRequest {
             request: self.place.request(),
             concurrency: Some(16),
             fail_mode: FailMode::ContinueOnError,
-            owner: "t@here:1".into(),
-            yes: true,
-            ..Launch::default()
-        }
+            ..RunRequest::default()
+        };
+        Launch { run, owner: "t@here:1".into(), ..Launch::default() }
     }
 
     /// A process from its start to its end.
@@ -164,14 +161,7 @@ impl World {
             ..LoadContext::default()
         };
         let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
-        let listener = Listener {
-            on_plan: Box::new(|_, _| ()),
-            on_takeover: Box::new(|_| ()),
-            ask: Box::new(|_| None),
-            on_event: None,
-        };
-        let (store, git) = (self.store(), Git::default());
-        launch(options, &store, &git, &engine, listener, &events, CancellationToken::new()).await
+        launch(options, &self.store(), &engine, |_| None, &events).await
     }
 
     /// A process that dies unless it ends before.
@@ -186,7 +176,7 @@ impl World {
 
     pub(crate) fn last(&self) -> Stored {
         let store = self.store();
-        let run = store.list(1, |_, _| false).into_iter().next().expect("a run");
+        let run = store.list(1, |_| false).into_iter().next().expect("a run");
         store.open(&run.run_id).unwrap()
     }
 
@@ -242,7 +232,7 @@ fn thirty() -> Place {
 async fn create_namespace(cluster: &Cluster, name: &str) {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster
-        .apply(&At::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
+        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
         .await
         .expect("a namespace");
 }
@@ -255,9 +245,7 @@ fn resumed() -> Option<Resume> {
 async fn s25_a_process_that_dies_at_its_first_request_has_said_so() {
     for served in [false, true] {
         let world = World::new(thirty());
-        let ended = world
-            .run_to_death(Launch { concurrency: Some(1), ..world.launch() }, &Death::at(1, served))
-            .await;
+        let ended = world.run_to_death(world.launch().concurrency(1), &Death::at(1, served)).await;
         assert!(ended.is_none());
         let events = world.last().events;
         let kinds: Vec<EventType> = events.iter().map(|event| event.kind).collect();
@@ -271,7 +259,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
     let quiet = World::new(thirty());
     create_namespace(&quiet.cluster(), "late").await;
     let ended = quiet.run(quiet.launch(), One::new(quiet.cluster())).await.expect("runs");
-    assert!(matches!(&ended, Ended::Ran { finished, .. } if finished.success), "{ended:?}");
+    assert!(matches!(&ended, Ended::Ran(ran) if ran.outcome.success), "{ended:?}");
     let expected = quiet.objects().await;
     assert_eq!(expected.len(), 60);
 
@@ -290,20 +278,20 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
             seed ^= seed << 17;
             // Later lives are longer, so that the run ends.
             let death = Death::at(1 + (seed % (40 + 20 * deaths)) as usize, seed & (1 << 40) == 0);
-            let resume = if world.store().list(1, |_, _| false).is_empty() { None } else { resumed() };
-            match world.run_to_death(Launch { resume, ..world.launch() }, &death).await {
+            let resume = if world.store().list(1, |_| false).is_empty() { None } else { resumed() };
+            match world.run_to_death(world.launch().resume(resume), &death).await {
                 None => deaths += 1,
                 Some(ended) => {
-                    let Ended::Ran { finished, .. } = ended.expect("goes on") else {
+                    let Ended::Ran(ExecutedRun { outcome, .. }) = ended.expect("goes on") else {
                         panic!("something was left")
                     };
-                    if finished.success {
+                    if outcome.success {
                         break;
                     }
                     // Everything that can be done without the namespace is done; nothing else failed.
                     assert!(!failed, "round {round}: only once");
                     failed = true;
-                    let node = &finished.summary.nodes["default/late/r7"];
+                    let node = &outcome.summary.nodes["default/late/r7"];
                     assert!(
                         node.last_error.as_deref().unwrap_or_default().contains("does not exist"),
                         "{node:?}"
@@ -312,7 +300,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
                 }
             }
             check(&world.last(), round);
-            assert_eq!(world.store().list(9, |_, _| false).len(), 1, "a new run was started");
+            assert_eq!(world.store().list(9, |_| false).len(), 1, "a new run was started");
         }
         let stored = world.last();
         check(&stored, round);
@@ -371,10 +359,11 @@ async fn s34_a_revision_somebody_else_works_on_is_left_alone() {
     place.chart("chart").write("chart/templates/all.yaml", TEMPLATE);
     let world = World::new(place);
     let run = async |launch: Launch| {
-        let Ok(Ended::Ran { finished, .. }) = world.run(launch, One::new(world.cluster())).await else {
+        let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = world.run(launch, One::new(world.cluster())).await
+        else {
             panic!("no run");
         };
-        finished
+        outcome
     };
     assert!(run(world.launch()).await.success);
     world.place.write("chart/values.yaml", "size: 9\n");
@@ -384,8 +373,8 @@ async fn s34_a_revision_somebody_else_works_on_is_left_alone() {
     pending.info.status = Status::PendingUpgrade;
     pending.info.last_deployed = jiff::Timestamp::now().into();
     storage.create(&pending).await.expect("stores");
-    let finished = run(world.launch()).await;
-    let node = &finished.summary.nodes["default/default/r1"];
+    let outcome = run(world.launch()).await;
+    let node = &outcome.summary.nodes["default/default/r1"];
     assert_eq!(node.last_error_class.as_deref(), Some("HELM_BUSY"), "{node:?}");
     assert_eq!(world.history("default", "r1").await[1].info.status, Status::PendingUpgrade);
     // Nobody works that long.
@@ -419,10 +408,10 @@ async fn three_hundred_releases_without_a_change_write_nothing() {
     for _ in 0..2 {
         let before = cluster.calls();
         let ended = world.run(world.launch(), One::new(cluster.clone())).await.expect("runs");
-        let Ended::Ran { finished, .. } = ended else { panic!("no run") };
-        assert!(finished.success);
+        let Ended::Ran(ExecutedRun { outcome, .. }) = ended else { panic!("no run") };
+        assert!(outcome.success);
         writes.push(cluster.calls().since(&before).writes());
-        summaries.push(finished.summary);
+        summaries.push(outcome.summary);
     }
     assert!(writes[0] >= 300, "{writes:?}");
     assert_eq!(writes[1], 0, "the second run");
@@ -450,8 +439,8 @@ spec:
     place.chart("chart").write("chart/templates/hook.yaml", hook);
     let world = World::new(place);
     let ended = world.run(world.launch(), One::new(world.cluster())).await.expect("runs");
-    let Ended::Ran { finished, .. } = ended else { panic!("no run") };
-    assert!(!finished.success);
+    let Ended::Ran(ExecutedRun { outcome, .. }) = ended else { panic!("no run") };
+    assert!(!outcome.success);
 }
 
 fn packed(place: &Place, version: &str) -> PathBuf {
@@ -482,12 +471,14 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     for id in ["default/default/r1", "default/late/r2"] {
         assert!(text.contains(&format!("release {id}: cannot fetch the chart")), "{text}");
     }
-    assert!(world.store().list(9, |_, _| false).is_empty(), "no run was made");
+    assert!(world.store().list(9, |_| false).is_empty(), "no run was made");
 
     let charts = BTreeMap::from([("repo/far".into(), one), ("oci://host/far".into(), two.clone())]);
     let connect = One { charts, ..One::new(world.cluster()) };
-    let Ok(Ended::Ran { finished, .. }) = world.run(world.launch(), connect).await else { panic!("no run") };
-    assert!(!finished.success, "a namespace is missing");
+    let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = world.run(world.launch(), connect).await else {
+        panic!("no run")
+    };
+    assert!(!outcome.success, "a namespace is missing");
     let plan = world.last().plan;
     let node = plan.node("default/default/r1").unwrap();
     assert_eq!((node.chart.as_str(), node.chart_version.as_deref()), ("repo/far", Some("1.2.3")));
@@ -503,15 +494,18 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     fs::write(kept(&digest), "damaged").unwrap();
     let charts = BTreeMap::from([("oci://host/far".into(), kept(node.chart_digest.as_deref().unwrap()))]);
     let connect = One { charts, ..One::new(world.cluster()) };
-    let launch = || Launch { resume: resumed(), ..world.launch() };
-    let Ok(Ended::Ran { finished, .. }) = world.run(launch(), connect).await else { panic!("no run") };
-    let error = finished.summary.nodes["default/late/r2"].last_error.clone().unwrap_or_default();
-    assert!(error.contains("is not the one that was planned"), "{error}");
-    fs::copy(&two, kept(&digest)).unwrap();
-    let Ok(Ended::Ran { finished, .. }) = world.run(launch(), One::new(world.cluster())).await else {
+    let launch = || world.launch().resume(resumed());
+    let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = world.run(launch(), connect).await else {
         panic!("no run")
     };
-    assert!(finished.success, "{:?}", finished.summary.nodes);
+    let error = outcome.summary.nodes["default/late/r2"].last_error.clone().unwrap_or_default();
+    assert!(error.contains("is not the one that was planned"), "{error}");
+    fs::copy(&two, kept(&digest)).unwrap();
+    let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = world.run(launch(), One::new(world.cluster())).await
+    else {
+        panic!("no run")
+    };
+    assert!(outcome.success, "{:?}", outcome.summary.nodes);
     let version =
         |release: &Release| release.chart.metadata.get("version").and_then(Value::as_str).map(str::to_owned);
     assert_eq!(version(world.history("late", "r2").await.last().unwrap()).as_deref(), Some("2.0.0"));
@@ -549,7 +543,7 @@ async fn plans_and_drift_are_told_release_by_release() {
     let clean: Vec<bool> = verdicts.iter().map(|one| one.found.as_ref().unwrap().is_clean()).collect();
     assert_eq!(clean, [true, true, false]);
     assert!(verdicts[2].found.as_ref().unwrap().absent);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r2");
     let changed =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r2"}, "data": {"size": "x"}});
     world
@@ -568,7 +562,7 @@ async fn plans_and_drift_are_told_release_by_release() {
 
 #[tokio::test]
 async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
-    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
     let encrypted = secret::encrypt("size: deep-secret\n", &key).expect("encrypts");
     let place = Place::new(&[
         ("stack.yaml", "name: s\nreleases:\n- {name: r1, chart: ./c}\n"),
@@ -577,19 +571,19 @@ async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
         ("c/secret-values.yaml", &encrypted),
     ]);
     let world = World::new(place);
-    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
-    let with = |key: &Key| One {
+    let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
+    let with = |key: &EncryptionKey| One {
         decryption: Decryption::Decrypt(Arc::new(key.clone())),
         ..One::new(world.cluster())
     };
     let ended = world.run(world.launch(), with(&other)).await;
-    let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
-    let error = finished.summary.nodes["default/default/r1"].last_error.clone().unwrap_or_default();
+    let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = ended else { panic!("no run") };
+    let error = outcome.summary.nodes["default/default/r1"].last_error.clone().unwrap_or_default();
     assert!(error.contains("decrypt secret-values.yaml"), "{error}");
     let ended = world.run(world.launch(), with(&key)).await;
-    let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
-    assert!(finished.success, "{:?}", finished.summary.nodes);
-    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
+    let Ok(Ended::Ran(ExecutedRun { outcome, .. })) = ended else { panic!("no run") };
+    assert!(outcome.success, "{:?}", outcome.summary.nodes);
+    let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
     let live = world.cluster().get(&at).await.expect("can be read").expect("is there");
     assert_eq!(live["data"]["size"], "deep-secret");
     let history = world.history("default", "r1").await;

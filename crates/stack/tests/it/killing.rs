@@ -9,15 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_event::{Events, SystemClock};
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::record::{EventType, RunStatus, Store};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    Applied, At, Attempt, Command, Deploy, Git, Live, Node, NodeError, Preview, Request, Verdict,
+    Applied, At, Attempt, Command, Deploy, Live, Node, NodeError, Preview, Request, RunRequest, Verdict,
 };
-use tokio_util::sync::CancellationToken;
 
-use crate::support::{Place, graph};
+use crate::support::{Ended, Launch, Place, graph, launch};
 
 const ROOT: &str = "SLIPWAY_TEST_KILLED_ROOT";
 
@@ -70,27 +68,17 @@ fn store(root: &Path) -> Store {
 fn victim() {
     let Some(root) = std::env::var_os(ROOT).map(PathBuf::from) else { return };
     let store = store(&root);
-    let resume = (!store.list(1, |_, _| false).is_empty()).then(Resume::default);
-    let options = Launch {
-        request: Request { root: root.clone(), ..Request::default() },
-        resume,
-        concurrency: Some(4),
-        owner: format!("t@here:{}", std::process::id()),
-        ..Launch::default()
-    };
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|_| None),
-        on_event: None,
-    };
+    let resume = (!store.list(1, |_| false).is_empty()).then(Resume::default);
+    let request = Request { root: root.clone(), ..Request::default() };
+    let run = RunRequest { request, resume, concurrency: Some(4), ..RunRequest::default() };
+    let owner = format!("t@here:{}", std::process::id());
+    let options = Launch { run, owner, ..Launch::default() };
     let deploy = Files(root.join("cluster"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let git = Git::default();
     let events = Events::silent();
-    let work = launch(options, &store, &git, &deploy, listener, &events, CancellationToken::new());
+    let work = launch(options, &store, &deploy, |_| None, &events);
     let ended = runtime.block_on(work).expect("an end");
-    assert!(!matches!(ended, Ended::Planned { .. }));
+    assert!(!matches!(ended, Ended::Planned(_)));
 }
 
 fn thirty() -> Place {
@@ -127,13 +115,13 @@ fn killed_anywhere_a_run_goes_on() {
         let status = child.wait().unwrap();
         kills += u32::from(!status.success());
         check(&place);
-        let listed = store(place.path()).list(9, |_, _| false);
+        let listed = store(place.path()).list(9, |_| false);
         assert!(listed.len() <= 1, "a new run was started");
         if listed.first().is_some_and(|run| run.status == RunStatus::Succeeded) {
             break;
         }
     }
-    let listed = store(place.path()).list(9, |_, _| false);
+    let listed = store(place.path()).list(9, |_| false);
     assert_eq!(listed[0].status, RunStatus::Succeeded);
     assert_eq!(listed[0].totals.succeeded, 30);
     assert!(kills > 0);
@@ -141,7 +129,7 @@ fn killed_anywhere_a_run_goes_on() {
 
 /// What the log says succeeded was applied to its end, and never again after that.
 fn check(place: &Place) {
-    let Some(run) = store(place.path()).list(1, |_, _| false).into_iter().next() else { return };
+    let Some(run) = store(place.path()).list(1, |_| false).into_iter().next() else { return };
     let stored = store(place.path()).open(&run.run_id).unwrap();
     let mut succeeded: BTreeMap<String, usize> = BTreeMap::new();
     let mut started: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,37 +1,32 @@
 //! S-32, S-40 and the way from flags to an end.
 
 use slipway_event::Events;
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::record::Takeover;
 use slipway_stack::resume::Resume;
-use slipway_stack::{Class, Command, Error, Git, Request, Selector};
-use tokio_util::sync::CancellationToken;
+use slipway_stack::{
+    Class, Command, ConfirmPolicy, Error, ExecutedRun, PlannedRun, Request, ResumedPlan, RunRequest, Selector,
+};
 
-use crate::support::{Fake, Place, Script, graph, seed, store, virtual_time};
+use crate::support::{Ended, Fake, Launch, Place, Script, graph, launch, seed, store, virtual_time};
 
 fn go(place: &Place, options: Launch, fake: &Fake, answer: Option<&str>) -> (Result<Ended, Error>, String) {
     let mut asked = String::new();
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|question| {
-            asked = question.to_owned();
-            answer.map(str::to_owned)
-        }),
-        on_event: None,
+    let ask = |question: &str| {
+        asked = question.to_owned();
+        answer.map(str::to_owned)
     };
-    let owner = "t@here:1".to_owned();
-    let store = store(place);
-    let git = Git::default();
-    let events = Events::silent();
-    let options = Launch { owner, ..options };
-    let work = launch(options, &store, &git, fake, listener, &events, CancellationToken::new());
-    let ended = virtual_time(work);
+    let options = Launch { owner: "t@here:1".to_owned(), ..options };
+    let ended = virtual_time(launch(options, &store(place), fake, ask, &Events::silent()));
     (ended, asked)
 }
 
 fn apply(place: &Place) -> Launch {
-    Launch { request: place.request(), ..Launch::default() }
+    Launch { run: RunRequest { request: place.request(), ..RunRequest::default() }, ..Launch::default() }
+}
+
+fn resumed(request: Request) -> Launch {
+    let run = RunRequest { request, resume: Some(Resume::default()), ..RunRequest::default() };
+    Launch { run, ..Launch::default() }
 }
 
 #[test]
@@ -39,7 +34,7 @@ fn s32_planning_a_resume_writes_nothing() {
     let place = graph("a\nb: a");
     let fake = Fake::new(&[("b", &[Script::Fail(Class::Invalid)])]);
     let (ended, _) = go(&place, apply(&place), &fake, None);
-    assert!(matches!(ended, Ok(Ended::Ran { .. })), "{ended:?}");
+    assert!(matches!(ended, Ok(Ended::Ran(_))), "{ended:?}");
     let before = fake.calls().len();
     let snapshot = || {
         let output = std::process::Command::new("sh")
@@ -49,21 +44,22 @@ fn s32_planning_a_resume_writes_nothing() {
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     let files = snapshot();
-    let options = Launch { resume: Some(Resume::default()), plan_only: true, ..apply(&place) };
+    let options = Launch { plan_only: true, ..resumed(place.request()) };
     let (ended, _) = go(&place, options, &fake, None);
-    let Ok(Ended::Planned { plan, .. }) = ended else { panic!("{ended:?}") };
+    let Ok(Ended::Planned(PlannedRun { plan, .. })) = ended else { panic!("{ended:?}") };
     assert_eq!(plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(fake.calls().len(), before);
     assert_eq!(snapshot(), files);
     // Selectors belong to a new plan.
     let selector = Selector { tags: vec!["x".into()], ..Selector::default() };
     let request = Request { selector, ..place.request() };
-    let options = Launch { resume: Some(Resume::default()), request, ..Launch::default() };
+    let options = resumed(request);
     assert_eq!(go(&place, options, &fake, None).0.unwrap_err().exit_code(), 10);
-    let options = Launch { resume: Some(Resume::default()), replan: true, ..apply(&place) };
+    let mut options = resumed(place.request());
+    options.run.resumed_plan = ResumedPlan::Anew;
     let (ended, _) = go(&place, options, &fake, None);
-    let Ok(Ended::Ran { plan, finished }) = ended else { panic!("{ended:?}") };
-    assert!(finished.success);
+    let Ok(Ended::Ran(ExecutedRun { plan, outcome })) = ended else { panic!("{ended:?}") };
+    assert!(outcome.success);
     assert_eq!(plan.carried_over, ["default/default/a"]);
     assert_eq!(fake.calls().last().map(String::as_str), Some("apply b"));
 }
@@ -71,11 +67,11 @@ fn s32_planning_a_resume_writes_nothing() {
 #[test]
 fn s40_a_large_deletion_needs_the_stacks_name() {
     let place = seed();
-    let delete = |threshold, yes| Launch {
-        request: Request { command: Command::Delete, ..place.request() },
-        confirm_threshold: threshold,
-        yes,
-        ..Launch::default()
+    let delete = |delete_threshold, agreed| {
+        let request = Request { command: Command::Delete, ..place.request() };
+        let policy = ConfirmPolicy { agreed, delete_threshold, ..ConfirmPolicy::default() };
+        let run = RunRequest { request, ..RunRequest::default() };
+        Launch { run, policy, ..Launch::default() }
     };
     let fake = Fake::default();
     let (ended, asked) = go(&place, delete(5, false), &fake, None);
@@ -91,7 +87,7 @@ fn s40_a_large_deletion_needs_the_stacks_name() {
     );
     assert_eq!(go(&place, delete(5, false), &fake, Some("yes\n")).0.unwrap_err().exit_code(), 14);
     assert!(fake.calls().is_empty(), "nothing was deleted");
-    assert!(matches!(go(&place, delete(5, false), &fake, Some("roedk2\n")).0, Ok(Ended::Ran { .. })));
+    assert!(matches!(go(&place, delete(5, false), &fake, Some("roedk2\n")).0, Ok(Ended::Ran(_))));
     let (ended, asked) = go(&place, delete(10, false), &fake, Some("y\n"));
     assert!(ended.is_ok() && asked.ends_with("Go on? [y/N] "), "{asked}");
     for quiet in [delete(0, false), delete(5, true)] {
@@ -127,7 +123,8 @@ fn the_root_says_how_to_run() {
     assert!(go(&place, apply(&place), &fake, None).0.is_ok());
     assert_eq!(fake.running.lock().unwrap().1, 2);
     let fake = Fake::default();
-    let options = Launch { concurrency: Some(1), ..apply(&place) };
+    let mut options = apply(&place);
+    options.run.concurrency = Some(1);
     assert!(go(&place, options, &fake, None).0.is_ok());
     assert_eq!(fake.running.lock().unwrap().1, 1);
 }
@@ -142,7 +139,7 @@ fn a_run_records_the_commit_and_the_contexts_it_started_from() {
     place.commit();
     let meta = |dirty: bool| {
         let (ended, _) = go(&place, apply(&place), &Fake::default(), None);
-        let Ok(Ended::Ran { plan, .. }) = ended else { panic!("{ended:?}") };
+        let Ok(Ended::Ran(ExecutedRun { plan, .. })) = ended else { panic!("{ended:?}") };
         let path = place.path().join(format!(".slipway/stack/runs/{}/meta.json", plan.run_id));
         let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         assert_eq!(meta["git"]["branch"], "main", "{meta}");
@@ -155,4 +152,21 @@ fn a_run_records_the_commit_and_the_contexts_it_started_from() {
     meta(false);
     place.write("chart/values.yaml", "x: 1\n");
     meta(true);
+}
+
+#[test]
+fn inputs_that_change_while_a_person_answers_make_the_plan_stale() {
+    let place = graph("a");
+    let fake = Fake::default();
+    let policy = ConfirmPolicy { confirm_apply: true, ..ConfirmPolicy::default() };
+    let options = Launch { policy, owner: "t@here:1".to_owned(), ..apply(&place) };
+    let ask = |_: &str| {
+        place.write("chart/values.yaml", "changed: true\n");
+        Some("y".to_owned())
+    };
+    let ended = virtual_time(launch(options, &store(&place), &fake, ask, &Events::silent()));
+    let error = ended.unwrap_err();
+    assert_eq!(error.exit_code(), 12, "{error}");
+    assert!(error.to_string().starts_with("inputs changed since the plan was made"), "{error}");
+    assert!(fake.calls().is_empty() && store(&place).newest().is_none(), "nothing was begun");
 }

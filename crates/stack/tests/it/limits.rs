@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use slipway_cluster::Cluster;
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
-use slipway_stack::launch::{Ended, Launch};
 use slipway_stack::record::{EventType, NodeStatus, NodeSummary};
-use slipway_stack::run::RunOptions;
+use slipway_stack::{ExecutedRun, RunOptions};
 use tokio::time::Instant;
 use tower::Layer;
 
 use crate::engine::{One, World};
-use crate::support::{Place, virtual_time};
+use crate::support::{Ended, Launch, Place, virtual_time};
 
 const NODE: &str = "default/shop/web";
 
@@ -36,8 +35,8 @@ async fn run(world: &World, faults: &FaultLayer, retry: u32) -> (NodeSummary, Du
     let options = RunOptions { retry, ..RunOptions::default() };
     let started = Instant::now();
     let ended = world.run(Launch { options, ..world.launch() }, One::new(cluster)).await.expect("runs");
-    let Ended::Ran { finished, .. } = ended else { panic!("{ended:?}") };
-    (finished.summary.nodes[NODE].clone(), started.elapsed())
+    let Ended::Ran(ExecutedRun { outcome, .. }) = ended else { panic!("{ended:?}") };
+    (outcome.summary.nodes[NODE].clone(), started.elapsed())
 }
 
 #[test]

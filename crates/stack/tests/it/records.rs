@@ -111,16 +111,15 @@ fn s25_a_start_is_on_disk_before_the_work() {
     let stored = store.create(&mut plan, &Meta::default()).unwrap();
     let events = slipway_event::Events::silent();
     let deploy = Reads(Fake::default(), place.path().join(".slipway/stack/runs"));
-    let session = slipway_stack::run::Session {
+    let session = slipway_stack::execute::RunSession {
         store: &store,
         log: store.log(&stored).unwrap(),
         stored,
         lock,
-        from: slipway_stack::run::From::Start,
+        start: slipway_stack::execute::RunStart::Beginning,
         options: How::default().options,
-        on_event: None,
     };
-    let work = slipway_stack::run::run(session, &deploy, &events, CancellationToken::new());
+    let work = slipway_stack::execute::run_session(session, &deploy, &events, CancellationToken::new());
     assert!(crate::support::virtual_time(work).unwrap().success);
 }
 
@@ -168,7 +167,7 @@ fn s27_a_damaged_middle_is_refused() {
     assert!(error.to_string().starts_with(&format!("{shown}:3: corrupt [ST054]")), "{error}");
     let (read, damage) = store(&place).inspect(&run).unwrap();
     assert_eq!((read.events.len(), damage.unwrap().at.unwrap().line), (2, 3), "what came before still shows");
-    let listed = store(&place).list(9, |_, _| false);
+    let listed = store(&place).list(9, |_| false);
     assert_eq!((listed.len(), listed[0].totals.planned), (1, 2), "the plan still shows");
     assert!(listed[0].problem.is_some());
 }
@@ -353,16 +352,15 @@ fn s39_a_full_disk_stops_the_run_and_loses_nothing() {
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
             let stored = store.create(&mut plan, &Meta::default()).unwrap();
             let (fake, events) = (Fake::default(), slipway_event::Events::silent());
-            let session = slipway_stack::run::Session {
+            let session = slipway_stack::execute::RunSession {
                 store: &store,
                 log: store.log_on(&stored, Box::new(disk)),
                 stored,
                 lock,
-                from: slipway_stack::run::From::Start,
+                start: slipway_stack::execute::RunStart::Beginning,
                 options: How::default().options,
-                on_event: None,
             };
-            let work = slipway_stack::run::run(session, &fake, &events, CancellationToken::new());
+            let work = slipway_stack::execute::run_session(session, &fake, &events, CancellationToken::new());
             let error = crate::support::virtual_time(work).unwrap_err();
             assert!(error.to_string().starts_with("run log unwritable: no space left on device"), "{error}");
             assert!(fake.calls().is_empty());
@@ -419,10 +417,10 @@ fn runs_without_an_end_were_interrupted() {
     let cut: String = text.split_inclusive('\n').take(3).collect();
     fs::write(log(&place, &run), cut).unwrap();
     let store = store(&place);
-    assert_eq!(store.list(1, |_, _| false)[0].status, RunStatus::Interrupted);
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Running);
+    assert_eq!(store.list(1, |_| false)[0].status, RunStatus::Interrupted);
+    assert_eq!(store.list(1, |_| true)[0].status, RunStatus::Running);
     fs::write(log(&place, &run), "").unwrap();
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Interrupted, "a plan and nothing else");
+    assert_eq!(store.list(1, |_| true)[0].status, RunStatus::Interrupted, "a plan and nothing else");
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
 }
 
@@ -431,7 +429,7 @@ fn a_directory_without_a_plan_is_no_run() {
     let place = graph("a");
     let run = failed(&place);
     fs::create_dir_all(place.path().join(".slipway/stack/runs/2026-01-01T00-00-00Z_aaaaaaa")).unwrap();
-    let listed = store(&place).list(9, |_, _| false);
+    let listed = store(&place).list(9, |_| false);
     assert_eq!(listed.iter().map(|listed| listed.run_id.as_str()).collect::<Vec<_>>(), [run.as_str()]);
 }
 
@@ -497,17 +495,16 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
         let stored = store.create(&mut plan, &Meta::default()).unwrap();
         if day != 1 {
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
-            let session = slipway_stack::run::Session {
+            let session = slipway_stack::execute::RunSession {
                 store: &store,
                 log: store.log(&stored).unwrap(),
                 stored,
                 lock,
-                from: slipway_stack::run::From::Start,
+                start: slipway_stack::execute::RunStart::Beginning,
                 options: How::default().options,
-                on_event: None,
             };
             let (fake, events) = (Fake::default(), slipway_event::Events::silent());
-            let work = slipway_stack::run::run(session, &fake, &events, CancellationToken::new());
+            let work = slipway_stack::execute::run_session(session, &fake, &events, CancellationToken::new());
             assert!(crate::support::virtual_time(work).unwrap().success);
         }
         runs.push(plan.run_id);
@@ -517,13 +514,13 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
     let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
     let prune = |keep, days: Option<u64>| {
         let older_than = days.map(|days| std::time::Duration::from_secs(days * 86_400));
-        store.prune(&slipway_stack::record::Prune { keep, older_than }, |_, _| false).unwrap()
+        store.prune(&slipway_stack::record::Prune { keep, older_than }, |_| false).unwrap()
     };
     assert!(prune(50, None).is_empty());
     assert_eq!(prune(0, Some(5)), [runs[0].clone()]);
     assert_eq!(prune(3, None), [runs[2].clone()], "the open one stays");
     assert_eq!(prune(0, None), [runs[4].clone(), runs[3].clone()]);
-    let left: Vec<String> = store.list(9, |_, _| false).into_iter().map(|run| run.run_id).collect();
+    let left: Vec<String> = store.list(9, |_| false).into_iter().map(|run| run.run_id).collect();
     assert_eq!(left, [runs[5].clone(), runs[1].clone()]);
 }
 

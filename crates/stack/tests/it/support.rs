@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slipway_event::{Events, ManualClock};
+use slipway_stack::execute::{RunOptions, RunOutcome, RunSession, RunStart, run_session};
 use slipway_stack::record::{Disk, Meta, RunEvent, Store, Stored, Takeover};
 use slipway_stack::resume::{self, Resume};
-use slipway_stack::run::{self, Finished, From, RunOptions, Session};
 use slipway_stack::{
-    Applied, At, Attempt, Class, Command, Compiled, Deploy, Error, FailMode, Git, Live, NeedsPolicy, Node,
-    NodeError, Plan, Preview, Request, Selector, Verdict, compile,
+    Applied, At, Attempt, Class, Command, Compiled, ConfirmPolicy, Deploy, Error, ExecutedRun, FailMode, Git,
+    Live, NeedsPolicy, Node, NodeError, PlannedRun, Preview, RemoteCharts, Request, RunRequest, Selector,
+    StackPlan, Verdict, acquire_lock, compile, execute, plan,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -270,7 +271,7 @@ pub(crate) fn virtual_time<R>(work: impl Future<Output = R>) -> R {
 }
 
 /// Fits a plan to how it is to be run.
-pub(crate) fn fit(mut plan: Plan, how: &How) -> Plan {
+pub(crate) fn fit(mut plan: StackPlan, how: &How) -> StackPlan {
     plan.concurrency = how.concurrency;
     if how.per_cluster > 0 {
         plan.concurrency_per_cluster.insert(String::new(), how.per_cluster);
@@ -282,18 +283,18 @@ pub(crate) fn fit(mut plan: Plan, how: &How) -> Plan {
 }
 
 /// Runs a fresh plan; gives how it ended and the run's id.
-pub(crate) fn start(place: &Place, plan: Plan, fake: &Fake, how: &How) -> (Finished, String) {
+pub(crate) fn start(place: &Place, plan: StackPlan, fake: &Fake, how: &How) -> (RunOutcome, String) {
     start_on(place, plan, fake, how, None, CancellationToken::new())
 }
 
 pub(crate) fn start_on(
     place: &Place,
-    plan: Plan,
+    plan: StackPlan,
     fake: &Fake,
     how: &How,
     disk: Option<Box<dyn Disk>>,
     cancel: CancellationToken,
-) -> (Finished, String) {
+) -> (RunOutcome, String) {
     let store = store(place);
     let mut plan = fit(plan, how);
     let lock = store.lock(&plan.stack_name, plan.profile.as_deref(), "t@here:1", Takeover::Never).unwrap();
@@ -303,8 +304,8 @@ pub(crate) fn start_on(
         None => store.log(&stored).unwrap(),
     };
     let options = RunOptions { retry: how.retry, ..how.options.clone() };
-    let session = Session { store: &store, stored, lock, log, from: From::Start, options, on_event: None };
-    let finished = virtual_time(run::run(session, fake, &Events::silent(), cancel)).unwrap();
+    let session = RunSession { store: &store, stored, lock, log, start: RunStart::Beginning, options };
+    let finished = virtual_time(run_session(session, fake, &Events::silent(), cancel)).unwrap();
     (finished, plan.run_id)
 }
 
@@ -316,17 +317,17 @@ pub(crate) fn go_on(
     resume: &Resume,
     fake: &Fake,
     how: &How,
-) -> Result<Option<Finished>, Error> {
+) -> Result<Option<RunOutcome>, Error> {
     let store = store(place);
     let root = place.path().canonicalize().unwrap();
-    let (stored, from) = resume::prepare(&store, run_id, command, resume, &root, None)?;
-    let Some(from) = from else { return Ok(None) };
+    let stored = store.reopen(run_id)?;
+    let Some(start) = resume::prepare(&stored, command, resume, &root, None)? else { return Ok(None) };
     let lock =
         store.lock(&stored.plan.stack_name, stored.plan.profile.as_deref(), "t@here:1", Takeover::Never)?;
     let log = store.log(&stored)?;
     let options = RunOptions { retry: how.retry, ..how.options.clone() };
-    let session = Session { store: &store, stored, lock, log, from, options, on_event: None };
-    virtual_time(run::run(session, fake, &Events::silent(), CancellationToken::new())).map(Some)
+    let session = RunSession { store: &store, stored, lock, log, start, options };
+    virtual_time(run_session(session, fake, &Events::silent(), CancellationToken::new())).map(Some)
 }
 
 pub(crate) fn stored(place: &Place, run_id: &str) -> Stored {
@@ -349,10 +350,70 @@ pub(crate) fn story(events: &[RunEvent]) -> Vec<String> {
 }
 
 /// Each node's name and state.
-pub(crate) fn states(finished: &Finished) -> String {
+pub(crate) fn states(finished: &RunOutcome) -> String {
     let states = finished.summary.nodes.iter();
     states
         .map(|(id, node)| format!("{}={}", id.rsplit('/').next().unwrap(), node.status))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// Everything the command line can ask of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Launch {
+    pub(crate) run: RunRequest,
+    pub(crate) plan_only: bool,
+    pub(crate) options: RunOptions,
+    pub(crate) owner: String,
+    pub(crate) policy: ConfirmPolicy,
+}
+
+impl Launch {
+    pub(crate) fn concurrency(mut self, limit: usize) -> Self {
+        self.run.concurrency = Some(limit);
+        self
+    }
+
+    pub(crate) fn resume(mut self, resume: Option<Resume>) -> Self {
+        self.run.resume = resume;
+        self
+    }
+}
+
+/// The end of a launch.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Planned(PlannedRun),
+    NothingToDo,
+    Ran(ExecutedRun),
+}
+
+/// Locks, plans, asks and executes, as the command does.
+pub(crate) async fn launch<D: Deploy>(
+    launch: Launch,
+    store: &Store,
+    deploy: &D,
+    ask: impl FnOnce(&str) -> Option<String>,
+    events: &Events,
+) -> Result<Ended, Error> {
+    let Launch { run, plan_only, options, owner, policy } = launch;
+    let git = Git::default();
+    let lock = match plan_only {
+        true => None,
+        false => Some(acquire_lock(&run.request, store, &owner, Takeover::Never, events)?),
+    };
+    let charts = if plan_only { RemoteCharts::Leave } else { RemoteCharts::Pin };
+    let run = RunRequest { remote_charts: charts, ..run };
+    let planned = plan(&run, store, &git, deploy, events).await?;
+    let Some(lock) = lock else { return Ok(Ended::Planned(planned)) };
+    if planned.is_done() {
+        return Ok(Ended::NothingToDo);
+    }
+    if let Some(question) = planned.confirmation(&policy) {
+        question.check(ask(question.text()).as_deref())?;
+        planned.verify()?;
+    }
+    let saved = planned.save(store, &git, Meta::default())?;
+    let ran = execute(saved, store, lock, options, deploy, events, CancellationToken::new()).await?;
+    Ok(Ended::Ran(ran))
 }

@@ -13,7 +13,7 @@ pub use order::KeyOrder;
 
 /// Whose quirks the writer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum WriterDialect {
     /// go-yaml v2: no tabs in blocks.
     Go2,
     /// go-yaml v3: tabs in blocks, even in those that cannot be read back because they start with one.
@@ -24,21 +24,21 @@ pub(crate) enum Dialect {
 
 /// Writes values as YAML; the default writes as Helm's `toYaml` and `kubectl -o yaml` do.
 #[derive(Clone, Debug)]
-pub struct Emitter {
+pub struct YamlEmitter {
     pub(crate) order: KeyOrder,
     pub(crate) indent_sequences: bool,
     pub(crate) width: Option<usize>,
     pub(crate) through_json: bool,
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: WriterDialect,
 }
 
-impl Default for Emitter {
+impl Default for YamlEmitter {
     fn default() -> Self {
         Self::helm()
     }
 }
 
-impl Emitter {
+impl YamlEmitter {
     /// As sigs.k8s.io/yaml: sorted keys, lists level with their key, long lines folded, and everything
     /// that a detour through JSON does to a value.
     pub fn helm() -> Self {
@@ -47,7 +47,7 @@ impl Emitter {
             indent_sequences: false,
             width: Some(80),
             through_json: true,
-            dialect: Dialect::Go2,
+            dialect: WriterDialect::Go2,
         }
     }
 
@@ -58,7 +58,7 @@ impl Emitter {
             indent_sequences: true,
             width: None,
             through_json: false,
-            dialect: Dialect::Go3,
+            dialect: WriterDialect::Go3,
         }
     }
 
@@ -74,7 +74,7 @@ impl Emitter {
             indent_sequences: false,
             width: None,
             through_json: false,
-            dialect: Dialect::Safe,
+            dialect: WriterDialect::Safe,
         }
     }
 
@@ -108,8 +108,8 @@ impl Emitter {
 
     /// Appends one document, ending with a line break, to `out`.
     pub fn emit_into<T: Serialize + ?Sized>(&self, value: &T, out: &mut String) -> Result<(), YamlError> {
-        let mut writer = ser::Writer::new(self, std::mem::take(out));
-        let result = value.serialize(ser::Place::root(&mut writer));
+        let mut writer = ser::DocumentWriter::new(self, std::mem::take(out));
+        let result = value.serialize(ser::NodeSerializer::root(&mut writer));
         *out = writer.finish();
         result
     }
@@ -117,5 +117,5 @@ impl Emitter {
 
 /// Writes a value as Helm's `toYaml` does, with the final line break `toYaml` takes off.
 pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, YamlError> {
-    Emitter::helm().emit(value)
+    YamlEmitter::helm().emit(value)
 }

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::Dialect;
-use crate::resolve::{Scalar, Schema, is_base60, resolve};
+use super::WriterDialect;
+use crate::resolve::{ResolvedScalar, ScalarRules, is_base60, resolve};
 
 /// What a string allows.
 #[derive(Clone, Copy, Debug)]
-struct Analysis {
+struct TextAnalysis {
     plain: bool,
     single: bool,
     block: bool,
@@ -18,7 +18,7 @@ struct Analysis {
 
 /// How a string will be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum WrittenStyle {
     Plain,
     Single,
     Double,
@@ -27,7 +27,7 @@ pub(super) enum Choice {
 
 /// Where a string is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct LineRoom {
     /// Column of continuation lines.
     pub(super) indent: usize,
     /// Column after which lines are folded.
@@ -53,35 +53,35 @@ fn is_ordinary(text: &str) -> bool {
 
 /// Whether `text` without quotes would be read as something other than a string.
 pub(super) fn is_ambiguous(text: &str) -> bool {
-    resolve(Schema::Yaml11, text) != Scalar::Str || is_base60(text)
+    resolve(ScalarRules::Yaml11, text) != ResolvedScalar::Str || is_base60(text)
 }
 
 /// Chooses the style of `text`, and says whether it spans lines.
-pub(super) fn choose(text: &str, dialect: Dialect) -> (Choice, bool) {
+pub(super) fn choose(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool) {
     if is_ordinary(text) {
-        return (if is_ambiguous(text) { Choice::Double } else { Choice::Plain }, false);
+        return (if is_ambiguous(text) { WrittenStyle::Double } else { WrittenStyle::Plain }, false);
     }
     let analysis = analyse(text, dialect);
     let choice = if text.contains('\n') {
-        if analysis.block { Choice::Literal } else { Choice::Double }
-    } else if is_ambiguous(text) || (dialect == Dialect::Safe && matches!(text, "<<" | "=")) {
-        Choice::Double
+        if analysis.block { WrittenStyle::Literal } else { WrittenStyle::Double }
+    } else if is_ambiguous(text) || (dialect == WriterDialect::Safe && matches!(text, "<<" | "=")) {
+        WrittenStyle::Double
     } else if analysis.plain {
-        Choice::Plain
+        WrittenStyle::Plain
     } else if analysis.single {
-        Choice::Single
+        WrittenStyle::Single
     } else {
-        Choice::Double
+        WrittenStyle::Double
     };
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str, dialect: Dialect) -> Analysis {
+fn analyse(text: &str, dialect: WriterDialect) -> TextAnalysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
     let allowed = match dialect {
-        Dialect::Go2 => false,
-        Dialect::Go3 => true,
-        Dialect::Safe => !text.starts_with('\t'),
+        WriterDialect::Go2 => false,
+        WriterDialect::Go3 => true,
+        WriterDialect::Safe => !text.starts_with('\t'),
     };
     let (mut special, mut tab, mut multiline) = (false, false, false);
     let (mut break_space, mut space_break) = (false, false);
@@ -115,7 +115,7 @@ fn analyse(text: &str, dialect: Dialect) -> Analysis {
     }
     let edge = |c: Option<char>| c.is_some_and(|c| c == ' ' || is_break(c));
     let edges = edge(text.chars().next()) || edge(previous);
-    Analysis {
+    TextAnalysis {
         plain: !indicator && !edges && !multiline && !special && !tab,
         single: !break_space && !space_break && !special && !tab,
         block: previous != Some(' ') && !space_break && !special,
@@ -124,32 +124,32 @@ fn analyse(text: &str, dialect: Dialect) -> Analysis {
 }
 
 /// Appends `text` in the chosen style.
-pub(super) fn write(out: &mut String, text: &str, choice: Choice, room: Room) {
+pub(super) fn write(out: &mut String, text: &str, choice: WrittenStyle, room: LineRoom) {
     match choice {
-        Choice::Plain => match fold_from(out, text, room) {
+        WrittenStyle::Plain => match fold_from(out, text, room) {
             Some(column) if room.width.is_some_and(|width| column + text.len() > width) => {
                 write_folded(out, text, column, room, false);
             }
             _ => out.push_str(text),
         },
-        Choice::Single => {
+        WrittenStyle::Single => {
             let column = fold_from(out, text, room);
             out.push('\'');
             if column.is_none() && !text.contains(['\'', '\u{2028}', '\u{2029}']) {
                 out.push_str(text);
             } else {
-                let room = Room { width: column.and(room.width), ..room };
+                let room = LineRoom { width: column.and(room.width), ..room };
                 write_folded(out, text, column.unwrap_or(0) + 1, room, true);
             }
             out.push('\'');
         }
-        Choice::Double => write_double(out, text, room),
-        Choice::Literal => write_literal(out, text, room.indent),
+        WrittenStyle::Double => write_double(out, text, room),
+        WrittenStyle::Literal => write_literal(out, text, room.indent),
     }
 }
 
 /// The column writing starts at, if the text may be folded.
-fn fold_from(out: &str, text: &str, room: Room) -> Option<usize> {
+fn fold_from(out: &str, text: &str, room: LineRoom) -> Option<usize> {
     room.width?;
     if !text.contains(' ') {
         return None;
@@ -176,7 +176,7 @@ pub(super) fn pad(out: &mut String, count: usize) {
 }
 
 /// Plain and single-quoted text: a line may break at a space that stands alone.
-fn write_folded(out: &mut String, text: &str, mut column: usize, room: Room, single: bool) {
+fn write_folded(out: &mut String, text: &str, mut column: usize, room: LineRoom, single: bool) {
     let (mut spaces, mut breaks) = (false, false);
     for (at, c) in text.char_indices() {
         if c == ' ' {
@@ -213,7 +213,7 @@ fn write_folded(out: &mut String, text: &str, mut column: usize, room: Room, sin
     }
 }
 
-fn write_double(out: &mut String, text: &str, room: Room) {
+fn write_double(out: &mut String, text: &str, room: LineRoom) {
     let folds = fold_from(out, text, room);
     let mut written = folds.map_or(0, |column| column + 1);
     let width = folds.and(room.width).unwrap_or(usize::MAX);

@@ -7,18 +7,18 @@ use std::fmt::{Display, Write as _};
 
 use serde::ser::{self, Serialize, Serializer};
 
-use super::Emitter;
+use super::YamlEmitter;
 use super::key::KeyText;
-use super::scalar::{self, Choice, Room};
+use super::scalar::{self, LineRoom, WrittenStyle};
 use crate::error::YamlError;
 use crate::number;
-use crate::resolve::{Scalar, Schema, resolve};
+use crate::resolve::{ResolvedScalar, ScalarRules, resolve};
 
 /// Values may nest this deep.
 const MAX_DEPTH: usize = 500;
 
-pub(crate) struct Writer<'e> {
-    emitter: &'e Emitter,
+pub(crate) struct DocumentWriter<'e> {
+    emitter: &'e YamlEmitter,
     out: String,
     /// The text of the keys of all open mappings, and where their entries are.
     keys: String,
@@ -26,8 +26,8 @@ pub(crate) struct Writer<'e> {
     depth: usize,
 }
 
-impl<'e> Writer<'e> {
-    pub(crate) fn new(emitter: &'e Emitter, out: String) -> Self {
+impl<'e> DocumentWriter<'e> {
+    pub(crate) fn new(emitter: &'e YamlEmitter, out: String) -> Self {
         Self { emitter, out, keys: String::new(), entries: Vec::new(), depth: 0 }
     }
 
@@ -48,15 +48,15 @@ enum Lead {
 }
 
 /// Where a node is to be written.
-pub(crate) struct Place<'w, 'e> {
-    writer: &'w mut Writer<'e>,
+pub(crate) struct NodeSerializer<'w, 'e> {
+    writer: &'w mut DocumentWriter<'e>,
     lead: Lead,
     /// Column of the collection around it; -2 at the root.
     parent: isize,
 }
 
-impl<'w, 'e> Place<'w, 'e> {
-    pub(crate) fn root(writer: &'w mut Writer<'e>) -> Self {
+impl<'w, 'e> NodeSerializer<'w, 'e> {
+    pub(crate) fn root(writer: &'w mut DocumentWriter<'e>) -> Self {
         Self { writer, lead: Lead::Root, parent: -2 }
     }
 
@@ -80,8 +80,8 @@ impl<'w, 'e> Place<'w, 'e> {
             text
         };
         let (choice, _) = scalar::choose(text, writer.emitter.dialect);
-        scalar::write(&mut writer.out, text, choice, Room { indent, width: writer.emitter.width });
-        let ended = choice == Choice::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
+        scalar::write(&mut writer.out, text, choice, LineRoom { indent, width: writer.emitter.width });
+        let ended = choice == WrittenStyle::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
         if !ended {
             writer.out.push('\n');
         }
@@ -104,7 +104,7 @@ fn unwritable() -> YamlError {
 
 /// A collection being written.
 struct Open<'w, 'e> {
-    writer: &'w mut Writer<'e>,
+    writer: &'w mut DocumentWriter<'e>,
     lead: Lead,
     column: usize,
     count: usize,
@@ -138,7 +138,7 @@ impl Open<'_, '_> {
     }
 }
 
-impl<'w, 'e> Serializer for Place<'w, 'e> {
+impl<'w, 'e> Serializer for NodeSerializer<'w, 'e> {
     type Ok = ();
     type Error = YamlError;
     type SerializeSeq = SeqWriter<'w, 'e>;
@@ -196,9 +196,9 @@ impl<'w, 'e> Serializer for Place<'w, 'e> {
             )));
         }
         // What JSON writes without a point is an integer when YAML reads it back.
-        match resolve(Schema::Yaml11, &number::go_json_float(value)) {
-            Scalar::Int(value) => self.verbatim(value),
-            Scalar::Uint(value) => self.verbatim(value),
+        match resolve(ScalarRules::Yaml11, &number::go_json_float(value)) {
+            ResolvedScalar::Int(value) => self.verbatim(value),
+            ResolvedScalar::Uint(value) => self.verbatim(value),
             _ => self.verbatim(number::go_float(value)),
         }
     }
@@ -281,12 +281,12 @@ impl<'w, 'e> Serializer for Place<'w, 'e> {
         map.begin_text(variant)?;
         let place = map.value_place();
         // The mapping of one entry ends with its only value, so it needs no closing of its own.
-        let Place { lead, parent, .. } = place;
+        let NodeSerializer { lead, parent, .. } = place;
         let MapWriter { open, keys_from, entries_from, .. } = map;
         let writer = open.writer;
         writer.keys.truncate(keys_from);
         writer.entries.truncate(entries_from);
-        let mut seq = Place { writer, lead, parent }.serialize_seq(Some(length))?;
+        let mut seq = NodeSerializer { writer, lead, parent }.serialize_seq(Some(length))?;
         seq.variant = Some(());
         Ok(seq)
     }
@@ -308,13 +308,13 @@ impl<'w, 'e> Serializer for Place<'w, 'e> {
     ) -> Result<MapWriter<'w, 'e>, YamlError> {
         let mut map = self.serialize_map(Some(1))?;
         map.begin_text(variant)?;
-        let Place { lead, parent, .. } = map.value_place();
+        let NodeSerializer { lead, parent, .. } = map.value_place();
         let MapWriter { open, keys_from, entries_from, .. } = map;
         let writer = open.writer;
         writer.keys.truncate(keys_from);
         writer.entries.truncate(entries_from);
         writer.depth -= 1;
-        Place { writer, lead, parent }.serialize_map(Some(length))
+        NodeSerializer { writer, lead, parent }.serialize_map(Some(length))
     }
 }
 
@@ -329,7 +329,7 @@ impl SeqWriter<'_, '_> {
         self.open.next();
         self.open.writer.out.push('-');
         let parent = self.open.column as isize;
-        value.serialize(Place { writer: self.open.writer, lead: Lead::Dash, parent })
+        value.serialize(NodeSerializer { writer: self.open.writer, lead: Lead::Dash, parent })
     }
 
     fn finish(self) -> Result<(), YamlError> {
@@ -405,19 +405,19 @@ impl<'e> MapWriter<'_, 'e> {
         self.complex = multiline || key.len() > LONGEST_SIMPLE_KEY;
         if self.complex {
             writer.out.push('?');
-            Place { writer, lead: Lead::Dash, parent: *column as isize }.string(key)?;
+            NodeSerializer { writer, lead: Lead::Dash, parent: *column as isize }.string(key)?;
             scalar::pad(&mut writer.out, *column);
         } else {
-            scalar::write(&mut writer.out, key, choice, Room { indent: 0, width: None });
+            scalar::write(&mut writer.out, key, choice, LineRoom { indent: 0, width: None });
         }
         writer.out.push(':');
         writer.keys = keys;
         Ok(())
     }
 
-    fn value_place(&mut self) -> Place<'_, 'e> {
+    fn value_place(&mut self) -> NodeSerializer<'_, 'e> {
         let lead = if self.complex { Lead::Dash } else { Lead::Colon };
-        Place { parent: self.open.column as isize, lead, writer: self.open.writer }
+        NodeSerializer { parent: self.open.column as isize, lead, writer: self.open.writer }
     }
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {

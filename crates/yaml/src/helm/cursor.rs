@@ -10,17 +10,17 @@ use super::{Context, Decoded, MAX_DEPTH, Stage, decode, fail};
 use crate::error::YamlError;
 use crate::node::whole;
 use crate::number;
-use crate::tape::Content;
+use crate::tape::ItemContent;
 
 /// Stands at one node of the tape.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor<'c, 't, 'a> {
+pub(super) struct TapeCursor<'c, 't, 'a> {
     pub(super) context: &'c Context<'t, 'a>,
     pub(super) index: u32,
     pub(super) depth: usize,
 }
 
-impl<'c, 't, 'a> Cursor<'c, 't, 'a> {
+impl<'c, 't, 'a> TapeCursor<'c, 't, 'a> {
     fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
         let context = self.context;
         if context.tape.items.is_empty() {
@@ -37,7 +37,7 @@ impl<'c, 't, 'a> Cursor<'c, 't, 'a> {
         }
         let item = context.item(index);
         let result = match &item.content {
-            Content::Scalar { value, style } => match decode(item, value, *style)? {
+            ItemContent::Scalar { value, style } => match decode(item, value, *style)? {
                 Decoded::Null => visitor.visit_unit(),
                 Decoded::Bool(value) => visitor.visit_bool(value),
                 Decoded::Int(value) => visitor.visit_i64(value),
@@ -54,10 +54,10 @@ impl<'c, 't, 'a> Cursor<'c, 't, 'a> {
                 Decoded::Str(Cow::Borrowed(text)) => visitor.visit_str(text),
                 Decoded::Str(Cow::Owned(text)) => visitor.visit_string(text),
             },
-            Content::Seq => visitor.visit_seq(Items { cursor: self, at: index + 1, end: item.next }),
-            Content::Map => visitor.visit_map(Pairs::new(self, index)),
+            ItemContent::Seq => visitor.visit_seq(Items { cursor: self, at: index + 1, end: item.next }),
+            ItemContent::Map => visitor.visit_map(Pairs::new(self, index)),
             // An alias of an alias cannot be written: anchors name nodes, and an alias carries none.
-            Content::Alias { .. } => visitor.visit_unit(),
+            ItemContent::Alias { .. } => visitor.visit_unit(),
         };
         if is_alias {
             context.alias_depth.set(context.alias_depth.get() - 1);
@@ -67,7 +67,7 @@ impl<'c, 't, 'a> Cursor<'c, 't, 'a> {
 }
 
 struct Items<'c, 't, 'a> {
-    cursor: Cursor<'c, 't, 'a>,
+    cursor: TapeCursor<'c, 't, 'a>,
     at: u32,
     end: u32,
 }
@@ -79,7 +79,7 @@ impl<'de> de::SeqAccess<'de> for Items<'_, '_, '_> {
         if self.at >= self.end {
             return Ok(None);
         }
-        let cursor = Cursor { index: self.at, depth: self.cursor.depth + 1, ..self.cursor };
+        let cursor = TapeCursor { index: self.at, depth: self.cursor.depth + 1, ..self.cursor };
         self.at = self.cursor.context.item(self.at).next;
         seed.deserialize(cursor).map(Some)
     }
@@ -94,7 +94,7 @@ struct Frame {
 }
 
 struct Pairs<'c, 't, 'a> {
-    cursor: Cursor<'c, 't, 'a>,
+    cursor: TapeCursor<'c, 't, 'a>,
     frames: Vec<Frame>,
     only: Frame,
     value: u32,
@@ -103,7 +103,7 @@ struct Pairs<'c, 't, 'a> {
 }
 
 impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
-    fn new(cursor: Cursor<'c, 't, 'a>, index: u32) -> Self {
+    fn new(cursor: TapeCursor<'c, 't, 'a>, index: u32) -> Self {
         let end = cursor.context.item(index).next;
         // The alias depth of the mapping itself is kept by its cursor.
         let only = Frame { at: index + 1, end, is_alias: false, entered: true };
@@ -158,7 +158,7 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
         }
         let context = self.cursor.context;
         let item = context.item(value);
-        if !matches!(item.content, Content::Seq) {
+        if !matches!(item.content, ItemContent::Seq) {
             return self.merge_one(value);
         }
         // Pushed last, read first: the earlier mappings come later and win.
@@ -173,14 +173,14 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
     fn merge_one(&mut self, value: u32) -> Result<(), YamlError> {
         let context = self.cursor.context;
         let want_map = || fail("map merge requires map or sequence of maps as the value");
-        if let Content::Alias { target, .. } = context.item(value).content
-            && !matches!(context.item(target).content, Content::Map)
+        if let ItemContent::Alias { target, .. } = context.item(value).content
+            && !matches!(context.item(target).content, ItemContent::Map)
         {
             return Err(want_map());
         }
         let (index, is_alias) = context.target(value)?;
         let item = context.item(index);
-        if !matches!(item.content, Content::Map) {
+        if !matches!(item.content, ItemContent::Map) {
             return Err(want_map());
         }
         self.frames.push(Frame { at: index + 1, end: item.next, is_alias, entered: false });
@@ -196,7 +196,7 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
             context.count()?;
         }
         let item = context.item(index);
-        let Content::Scalar { value, style } = &item.content else {
+        let ItemContent::Scalar { value, style } = &item.content else {
             let mut shown = String::new();
             go_syntax(context, index, 0, &mut shown)?;
             return Err(fail(format!("invalid map key: {shown}")));
@@ -238,11 +238,11 @@ impl<'de> de::MapAccess<'de> for Pairs<'_, '_, '_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, YamlError> {
-        seed.deserialize(Cursor { index: self.value, depth: self.cursor.depth + 1, ..self.cursor })
+        seed.deserialize(TapeCursor { index: self.value, depth: self.cursor.depth + 1, ..self.cursor })
     }
 }
 
-impl<'de> Deserializer<'de> for Cursor<'_, '_, '_> {
+impl<'de> Deserializer<'de> for TapeCursor<'_, '_, '_> {
     type Error = YamlError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlError> {
@@ -254,7 +254,7 @@ impl<'de> Deserializer<'de> for Cursor<'_, '_, '_> {
         let is_null = context.tape.items.is_empty() || {
             let item = context.item(context.target(self.index)?.0);
             match &item.content {
-                Content::Scalar { value, style } => matches!(decode(item, value, *style)?, Decoded::Null),
+                ItemContent::Scalar { value, style } => matches!(decode(item, value, *style)?, Decoded::Null),
                 _ => false,
             }
         };
@@ -267,7 +267,7 @@ impl<'de> Deserializer<'de> for Cursor<'_, '_, '_> {
             return visitor.visit_str("");
         }
         let item = self.context.item(self.context.target(self.index)?.0);
-        let Content::Scalar { value, style } = &item.content else { return self.visit(visitor) };
+        let ItemContent::Scalar { value, style } = &item.content else { return self.visit(visitor) };
         match decode(item, value, *style)? {
             Decoded::Int(value) => visitor.visit_string(value.to_string()),
             Decoded::Uint(value) => visitor.visit_string(value.to_string()),
@@ -301,7 +301,7 @@ impl<'de> Deserializer<'de> for Cursor<'_, '_, '_> {
             false => self.context.item(self.context.target(self.index)?.0),
         };
         match &item.content {
-            Content::Scalar { value, .. } => visitor.visit_enum((**value).into_deserializer()),
+            ItemContent::Scalar { value, .. } => visitor.visit_enum((**value).into_deserializer()),
             _ => {
                 let index = self.context.target(self.index)?.0;
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(Pairs::new(self, index)))

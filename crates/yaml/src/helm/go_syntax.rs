@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Context, Decoded, MAX_DEPTH, decode, fail};
 use crate::error::YamlError;
 use crate::number;
-use crate::tape::Content;
+use crate::tape::ItemContent;
 
 /// Writes a value as Go's `%#v` does, for messages about keys.
 pub(super) fn go_syntax(
@@ -24,7 +24,7 @@ pub(super) fn go_syntax(
     }
     let item = context.item(index);
     match &item.content {
-        Content::Scalar { value, style } => match decode(item, value, *style)? {
+        ItemContent::Scalar { value, style } => match decode(item, value, *style)? {
             Decoded::Null => out.push_str(if depth == 0 { "<nil>" } else { "interface {}(nil)" }),
             Decoded::Bool(value) => out.push_str(if value { "true" } else { "false" }),
             Decoded::Int(value) => {
@@ -36,7 +36,7 @@ pub(super) fn go_syntax(
             Decoded::Float(value) => out.push_str(&number::go_float(value)),
             Decoded::Str(text) => go_quote(&text, out),
         },
-        Content::Seq => {
+        ItemContent::Seq => {
             out.push_str("[]interface {}{");
             let mut at = index + 1;
             while at < item.next {
@@ -48,7 +48,7 @@ pub(super) fn go_syntax(
             }
             out.push('}');
         }
-        Content::Map => {
+        ItemContent::Map => {
             out.push_str("map[interface {}]interface {}{");
             let mut entries = Vec::new();
             let mut at = index + 1;
@@ -65,7 +65,7 @@ pub(super) fn go_syntax(
             out.push_str(&entries.join(", "));
             out.push('}');
         }
-        Content::Alias { .. } => {}
+        ItemContent::Alias { .. } => {}
     }
     if is_alias {
         context.alias_depth.set(context.alias_depth.get() - 1);

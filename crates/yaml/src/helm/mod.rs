@@ -13,11 +13,11 @@ use std::cell::{Cell, RefCell};
 use base64::Engine as _;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 
-use self::cursor::Cursor;
+use self::cursor::TapeCursor;
 use crate::error::{SyntaxError, YamlError};
-use crate::resolve::{Scalar, Schema, resolve};
-use crate::scan::{Mark, Style};
-use crate::tape::{CORE_TAG, Content, Item, Parser, Tape};
+use crate::resolve::{ResolvedScalar, ScalarRules, resolve};
+use crate::scan::{ScalarStyle, TextMark};
+use crate::tape::{CORE_TAG, ItemContent, Parser, Tape, TapeItem};
 
 /// Deepest nesting accepted. Go allows 10 000, which no thread's stack survives in a recursive reader.
 pub const MAX_DEPTH: usize = 500;
@@ -53,7 +53,7 @@ pub fn from_str_strict<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlErr
     let tape = first_document(text)?;
     let mut context = Context::new(&tape, Stage::Decode);
     context.repeated = Some(RefCell::default());
-    Everything::deserialize_from(Cursor { context: &context, index: 0, depth: 0 })?;
+    Everything::deserialize_from(TapeCursor { context: &context, index: 0, depth: 0 })?;
     let repeated = context.repeated.take().unwrap_or_default().into_inner();
     if !repeated.is_empty() {
         return Err(fail(format!("unmarshal errors:\n  {}", repeated.join("\n  "))));
@@ -99,7 +99,7 @@ fn first_document(text: &str) -> Result<Tape<'_>, YamlError> {
 
 fn build<T: de::DeserializeOwned>(tape: &Tape<'_>) -> Result<T, YamlError> {
     let context = Context::new(tape, Stage::Encode);
-    T::deserialize(Cursor { context: &context, index: 0, depth: 0 }).map_err(|error| {
+    T::deserialize(TapeCursor { context: &context, index: 0, depth: 0 }).map_err(|error| {
         // Go finishes each stage before it starts the next: report the mistake of the earliest.
         let stages = [Stage::Decode, Stage::Convert];
         stages.into_iter().find_map(|stage| check(tape, stage).err()).unwrap_or(error)
@@ -108,7 +108,7 @@ fn build<T: de::DeserializeOwned>(tape: &Tape<'_>) -> Result<T, YamlError> {
 
 fn check(tape: &Tape<'_>, stage: Stage) -> Result<(), YamlError> {
     let context = Context::new(tape, stage);
-    Everything::deserialize_from(Cursor { context: &context, index: 0, depth: 0 })
+    Everything::deserialize_from(TapeCursor { context: &context, index: 0, depth: 0 })
 }
 
 /// How far a value goes on Go's way from YAML to JSON.
@@ -141,7 +141,7 @@ impl<'t, 'a> Context<'t, 'a> {
         }
     }
 
-    fn item(&self, index: u32) -> &'t Item<'a> {
+    fn item(&self, index: u32) -> &'t TapeItem<'a> {
         &self.tape.items[index as usize]
     }
 
@@ -167,7 +167,7 @@ impl<'t, 'a> Context<'t, 'a> {
 
     /// Follows an alias; says whether it did.
     fn target(&self, index: u32) -> Result<(u32, bool), YamlError> {
-        let Content::Alias { name, target } = self.item(index).content else { return Ok((index, false)) };
+        let ItemContent::Alias { name, target } = self.item(index).content else { return Ok((index, false)) };
         if self.item(target).next > index {
             return Err(fail(format!("anchor '{name}' value contains itself")));
         }
@@ -176,7 +176,7 @@ impl<'t, 'a> Context<'t, 'a> {
 }
 
 fn fail(problem: impl Into<Box<str>>) -> YamlError {
-    YamlError::Syntax(SyntaxError::composer(Mark::default(), problem))
+    YamlError::Syntax(SyntaxError::composer(TextMark::default(), problem))
 }
 
 /// Bytes as text the way Go's JSON writes them: every byte that is not UTF-8 becomes U+FFFD.
@@ -202,10 +202,10 @@ enum Decoded<'t> {
     Str(Cow<'t, str>),
 }
 
-fn decode<'t>(item: &'t Item<'_>, value: &'t str, style: Style) -> Result<Decoded<'t>, YamlError> {
+fn decode<'t>(item: &'t TapeItem<'_>, value: &'t str, style: ScalarStyle) -> Result<Decoded<'t>, YamlError> {
     let text = || Decoded::Str(Cow::Borrowed(value));
     let wanted = match item.tag.as_deref() {
-        None if style != Style::Plain => return Ok(text()),
+        None if style != ScalarStyle::Plain => return Ok(text()),
         None => None,
         Some(tag) => match tag.strip_prefix(CORE_TAG) {
             Some(core @ ("str" | "int" | "float" | "bool" | "null" | "timestamp" | "binary")) => Some(core),
@@ -223,21 +223,21 @@ fn decode<'t>(item: &'t Item<'_>, value: &'t str, style: Style) -> Result<Decode
         }
         _ => {}
     }
-    let mut found = resolve(Schema::Yaml11, value);
-    if wanted.is_some_and(|wanted| wanted != "timestamp") && found == Scalar::Timestamp {
-        found = Scalar::Str;
+    let mut found = resolve(ScalarRules::Yaml11, value);
+    if wanted.is_some_and(|wanted| wanted != "timestamp") && found == ResolvedScalar::Timestamp {
+        found = ResolvedScalar::Str;
     }
     Ok(match (wanted, found) {
-        (Some("float"), Scalar::Int(value)) => Decoded::Float(value as f64),
+        (Some("float"), ResolvedScalar::Int(value)) => Decoded::Float(value as f64),
         (Some(wanted), found) if wanted != found.tag() => {
             return Err(fail(format!("cannot decode !!{} `{value}` as a !!{wanted}", found.tag())));
         }
-        (_, Scalar::Null) => Decoded::Null,
-        (_, Scalar::Bool(value)) => Decoded::Bool(value),
-        (_, Scalar::Int(value)) => Decoded::Int(value),
-        (_, Scalar::Uint(value)) => Decoded::Uint(value),
-        (_, Scalar::Float(value)) => Decoded::Float(value),
-        (_, Scalar::Timestamp | Scalar::Str) => text(),
+        (_, ResolvedScalar::Null) => Decoded::Null,
+        (_, ResolvedScalar::Bool(value)) => Decoded::Bool(value),
+        (_, ResolvedScalar::Int(value)) => Decoded::Int(value),
+        (_, ResolvedScalar::Uint(value)) => Decoded::Uint(value),
+        (_, ResolvedScalar::Float(value)) => Decoded::Float(value),
+        (_, ResolvedScalar::Timestamp | ResolvedScalar::Str) => text(),
     })
 }
 

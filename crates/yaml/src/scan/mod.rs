@@ -10,11 +10,11 @@ mod tag;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use crate::error::{Origin, SyntaxError};
+use crate::error::{ErrorStage, SyntaxError};
 
 /// A place in the text; lines and columns count from 0, columns and `index` count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct TextMark {
     pub(crate) offset: u32,
     pub(crate) index: u32,
     pub(crate) line: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Mark {
 
 /// How a scalar was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Style {
+pub enum ScalarStyle {
     Plain,
     SingleQuoted,
     DoubleQuoted,
@@ -32,7 +32,7 @@ pub enum Style {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum TokenKind<'a> {
     StreamStart,
     StreamEnd,
     VersionDirective { major: u32, minor: u32 },
@@ -53,14 +53,14 @@ pub(crate) enum Kind<'a> {
     Alias(&'a str),
     Anchor(&'a str),
     Tag { handle: Cow<'a, str>, suffix: Cow<'a, str> },
-    Scalar { value: Cow<'a, str>, style: Style },
+    Scalar { value: Cow<'a, str>, style: ScalarStyle },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Token<'a> {
-    pub(crate) kind: Kind<'a>,
-    pub(crate) start: Mark,
-    pub(crate) end: Mark,
+    pub(crate) kind: TokenKind<'a>,
+    pub(crate) start: TextMark,
+    pub(crate) end: TextMark,
 }
 
 /// A token that may still become a mapping key.
@@ -71,7 +71,7 @@ struct SimpleKey {
     /// Whether its token, at the head of the queue, waits for the `:`.
     awaited: bool,
     token_number: usize,
-    mark: Mark,
+    mark: TextMark,
 }
 
 /// A key must meet its `:` within this many characters.
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
 
     #[cold]
     fn exhausted(&self) -> Box<SyntaxError> {
-        self.error("", Mark::default(), "found unexpected end of stream")
+        self.error("", TextMark::default(), "found unexpected end of stream")
     }
 
     fn head_may_be_key(&self) -> bool {
@@ -197,9 +197,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self) -> TextMark {
         let index = self.pos - self.continuation;
-        Mark {
+        TextMark {
             offset: self.pos as u32,
             index: index as u32,
             line: self.line,
@@ -211,9 +211,9 @@ impl<'a> Scanner<'a> {
         (self.pos - self.continuation - self.line_index) as i64
     }
 
-    fn error(&self, context: &'static str, context_mark: Mark, problem: &str) -> Box<SyntaxError> {
+    fn error(&self, context: &'static str, context_mark: TextMark, problem: &str) -> Box<SyntaxError> {
         Box::new(SyntaxError {
-            origin: Origin::Scanner,
+            origin: ErrorStage::Scanner,
             context,
             context_mark,
             problem: problem.into(),
@@ -296,7 +296,7 @@ impl<'a> Scanner<'a> {
         meaning
     }
 
-    fn push(&mut self, kind: Kind<'a>, start: Mark) {
+    fn push(&mut self, kind: TokenKind<'a>, start: TextMark) {
         let end = self.mark();
         self.tokens.push_back(Token { kind, start, end });
     }
@@ -313,7 +313,7 @@ impl<'a> Scanner<'a> {
             self.simple_key_allowed = true;
             self.simple_keys.push(SimpleKey::default());
             let mark = self.mark();
-            self.push(Kind::StreamStart, mark);
+            self.push(TokenKind::StreamStart, mark);
             return Ok(());
         }
         self.skip_to_next_token();
@@ -327,25 +327,25 @@ impl<'a> Scanner<'a> {
                 return self.fetch_directive();
             }
             if self.at_document_indicator() {
-                let kind = if first == b'-' { Kind::DocumentStart } else { Kind::DocumentEnd };
+                let kind = if first == b'-' { TokenKind::DocumentStart } else { TokenKind::DocumentEnd };
                 return self.fetch_document_indicator(kind);
             }
         }
         match first {
-            b'[' => self.fetch_flow_start(Kind::FlowSequenceStart),
-            b'{' => self.fetch_flow_start(Kind::FlowMappingStart),
-            b']' => self.fetch_flow_end(Kind::FlowSequenceEnd),
-            b'}' => self.fetch_flow_end(Kind::FlowMappingEnd),
+            b'[' => self.fetch_flow_start(TokenKind::FlowSequenceStart),
+            b'{' => self.fetch_flow_start(TokenKind::FlowMappingStart),
+            b']' => self.fetch_flow_end(TokenKind::FlowSequenceEnd),
+            b'}' => self.fetch_flow_end(TokenKind::FlowMappingEnd),
             b',' => self.fetch_flow_entry(),
             b'-' if self.is_blank_or_end(1) => self.fetch_block_entry(),
             b'?' if self.flow_level > 0 || self.is_blank_or_end(1) => self.fetch_key(),
             b':' if self.flow_level > 0 || self.is_blank_or_end(1) => self.fetch_value(),
             b'*' | b'&' => self.fetch_anchor(first == b'*'),
             b'!' => self.fetch_tag(),
-            b'|' if self.flow_level == 0 => self.fetch_block_scalar(Style::Literal),
-            b'>' if self.flow_level == 0 => self.fetch_block_scalar(Style::Folded),
-            b'\'' => self.fetch_quoted(Style::SingleQuoted),
-            b'"' => self.fetch_quoted(Style::DoubleQuoted),
+            b'|' if self.flow_level == 0 => self.fetch_block_scalar(ScalarStyle::Literal),
+            b'>' if self.flow_level == 0 => self.fetch_block_scalar(ScalarStyle::Folded),
+            b'\'' => self.fetch_quoted(ScalarStyle::SingleQuoted),
+            b'"' => self.fetch_quoted(ScalarStyle::DoubleQuoted),
             b'-' if !self.is_blank(1) => self.fetch_plain(),
             b'?' | b':' if self.flow_level == 0 && !self.is_blank_or_end(1) => self.fetch_plain(),
             b'-' | b'?' | b':' | b'#' | b'|' | b'>' | b'%' | b'@' | b'`' | b' ' | b'\t' => Err(self.error(
@@ -431,7 +431,13 @@ impl<'a> Scanner<'a> {
 
     // Indentation.
 
-    fn roll_indent(&mut self, column: i64, number: Option<usize>, kind: Kind<'a>, mark: Mark) -> Result<()> {
+    fn roll_indent(
+        &mut self,
+        column: i64,
+        number: Option<usize>,
+        kind: TokenKind<'a>,
+        mark: TextMark,
+    ) -> Result<()> {
         if self.flow_level > 0 || self.indent >= column {
             return Ok(());
         }
@@ -463,7 +469,7 @@ impl<'a> Scanner<'a> {
         }
         while self.indent > column {
             let mark = self.mark();
-            self.push(Kind::BlockEnd, mark);
+            self.push(TokenKind::BlockEnd, mark);
             self.indent = self.indents.pop().unwrap_or(-1);
         }
     }
@@ -480,7 +486,7 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
         let mark = self.mark();
-        self.push(Kind::StreamEnd, mark);
+        self.push(TokenKind::StreamEnd, mark);
         self.ended = true;
         Ok(())
     }
@@ -492,7 +498,7 @@ impl<'a> Scanner<'a> {
         self.scan_directive()
     }
 
-    fn fetch_document_indicator(&mut self, kind: Kind<'a>) -> Result<()> {
+    fn fetch_document_indicator(&mut self, kind: TokenKind<'a>) -> Result<()> {
         self.unroll_indent(-1);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
@@ -502,7 +508,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<()> {
+    fn fetch_flow_start(&mut self, kind: TokenKind<'a>) -> Result<()> {
         self.save_simple_key()?;
         let token_number = self.tokens_parsed + self.tokens.len();
         self.simple_keys.push(SimpleKey { token_number, ..SimpleKey::default() });
@@ -517,7 +523,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn fetch_flow_end(&mut self, kind: Kind<'a>) -> Result<()> {
+    fn fetch_flow_end(&mut self, kind: TokenKind<'a>) -> Result<()> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
@@ -541,7 +547,7 @@ impl<'a> Scanner<'a> {
         self.simple_key_allowed = true;
         let start = self.mark();
         self.skip_ascii(1);
-        self.push(Kind::FlowEntry, start);
+        self.push(TokenKind::FlowEntry, start);
         Ok(())
     }
 
@@ -555,13 +561,13 @@ impl<'a> Scanner<'a> {
                 ));
             }
             let mark = self.mark();
-            self.roll_indent(self.column(), None, Kind::BlockSequenceStart, mark)?;
+            self.roll_indent(self.column(), None, TokenKind::BlockSequenceStart, mark)?;
         }
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         let start = self.mark();
         self.skip_ascii(1);
-        self.push(Kind::BlockEntry, start);
+        self.push(TokenKind::BlockEntry, start);
         Ok(())
     }
 
@@ -571,13 +577,13 @@ impl<'a> Scanner<'a> {
                 return Err(self.error("", self.mark(), "mapping keys are not allowed in this context"));
             }
             let mark = self.mark();
-            self.roll_indent(self.column(), None, Kind::BlockMappingStart, mark)?;
+            self.roll_indent(self.column(), None, TokenKind::BlockMappingStart, mark)?;
         }
         self.remove_simple_key()?;
         self.simple_key_allowed = self.flow_level == 0;
         let start = self.mark();
         self.skip_ascii(1);
-        self.push(Kind::Key, start);
+        self.push(TokenKind::Key, start);
         Ok(())
     }
 
@@ -585,10 +591,10 @@ impl<'a> Scanner<'a> {
         let level = self.simple_keys.len().saturating_sub(1);
         if !self.simple_keys.is_empty() && self.key_still_valid(level)? {
             let key = self.simple_keys[level];
-            let token = Token { kind: Kind::Key, start: key.mark, end: key.mark };
+            let token = Token { kind: TokenKind::Key, start: key.mark, end: key.mark };
             self.insert(Some(key.token_number), token);
             let column = i64::from(key.mark.column);
-            self.roll_indent(column, Some(key.token_number), Kind::BlockMappingStart, key.mark)?;
+            self.roll_indent(column, Some(key.token_number), TokenKind::BlockMappingStart, key.mark)?;
             self.simple_keys[level].possible = false;
             self.simple_keys[level].awaited = false;
             self.simple_key_allowed = false;
@@ -602,13 +608,13 @@ impl<'a> Scanner<'a> {
                     ));
                 }
                 let mark = self.mark();
-                self.roll_indent(self.column(), None, Kind::BlockMappingStart, mark)?;
+                self.roll_indent(self.column(), None, TokenKind::BlockMappingStart, mark)?;
             }
             self.simple_key_allowed = self.flow_level == 0;
         }
         let start = self.mark();
         self.skip_ascii(1);
-        self.push(Kind::Value, start);
+        self.push(TokenKind::Value, start);
         Ok(())
     }
 
@@ -628,17 +634,17 @@ impl<'a> Scanner<'a> {
             let context = if alias { "while scanning an alias" } else { "while scanning an anchor" };
             return Err(self.error(context, start, "did not find expected alphabetic or numeric character"));
         }
-        self.push(if alias { Kind::Alias(name) } else { Kind::Anchor(name) }, start);
+        self.push(if alias { TokenKind::Alias(name) } else { TokenKind::Anchor(name) }, start);
         Ok(())
     }
 
-    fn fetch_block_scalar(&mut self, style: Style) -> Result<()> {
+    fn fetch_block_scalar(&mut self, style: ScalarStyle) -> Result<()> {
         self.remove_simple_key()?;
         self.simple_key_allowed = true;
         self.scan_block_scalar(style)
     }
 
-    fn fetch_quoted(&mut self, style: Style) -> Result<()> {
+    fn fetch_quoted(&mut self, style: ScalarStyle) -> Result<()> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
         self.scan_quoted(style)

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{Kind, Mark, Result, Scanner, Style, Token, hex};
+use super::{Result, ScalarStyle, Scanner, TextMark, Token, TokenKind, hex};
 
 impl<'a> Scanner<'a> {
-    pub(super) fn scan_block_scalar(&mut self, style: Style) -> Result<()> {
+    pub(super) fn scan_block_scalar(&mut self, style: ScalarStyle) -> Result<()> {
         let context = "while scanning a block scalar";
         let start = self.mark();
         self.skip_ascii(1);
@@ -51,7 +51,7 @@ impl<'a> Scanner<'a> {
         self.scan_block_breaks(&mut indent, &mut trailing_breaks, start, &mut end)?;
         while self.column() == indent && !self.is_end(0) {
             trailing_blank = self.is_blank(0);
-            if style == Style::Folded && leading_break == "\n" && !leading_blank && !trailing_blank {
+            if style == ScalarStyle::Folded && leading_break == "\n" && !leading_blank && !trailing_blank {
                 if trailing_breaks.is_empty() {
                     value.push(' ');
                 }
@@ -76,7 +76,11 @@ impl<'a> Scanner<'a> {
         if chomp == b'+' {
             value.push_str(&trailing_breaks);
         }
-        self.tokens.push_back(Token { kind: Kind::Scalar { value: Cow::Owned(value), style }, start, end });
+        self.tokens.push_back(Token {
+            kind: TokenKind::Scalar { value: Cow::Owned(value), style },
+            start,
+            end,
+        });
         Ok(())
     }
 
@@ -96,8 +100,8 @@ impl<'a> Scanner<'a> {
         &mut self,
         indent: &mut i64,
         breaks: &mut String,
-        start: Mark,
-        end: &mut Mark,
+        start: TextMark,
+        end: &mut TextMark,
     ) -> Result<()> {
         *end = self.mark();
         let mut deepest = 0;
@@ -125,10 +129,10 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    pub(super) fn scan_quoted(&mut self, style: Style) -> Result<()> {
+    pub(super) fn scan_quoted(&mut self, style: ScalarStyle) -> Result<()> {
         let context = "while scanning a quoted scalar";
         let start = self.mark();
-        let single = style == Style::SingleQuoted;
+        let single = style == ScalarStyle::SingleQuoted;
         let quote = if single { b'\'' } else { b'"' };
         self.skip_ascii(1);
         // Most quoted scalars are one run of ordinary characters: borrow those.
@@ -142,7 +146,7 @@ impl<'a> Scanner<'a> {
         {
             let value = Cow::Borrowed(&self.text[from..from + run]);
             self.skip_ascii(run + 1);
-            self.push(Kind::Scalar { value, style }, start);
+            self.push(TokenKind::Scalar { value, style }, start);
             return Ok(());
         }
         let mut value = String::new();
@@ -224,11 +228,11 @@ impl<'a> Scanner<'a> {
             }
         }
         self.skip_ascii(1);
-        self.push(Kind::Scalar { value: Cow::Owned(value), style }, start);
+        self.push(TokenKind::Scalar { value: Cow::Owned(value), style }, start);
         Ok(())
     }
 
-    pub(super) fn scan_escape(&mut self, start: Mark, value: &mut String) -> Result<()> {
+    pub(super) fn scan_escape(&mut self, start: TextMark, value: &mut String) -> Result<()> {
         let context = "while parsing a quoted scalar";
         let digits = match self.at(1) {
             b'0' => return self.escaped(value, '\0'),
@@ -339,7 +343,11 @@ impl<'a> Scanner<'a> {
                 break;
             }
         }
-        self.tokens.push_back(Token { kind: Kind::Scalar { value, style: Style::Plain }, start, end });
+        self.tokens.push_back(Token {
+            kind: TokenKind::Scalar { value, style: ScalarStyle::Plain },
+            start,
+            end,
+        });
         if leading_blanks {
             self.simple_key_allowed = true;
         }

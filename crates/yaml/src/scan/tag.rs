@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Kind, Mark, Result, Scanner, Token, hex, is_word};
+use super::{Result, Scanner, TextMark, Token, TokenKind, hex, is_word};
 
 impl<'a> Scanner<'a> {
     pub(super) fn scan_directive(&mut self) -> Result<()> {
@@ -33,7 +33,7 @@ impl<'a> Scanner<'a> {
                 }
                 self.skip_ascii(1);
                 let minor = self.scan_version_number(start)?;
-                Kind::VersionDirective { major, minor }
+                TokenKind::VersionDirective { major, minor }
             }
             "TAG" => {
                 let context = "while scanning a %TAG directive";
@@ -47,7 +47,7 @@ impl<'a> Scanner<'a> {
                 if !self.is_blank_or_end(0) {
                     return Err(self.error(context, start, "did not find expected whitespace or line break"));
                 }
-                Kind::TagDirective { handle, prefix: Cow::Owned(prefix) }
+                TokenKind::TagDirective { handle, prefix: Cow::Owned(prefix) }
             }
             _ => return Err(self.error(context, start, "found unknown directive name")),
         };
@@ -72,7 +72,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn scan_version_number(&mut self, start: Mark) -> Result<u32> {
+    pub(super) fn scan_version_number(&mut self, start: TextMark) -> Result<u32> {
         let context = "while scanning a %YAML directive";
         let from = self.pos;
         let mut value = 0u32;
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
                 "did not find expected whitespace or line break",
             ));
         }
-        self.push(Kind::Tag { handle, suffix: Cow::Owned(suffix) }, start);
+        self.push(TokenKind::Tag { handle, suffix: Cow::Owned(suffix) }, start);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl<'a> Scanner<'a> {
         if directive { "while parsing a %TAG directive" } else { "while parsing a tag" }
     }
 
-    pub(super) fn scan_tag_handle(&mut self, directive: bool, start: Mark) -> Result<Cow<'a, str>> {
+    pub(super) fn scan_tag_handle(&mut self, directive: bool, start: TextMark) -> Result<Cow<'a, str>> {
         if self.at(0) != b'!' {
             return Err(self.error(Self::tag_context(directive), start, "did not find expected '!'"));
         }
@@ -151,7 +151,7 @@ impl<'a> Scanner<'a> {
         Ok(Cow::Borrowed(&self.text[from..self.pos]))
     }
 
-    pub(super) fn scan_tag_uri(&mut self, directive: bool, head: &str, start: Mark) -> Result<String> {
+    pub(super) fn scan_tag_uri(&mut self, directive: bool, head: &str, start: TextMark) -> Result<String> {
         let mut uri: Vec<u8> = head.as_bytes().get(1..).unwrap_or_default().to_vec();
         let mut any = !head.is_empty();
         loop {
@@ -196,7 +196,12 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    pub(super) fn scan_uri_escape(&mut self, directive: bool, start: Mark, uri: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn scan_uri_escape(
+        &mut self,
+        directive: bool,
+        start: TextMark,
+        uri: &mut Vec<u8>,
+    ) -> Result<()> {
         let context = Self::tag_context(directive);
         let (Some(high), Some(low)) = (hex(self.at(1)), hex(self.at(2))) else {
             return Err(self.error(context, start, "did not find URI escaped octet"));

@@ -1,24 +1,24 @@
 //! Edits keep every byte they are not about.
 
 use serde_json::{Value, json};
-use slipway_yaml::Reader;
-use slipway_yaml::edit::{Document, Step};
+use slipway_yaml::YamlReader;
+use slipway_yaml::edit::{EditableDocument, PathSegment};
 
-fn path(text: &str) -> Vec<Step> {
+fn path(text: &str) -> Vec<PathSegment> {
     text.split('/')
         .filter(|step| !step.is_empty())
-        .map(|step| step.parse().map_or_else(|_| Step::from(step), Step::Index))
+        .map(|step| step.parse().map_or_else(|_| PathSegment::from(step), PathSegment::Index))
         .collect()
 }
 
 fn set(text: &str, at: &str, value: &Value) -> String {
-    let mut document = Document::new(text, "f.yaml", Reader::new()).unwrap();
+    let mut document = EditableDocument::new(text, "f.yaml", YamlReader::new()).unwrap();
     document.set(&path(at), value).unwrap_or_else(|problems| panic!("{text:?} {at}: {problems}"));
     document.into_text()
 }
 
 fn remove(text: &str, at: &str) -> String {
-    let mut document = Document::new(text, "f.yaml", Reader::new()).unwrap();
+    let mut document = EditableDocument::new(text, "f.yaml", YamlReader::new()).unwrap();
     assert!(document.remove(&path(at)).unwrap_or_else(|problems| panic!("{text:?} {at}: {problems}")));
     document.into_text()
 }
@@ -63,7 +63,7 @@ fn values_are_set_in_place() {
     ] {
         if after.contains("two # c") {
             // A comment cannot stay behind a block: such an edit is refused.
-            let mut document = Document::new(before, "f.yaml", Reader::new()).unwrap();
+            let mut document = EditableDocument::new(before, "f.yaml", YamlReader::new()).unwrap();
             let problems = document.set(&path(at), &value).unwrap_err();
             assert_eq!(
                 problems.to_string(),
@@ -114,7 +114,7 @@ fn entries_are_removed_with_their_lines() {
     ] {
         assert_eq!(remove(before, at), after, "{before:?} {at}");
     }
-    let mut document = Document::new("a: 1\n", "f", Reader::new()).unwrap();
+    let mut document = EditableDocument::new("a: 1\n", "f", YamlReader::new()).unwrap();
     assert!(!document.remove(&path("b/c")).unwrap());
 }
 
@@ -126,7 +126,7 @@ fn what_cannot_be_edited_is_refused_and_untouched() {
         ("l: [1]\n", "l/5"),
         ("a: &x {q: 1}\nc:\n  <<: *x\n", "c/q"),
     ] {
-        let mut document = Document::new(text, "f", Reader::new()).unwrap();
+        let mut document = EditableDocument::new(text, "f", YamlReader::new()).unwrap();
         assert!(document.set(&path(at), &json!(2)).is_err(), "{text:?} {at}");
         assert_eq!(document.text(), text);
     }

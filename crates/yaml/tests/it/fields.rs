@@ -1,7 +1,7 @@
 //! Strict reading of mappings.
 
 use slipway_problem::Problems;
-use slipway_yaml::{Fields, parse_one};
+use slipway_yaml::{FieldReader, parse_one};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
@@ -27,7 +27,7 @@ old: 1
 ";
     let node = parse_one(text, "f.yaml").unwrap();
     let mut problems = Problems::new();
-    let mut fields = Fields::of(&node, &mut problems);
+    let mut fields = FieldReader::of(&node, &mut problems);
     assert_eq!(fields.required_str("name"), "");
     assert_eq!(fields.one_of("mode", &[("fast", Mode::Fast), ("safe", Mode::Safe)]), None);
     assert_eq!(fields.strings("tags"), ["a", "b"]);
@@ -68,12 +68,12 @@ old: 1
 fn null_counts_as_left_out() {
     let node = parse_one("a:\nb: ~\nc: x\n", "f").unwrap();
     let mut problems = Problems::new();
-    let mut fields = Fields::of(&node, &mut problems);
+    let mut fields = FieldReader::of(&node, &mut problems);
     assert_eq!((fields.str("a"), fields.strings("b").len(), fields.text("c")), (None, 0, Some("x".into())));
     fields.finish();
     assert!(problems.is_empty());
 
-    let mut fields = Fields::of(&node, &mut problems);
+    let mut fields = FieldReader::of(&node, &mut problems);
     fields.required_str("a");
     fields.ignore_unknown();
     fields.finish();
@@ -84,7 +84,7 @@ fn null_counts_as_left_out() {
 fn exclusive_keys_and_prefixes() {
     let node = parse_one("a: 1\nb: 2\nx-y: 3\n", "f").unwrap();
     let mut problems = Problems::new();
-    let mut fields = Fields::of(&node, &mut problems);
+    let mut fields = FieldReader::of(&node, &mut problems);
     fields.ignore("a");
     fields.ignore("b");
     fields.ignore_prefix("x-");

@@ -1,7 +1,7 @@
 //! Answers of real Helm 3.17.3 (`data/record.py` records them), byte for byte.
 
 use serde_json::{Value, json};
-use slipway_yaml::{Emitter, map_from_str_helm, to_string};
+use slipway_yaml::{YamlEmitter, map_from_str_helm, to_string};
 
 fn recorded(lines: &'static str) -> impl Iterator<Item = (Value, Value)> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap())
@@ -40,7 +40,7 @@ fn writes_as_to_yaml_does() {
 #[test]
 fn writes_as_to_yaml_pretty_does() {
     for (value, answer) in recorded(include_str!("data/pretty.jsonl")) {
-        let ours = Emitter::pretty().emit(&floats(&value)).unwrap();
+        let ours = YamlEmitter::pretty().emit(&floats(&value)).unwrap();
         assert_eq!(ours.strip_suffix('\n').unwrap_or(&ours), answer.as_str().unwrap(), "{value}");
     }
 }

@@ -1,6 +1,6 @@
 //! Texts made to hurt: every one ends in a located error or a value, quickly and without a crash.
 
-use slipway_yaml::{Emitter, Reader, from_str_helm, parse};
+use slipway_yaml::{YamlEmitter, YamlReader, from_str_helm, parse};
 
 #[test]
 fn deep_nesting_is_an_error() {
@@ -27,7 +27,7 @@ fn the_deepest_allowed_nesting_survives_a_small_stack() {
         let text = format!("{}1{}", "[".repeat(499), "]".repeat(499));
         let value = from_str_helm(&text).unwrap();
         assert!(slipway_yaml::to_string(&value).unwrap().len() > 900);
-        let node = Reader::helm().read_one(&text, "f").unwrap();
+        let node = YamlReader::helm().read_one(&text, "f").unwrap();
         assert_eq!(node.clone().to_json(), value);
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
@@ -45,7 +45,7 @@ fn alias_bombs_are_refused() {
         error.to_string(),
         "error converting YAML to JSON: yaml: document contains excessive aliasing"
     );
-    let reader = Reader::new().max_nodes(100_000);
+    let reader = YamlReader::new().max_nodes(100_000);
     let problems = reader.read(&bomb, "f.yaml").unwrap_err();
     assert!(problems.to_string().contains("more than the 100000 nodes allowed"), "{problems}");
 
@@ -94,9 +94,9 @@ fn long_and_odd_texts_end() {
 
 #[test]
 fn limits_are_told() {
-    let problems = Reader::new().max_bytes(3).read("a: 1", "f.yaml").unwrap_err();
+    let problems = YamlReader::new().max_bytes(3).read("a: 1", "f.yaml").unwrap_err();
     assert_eq!(problems.to_string(), "f.yaml: 4 bytes are more than the 3 allowed");
-    let problems = Reader::new().anchors(false).read("a: &x 1\nb: *x\n", "f.yaml").unwrap_err();
+    let problems = YamlReader::new().anchors(false).read("a: &x 1\nb: *x\n", "f.yaml").unwrap_err();
     assert_eq!(problems.to_string(), "f.yaml:2:4: alias `*x` is not allowed here");
     let problems = parse("a: b\n  c: \u{7}", "f.yaml").unwrap_err();
     assert_eq!(problems.to_string(), "f.yaml:2:6: invalid YAML: control characters are not allowed");
@@ -108,5 +108,5 @@ fn values_nested_too_deep_are_not_written() {
     for _ in 0..600 {
         value = serde_json::Value::Array(vec![value]);
     }
-    assert!(Emitter::manifest().emit(&value).is_err());
+    assert!(YamlEmitter::manifest().emit(&value).is_err());
 }

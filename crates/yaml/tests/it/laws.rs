@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::Value;
-use slipway_yaml::{Emitter, KeyOrder, Reader, Schema, from_str_helm, parse, to_string};
+use slipway_yaml::{KeyOrder, ScalarRules, YamlEmitter, YamlReader, from_str_helm, parse, to_string};
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -88,10 +88,10 @@ fn is_faithful(value: &Value) -> bool {
 proptest! {
     #[test]
     fn what_is_written_reads_back(value in value().prop_filter("faithful", is_faithful)) {
-        let written = Emitter::manifest().emit(&value).unwrap();
+        let written = YamlEmitter::manifest().emit(&value).unwrap();
         prop_assert_eq!(&from_str_helm(&written).unwrap(), &canonical(&value), "{}", &written);
-        for schema in [Schema::Core, Schema::GoYaml3, Schema::Yaml11] {
-            let node = Reader::helm().schema(schema).read_one(&written, "f").unwrap();
+        for schema in [ScalarRules::Core, ScalarRules::GoYaml3, ScalarRules::Yaml11] {
+            let node = YamlReader::helm().schema(schema).read_one(&written, "f").unwrap();
             prop_assert_eq!(&node.to_json(), &canonical(&value), "{:?} {}", schema, &written);
         }
         if let Some(written) = to_string(&value).ok().filter(|written| !written.contains("<<:")) {
@@ -108,7 +108,7 @@ proptest! {
                 other => other.clone(),
             }
         }
-        let emitter = Emitter::manifest().order(KeyOrder::Bytes);
+        let emitter = YamlEmitter::manifest().order(KeyOrder::Bytes);
         prop_assert_eq!(emitter.emit(&value).unwrap(), emitter.emit(&reversed(&value)).unwrap());
     }
 
@@ -120,7 +120,7 @@ proptest! {
         for node in parse(&text, "f").unwrap_or_default() {
             let _ = (node.raw().len(), node.to_json(), node.location());
         }
-        let _ = Reader::helm().read(&text, "f");
+        let _ = YamlReader::helm().read(&text, "f");
     }
 
     #[test]

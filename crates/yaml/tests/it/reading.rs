@@ -1,6 +1,6 @@
 //! Reading into trees.
 
-use slipway_yaml::{Emitter, Reader, Schema, from_node, parse, parse_one};
+use slipway_yaml::{ScalarRules, YamlEmitter, YamlReader, from_node, parse, parse_one};
 
 #[test]
 fn nodes_know_their_places() {
@@ -86,8 +86,8 @@ x: 8
 "y": "n"
 z: 3
 "#;
-    let node = Reader::kustomize().read_one(text, "f").unwrap();
-    assert_eq!(Emitter::kustomize().emit(&node).unwrap(), expected);
+    let node = YamlReader::kustomize().read_one(text, "f").unwrap();
+    assert_eq!(YamlEmitter::kustomize().emit(&node).unwrap(), expected);
 }
 
 #[test]
@@ -108,8 +108,10 @@ fn schemas_differ_where_their_readers_do() {
         ("'yes'", json!("yes"), json!("yes"), json!("yes")),
     ];
     for (text, yaml11, go3, core) in cases {
-        for (schema, expected) in [(Schema::Yaml11, yaml11), (Schema::GoYaml3, go3), (Schema::Core, core)] {
-            let node = Reader::new().schema(schema).read_one(text, "f").unwrap();
+        for (schema, expected) in
+            [(ScalarRules::Yaml11, yaml11), (ScalarRules::GoYaml3, go3), (ScalarRules::Core, core)]
+        {
+            let node = YamlReader::new().schema(schema).read_one(text, "f").unwrap();
             assert_eq!(node.to_json(), expected, "{text} {schema:?}");
         }
     }
@@ -118,13 +120,13 @@ fn schemas_differ_where_their_readers_do() {
 #[test]
 fn merges_follow_their_readers() {
     let text = "b: &b {x: 1, w: 1}\nc: {x: 2, <<: *b}\nd: {<<: [{x: 3}, *b]}\n";
-    let shown = |reader: Reader| reader.read_one(text, "f").unwrap().to_json().to_string();
+    let shown = |reader: YamlReader| reader.read_one(text, "f").unwrap().to_json().to_string();
     assert_eq!(
-        shown(Reader::helm()),
+        shown(YamlReader::helm()),
         r#"{"b":{"x":1,"w":1},"c":{"x":1,"w":1},"d":{"x":3,"w":1}}"#,
         "Helm lets a later merge win"
     );
-    assert_eq!(shown(Reader::new()), r#"{"b":{"x":1,"w":1},"c":{"x":2,"w":1},"d":{"x":3,"w":1}}"#);
+    assert_eq!(shown(YamlReader::new()), r#"{"b":{"x":1,"w":1},"c":{"x":2,"w":1},"d":{"x":3,"w":1}}"#);
 }
 
 #[test]

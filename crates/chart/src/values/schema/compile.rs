@@ -9,16 +9,16 @@ use slipway_event::without_credentials;
 use super::get;
 
 /// A schema with everything inside it that can be referred to.
-pub(super) struct Document {
+pub(super) struct SchemaDocument {
     /// The chart's own schema, then those it refers to.
     pub(super) documents: Vec<Value>,
     /// Places by their `$id`, absolute or `#name`.
-    ids: HashMap<String, Place>,
+    ids: HashMap<String, SchemaPlace>,
 }
 
 /// A place inside one of the documents.
 #[derive(Clone)]
-struct Place {
+struct SchemaPlace {
     document: usize,
     pointer: String,
 }
@@ -26,7 +26,7 @@ struct Place {
 /// Schemas nest no deeper than this.
 pub(super) const DEEPEST: usize = 512;
 
-impl Document {
+impl SchemaDocument {
     pub(super) fn read(text: &[u8]) -> Result<Self, String> {
         let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
         let mut document = Self { documents: Vec::new(), ids: HashMap::new() };
@@ -48,10 +48,10 @@ impl Document {
         for (id, pointer) in found {
             // `#name` means a place of the document it stands in.
             let id = if id.starts_with('#') { format!("{address}{id}") } else { id };
-            self.ids.entry(id).or_insert(Place { document, pointer });
+            self.ids.entry(id).or_insert(SchemaPlace { document, pointer });
         }
         if !address.is_empty() {
-            self.ids.insert(address.to_owned(), Place { document, pointer: String::new() });
+            self.ids.insert(address.to_owned(), SchemaPlace { document, pointer: String::new() });
         }
         self.documents.push(root);
         Ok(())
@@ -69,7 +69,7 @@ impl Document {
         }
         let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let mut place = if document.is_empty() {
-            Place { document: 0, pointer: String::new() }
+            SchemaPlace { document: 0, pointer: String::new() }
         } else {
             match self.ids.get(document) {
                 Some(place) => place.clone(),
@@ -85,7 +85,7 @@ impl Document {
         self.at(&place, reference)
     }
 
-    fn at(&self, place: &Place, reference: &str) -> Result<&Value, String> {
+    fn at(&self, place: &SchemaPlace, reference: &str) -> Result<&Value, String> {
         self.documents[place.document].pointer(&place.pointer).ok_or_else(|| {
             format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference))
         })

@@ -7,7 +7,7 @@ mod validate;
 
 use serde_json::{Map, Value};
 
-use compile::Document;
+use compile::SchemaDocument;
 pub use remote::SchemaSource;
 
 /// Checks `values` against the text of a schema.
@@ -19,7 +19,7 @@ pub(crate) fn check(
     values: &Value,
     source: Option<&dyn SchemaSource>,
 ) -> Result<String, String> {
-    let mut document = Document::read(schema)?;
+    let mut document = SchemaDocument::read(schema)?;
     if let Some(source) = source {
         remote::bring_in(&mut document, source)?;
     }

@@ -7,20 +7,20 @@ use serde_json::Value;
 use slipway_event::without_credentials;
 use url::Url;
 
-use super::compile::Document;
-use crate::error::Error;
+use super::compile::SchemaDocument;
+use crate::error::ChartError;
 
 /// Fetches schemas from elsewhere. Rendering has none by default: a chart could make requests in the
 /// user's name.
 pub trait SchemaSource: Debug + Send + Sync {
-    fn fetch(&self, address: &str) -> Result<Vec<u8>, Error>;
+    fn fetch(&self, address: &str) -> Result<Vec<u8>, ChartError>;
 }
 
 /// The most documents one schema may draw in.
 const MOST_DOCUMENTS: usize = 64;
 
 /// Brings in every document that is referred to, those of fetched ones included.
-pub(super) fn bring_in(document: &mut Document, source: &dyn SchemaSource) -> Result<(), String> {
+pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource) -> Result<(), String> {
     let mut at = 0;
     while let Some(root) = document.documents.get(at) {
         let mut wanted = BTreeSet::new();

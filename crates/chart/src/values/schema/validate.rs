@@ -5,12 +5,12 @@ use std::rc::Rc;
 use serde_json::{Map, Number, Value};
 use slipway_go::regexp::Regexp;
 
-use super::compile::Document;
+use super::compile::SchemaDocument;
 use super::{format, get};
 
 /// One complaint.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(super) struct SchemaFinding {
     /// `(root)` or the dotted path.
     pub(super) field: String,
     pub(super) text: String,
@@ -21,7 +21,7 @@ const DEEPEST: usize = 256;
 /// A schema can make the work grow exponentially; this is where patience ends.
 const MOST_STEPS: u64 = 5_000_000;
 
-pub(super) fn run(document: &Document, values: &Value) -> Result<Vec<Finding>, String> {
+pub(super) fn run(document: &SchemaDocument, values: &Value) -> Result<Vec<SchemaFinding>, String> {
     let mut walk = Walk { document, steps: 0, broken: None };
     let mut outcome = Outcome::default();
     walk.schema(document.root(), values, &Path::Root, 0, &mut outcome);
@@ -51,14 +51,14 @@ impl std::fmt::Display for Path<'_> {
 
 #[derive(Default)]
 struct Outcome {
-    findings: Vec<Finding>,
+    findings: Vec<SchemaFinding>,
     /// How many steps agreed: which of several failing branches came closest.
     score: i64,
 }
 
 impl Outcome {
     fn add(&mut self, path: &Path<'_>, text: impl Into<String>) {
-        self.findings.push(Finding { field: path.to_string(), text: text.into() });
+        self.findings.push(SchemaFinding { field: path.to_string(), text: text.into() });
         self.score -= 1;
     }
 
@@ -73,7 +73,7 @@ impl Outcome {
 }
 
 struct Walk<'d> {
-    document: &'d Document,
+    document: &'d SchemaDocument,
     steps: u64,
     broken: Option<String>,
 }

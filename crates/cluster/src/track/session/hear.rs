@@ -1,5 +1,6 @@
 //! What the pods of a followed object say, passed on line by line.
 
+use slipway_manifest::ObjectRef;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Session, Workload, text};
-use crate::At;
+
 use crate::logs::{self, Source};
 use crate::observe::Seen;
 use crate::track::{ReadyRules, Tracker};
@@ -52,7 +53,7 @@ impl Session<'_> {
                 self.log_pods.insert(name.to_owned());
                 let task = tokio::spawn(pass_on(
                     self.tracker.clone(),
-                    At::live(pod),
+                    ObjectRef::of(pod),
                     source.clone(),
                     self.rules.clone(),
                     self.enough.clone(),
@@ -113,8 +114,14 @@ impl Session<'_> {
 }
 
 /// Passes on the lines of one container until it is over or was heard enough.
-async fn pass_on(tracker: Tracker, pod: At, source: Source, rules: ReadyRules, enough: CancellationToken) {
-    let object = pod.object_ref();
+async fn pass_on(
+    tracker: Tracker,
+    pod: ObjectRef,
+    source: Source,
+    rules: ReadyRules,
+    enough: CancellationToken,
+) {
+    let object = pod.clone();
     let mut pass = |line: logs::Line| {
         if rules.logs.wants_line(&source.container, &line.text) {
             tracker.events.send(Event::Log {

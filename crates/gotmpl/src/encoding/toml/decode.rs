@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::sprig::Time;
-use crate::str::Str;
-use crate::value::{List, ListKind, Map, RED_ZONE, SEGMENT, Value};
+use crate::sprig::TimeObject;
+use crate::str::GoString;
+use crate::value::{GoList, GoMap, GoValue, ListKind, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
-use slipway_go::time::{GoTime, Zone};
+use slipway_go::time::{GoTime, GoZone};
 
 /// Deepest nesting of inline values and tables.
 const MAX_DEPTH: usize = 1000;
 
 /// Reads a document; an error is a line and what is wrong with it.
-pub(crate) fn decode(text: &[u8]) -> Result<Map, String> {
+pub(crate) fn decode(text: &[u8]) -> Result<GoMap, String> {
     // Marks of UTF-16 are skipped, whatever follows.
     let text = text.strip_prefix(b"\xff\xfe").or_else(|| text.strip_prefix(b"\xfe\xff")).unwrap_or(text);
     let Ok(text) = std::str::from_utf8(text) else {
@@ -27,7 +27,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<Map, String> {
         );
     }
     let mut parser =
-        Parser { text, at: 0, last_key: Vec::new(), depth: 0, root: Map::new(), closed: HashMap::new() };
+        Parser { text, at: 0, last_key: Vec::new(), depth: 0, root: GoMap::new(), closed: HashMap::new() };
     let result = parser.document();
     // A control character is noticed as soon as it is read, whatever it is read for.
     let read = if result.is_ok() { text.len() } else { parser.at };
@@ -67,9 +67,9 @@ enum Origin {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    last_key: Vec<Str>,
+    last_key: Vec<GoString>,
     depth: usize,
-    root: Map,
+    root: GoMap,
     /// Origin of tables by identity; the maps live as long as the root.
     closed: HashMap<usize, Origin>,
 }
@@ -82,14 +82,14 @@ impl<'a> Parser<'a> {
         let at_end = ends.iter().any(|mark| problem.contains(mark));
         // The library behind Helm counts one line less when the text ends too early.
         let line = usize::from(!at_end) + self.text[..self.at.min(self.text.len())].matches('\n').count();
-        let last: Vec<String> = self.last_key.iter().map(Str::to_string).collect();
+        let last: Vec<String> = self.last_key.iter().map(GoString::to_string).collect();
         match last.join(".").as_str() {
             "" => format!("toml: line {line}: {problem}"),
             key => format!("toml: line {line} (last key \"{key}\"): {problem}"),
         }
     }
 
-    fn key_text(&self, key: &[Str]) -> String {
+    fn key_text(&self, key: &[GoString]) -> String {
         let parts: Vec<String> = key
             .iter()
             .map(|part| {
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
 
     fn document(&mut self) -> Parsed<()> {
         let mut table = self.root.clone();
-        let mut prefix: Vec<Str> = Vec::new();
+        let mut prefix: Vec<GoString> = Vec::new();
         loop {
             self.lines()?;
             match self.peek() {
@@ -215,14 +215,14 @@ impl<'a> Parser<'a> {
         shown(rune.unwrap_or('\0'))
     }
 
-    fn pair(&mut self, table: &Map, prefix: &[Str]) -> Parsed<()> {
+    fn pair(&mut self, table: &GoMap, prefix: &[GoString]) -> Parsed<()> {
         let key = self.key('=')?;
         match self.peek() {
             Some('=') => self.at += 1,
             Some(_) => return Err(format!("expected '.' or '=', but got {} instead", self.unwanted())),
             None => return Err("unexpected EOF; expected key separator '='".to_owned()),
         }
-        let full: Vec<Str> = prefix.iter().chain(&key).cloned().collect();
+        let full: Vec<GoString> = prefix.iter().chain(&key).cloned().collect();
         self.last_key.clone_from(&full);
         self.blanks();
         let value = self.value()?;
@@ -234,19 +234,19 @@ impl<'a> Parser<'a> {
         for (at, part) in path.iter().enumerate() {
             table = match table.get(part) {
                 None => {
-                    let inner = Map::new();
+                    let inner = GoMap::new();
                     self.closed.insert(inner.id(), Origin::Dotted);
                     table.insert(part.clone(), inner.clone().into());
                     inner
                 }
-                Some(Value::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Header) => inner,
+                Some(GoValue::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Header) => inner,
                 Some(_) => return Err(self.defined(&full[..=prefix.len() + at])),
             };
         }
         match table.get(last) {
             None => table.insert(last.clone(), value),
             // A table that only dotted keys made may be named once more, to no effect.
-            Some(Value::Map(inner)) if self.closed.get(&inner.id()) == Some(&Origin::Dotted) => {
+            Some(GoValue::Map(inner)) if self.closed.get(&inner.id()) == Some(&Origin::Dotted) => {
                 self.closed.insert(inner.id(), Origin::Header);
             }
             Some(_) => return Err(self.defined(&full)),
@@ -254,12 +254,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn defined(&self, key: &[Str]) -> String {
+    fn defined(&self, key: &[GoString]) -> String {
         format!("Key '{}' has already been defined.", self.key_text(key))
     }
 
     /// The table a header's path leads to, up to its last part.
-    fn walk(&mut self, path: &[Str]) -> Parsed<Map> {
+    fn walk(&mut self, path: &[GoString]) -> Parsed<GoMap> {
         let mut table = self.root.clone();
         if path.len() > MAX_DEPTH {
             return Err("tables nest too deeply".to_owned());
@@ -267,14 +267,14 @@ impl<'a> Parser<'a> {
         for (at, part) in path.iter().enumerate() {
             table = match table.get(part) {
                 None => {
-                    let inner = Map::new();
+                    let inner = GoMap::new();
                     self.closed.insert(inner.id(), Origin::Implicit);
                     table.insert(part.clone(), inner.clone().into());
                     inner
                 }
-                Some(Value::Map(inner)) => inner,
-                Some(Value::List(list)) if list.kind() == TABLES => match list.items().last() {
-                    Some(Value::Map(inner)) => inner.clone(),
+                Some(GoValue::Map(inner)) => inner,
+                Some(GoValue::List(list)) if list.kind() == TABLES => match list.items().last() {
+                    Some(GoValue::Map(inner)) => inner.clone(),
                     _ => return Err(self.defined(&path[..=at])),
                 },
                 Some(_) => return Err(self.defined(&path[..=at])),
@@ -283,16 +283,16 @@ impl<'a> Parser<'a> {
         Ok(table)
     }
 
-    fn open_table(&mut self, key: &[Str]) -> Parsed<Map> {
+    fn open_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
         let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
         let parent = self.walk(path)?;
         let table = match parent.get(last) {
             None => {
-                let table = Map::new();
+                let table = GoMap::new();
                 parent.insert(last.clone(), table.clone().into());
                 table
             }
-            Some(Value::Map(table))
+            Some(GoValue::Map(table))
                 if matches!(self.closed.get(&table.id()), Some(Origin::Implicit | Origin::Dotted)) =>
             {
                 table
@@ -303,17 +303,17 @@ impl<'a> Parser<'a> {
         Ok(table)
     }
 
-    fn push_table(&mut self, key: &[Str]) -> Parsed<Map> {
+    fn push_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
         let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
         let parent = self.walk(path)?;
-        let table = Map::new();
+        let table = GoMap::new();
         self.closed.insert(table.id(), Origin::Header);
         match parent.get(last) {
             None => {
-                let list = List::of(TABLES, vec![table.clone().into()]);
+                let list = GoList::of(TABLES, vec![table.clone().into()]);
                 parent.insert(last.clone(), list.into());
             }
-            Some(Value::List(list)) if list.kind() == TABLES => list.items_mut().push(table.clone().into()),
+            Some(GoValue::List(list)) if list.kind() == TABLES => list.items_mut().push(table.clone().into()),
             Some(_) => {
                 return Err(format!(
                     "Key '{}' was already created and cannot be used as an array.",
@@ -324,7 +324,7 @@ impl<'a> Parser<'a> {
         Ok(table)
     }
 
-    fn key(&mut self, end: char) -> Parsed<Vec<Str>> {
+    fn key(&mut self, end: char) -> Parsed<Vec<GoString>> {
         let mut parts = Vec::new();
         loop {
             self.blanks();
@@ -366,7 +366,7 @@ impl<'a> Parser<'a> {
                             None => format!("unexpected EOF; expected key separator '{end}'"),
                         });
                     }
-                    let part = Str::from(&self.rest()[..len]);
+                    let part = GoString::from(&self.rest()[..len]);
                     self.at += len;
                     part
                 }
@@ -382,21 +382,21 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn value(&mut self) -> Parsed<Value> {
+    fn value(&mut self) -> Parsed<GoValue> {
         match self.peek() {
             Some('"') => {
                 let many = self.eat("\"\"\"");
                 if !many {
                     self.at += 1;
                 }
-                self.basic(many).map(Value::Str)
+                self.basic(many).map(GoValue::Str)
             }
             Some('\'') => {
                 let many = self.eat("'''");
                 if !many {
                     self.at += 1;
                 }
-                self.literal(many).map(Value::Str)
+                self.literal(many).map(GoValue::Str)
             }
             Some('[') => self.nested(Self::array),
             Some('{') => self.nested(Self::inline),
@@ -409,7 +409,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<Value>) -> Parsed<Value> {
+    fn nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<GoValue>) -> Parsed<GoValue> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err("values nest too deeply".to_owned());
@@ -419,13 +419,13 @@ impl<'a> Parser<'a> {
         value
     }
 
-    fn array(&mut self) -> Parsed<Value> {
+    fn array(&mut self) -> Parsed<GoValue> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
             self.lines()?;
             if self.eat("]") {
-                return Ok(Value::list(items));
+                return Ok(GoValue::list(items));
             }
             if self.peek() == Some(',') {
                 return Err("unexpected comma".to_owned());
@@ -445,13 +445,13 @@ impl<'a> Parser<'a> {
                     }
                 });
             }
-            return Ok(Value::list(items));
+            return Ok(GoValue::list(items));
         }
     }
 
-    fn inline(&mut self) -> Parsed<Value> {
+    fn inline(&mut self) -> Parsed<GoValue> {
         self.at += 1;
-        let table = Map::new();
+        let table = GoMap::new();
         self.closed.insert(table.id(), Origin::Dotted);
         let outer = self.last_key.clone();
         let mut first = true;
@@ -492,7 +492,7 @@ impl<'a> Parser<'a> {
         Ok(table.into())
     }
 
-    fn close_inline(&mut self, table: &Map) {
+    fn close_inline(&mut self, table: &GoMap) {
         let mut pending = vec![table.clone()];
         while let Some(table) = pending.pop() {
             self.closed.insert(table.id(), Origin::Inline);
@@ -500,7 +500,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn basic(&mut self, many: bool) -> Parsed<Str> {
+    fn basic(&mut self, many: bool) -> Parsed<GoString> {
         let mut out = String::new();
         let start = self.at;
         if many && !self.eat("\n") {
@@ -586,7 +586,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn literal(&mut self, many: bool) -> Parsed<Str> {
+    fn literal(&mut self, many: bool) -> Parsed<GoString> {
         if many && !self.eat("\n") {
             self.eat("\r\n");
         }
@@ -618,13 +618,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn scalar(&mut self) -> Parsed<Value> {
+    fn scalar(&mut self) -> Parsed<GoValue> {
         let rest = self.rest();
         let end = rest.find([',', ']', '}', '#', '\n', '\r', ' ', '\t']).unwrap_or(rest.len());
         let word = &rest[..end];
         let named = match word {
-            "true" => Some(Value::Bool(true)),
-            "false" => Some(Value::Bool(false)),
+            "true" => Some(GoValue::Bool(true)),
+            "false" => Some(GoValue::Bool(false)),
             "inf" | "+inf" => Some(f64::INFINITY.into()),
             "-inf" => Some(f64::NEG_INFINITY.into()),
             "nan" | "+nan" | "-nan" => Some(f64::NAN.into()),
@@ -711,7 +711,7 @@ fn shown(rune: char) -> String {
     String::from_utf8_lossy(&strconv::quote_rune(rune)).into_owned()
 }
 
-fn number(word: &str) -> Parsed<Value> {
+fn number(word: &str) -> Parsed<GoValue> {
     let unsigned = word.trim_start_matches(['+', '-']);
     let prefixed = ["0x", "0o", "0b"].iter().any(|prefix| word.starts_with(prefix));
     let bytes = unsigned.as_bytes();
@@ -725,7 +725,7 @@ fn number(word: &str) -> Parsed<Value> {
     let clean = word.replace('_', "");
     if prefixed {
         return strconv::parse_int(&clean, 0)
-            .map(Value::Int64)
+            .map(GoValue::Int64)
             .map_err(|_| format!("Invalid integer {word:?}"));
     }
     let is_float = clean.contains(['.', 'e', 'E']);
@@ -740,7 +740,7 @@ fn number(word: &str) -> Parsed<Value> {
             let bad = digits.chars().find(|rune| !rune.is_ascii_digit()).unwrap_or('\0');
             return Err(format!("expected a digit but got {}", shown(bad)));
         }
-        return clean.parse().map(Value::Int64).map_err(|_| format!("{word} is out of range for int64"));
+        return clean.parse().map(GoValue::Int64).map_err(|_| format!("{word} is out of range for int64"));
     }
     let dot_ok = clean.find('.').is_none_or(|at| {
         at > 0
@@ -755,11 +755,11 @@ fn number(word: &str) -> Parsed<Value> {
     }
 }
 
-fn datetime(word: &str) -> Parsed<Value> {
+fn datetime(word: &str) -> Parsed<GoValue> {
     let text = word.replacen(['T', 't', ' '], "T", 1).replace('z', "Z");
-    let local = |name: &str| Zone::Fixed { name: name.to_owned(), offset: 0 };
-    let layouts: [(&str, Zone); 4] = [
-        ("2006-01-02T15:04:05.999999999Z07:00", Zone::Utc),
+    let local = |name: &str| GoZone::Fixed { name: name.to_owned(), offset: 0 };
+    let layouts: [(&str, GoZone); 4] = [
+        ("2006-01-02T15:04:05.999999999Z07:00", GoZone::Utc),
         ("2006-01-02T15:04:05.999999999", local("datetime-local")),
         ("2006-01-02", local("date-local")),
         ("15:04:05.999999999", local("time-local")),
@@ -767,6 +767,6 @@ fn datetime(word: &str) -> Parsed<Value> {
     layouts
         .iter()
         .find_map(|(layout, zone)| slipway_go::time::parse(layout.as_bytes(), text.as_bytes(), zone).ok())
-        .map(|time: GoTime| Value::object(Time(time)))
+        .map(|time: GoTime| GoValue::object(TimeObject(time)))
         .ok_or_else(|| format!("invalid datetime: {word:?}"))
 }

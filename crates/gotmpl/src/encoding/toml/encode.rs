@@ -1,13 +1,13 @@
 //! Writing TOML: plain keys first, then tables, both sorted, nested tables indented.
 
-use crate::object::Json;
-use crate::sprig::Time;
-use crate::str::Str;
-use crate::value::{MAX_VALUE_DEPTH, RED_ZONE, SEGMENT, Value};
+use crate::object::ObjectJson;
+use crate::sprig::TimeObject;
+use crate::str::GoString;
+use crate::value::{GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
 
 /// Writes a value, at most `max` bytes; an error is Go's text.
-pub(crate) fn encode(value: &Value, max: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(value: &GoValue, max: usize) -> Result<Vec<u8>, String> {
     let mut encoder = Encoder { out: Vec::new(), max, depth: 0 };
     encoder.encode(&[], value)?;
     Ok(encoder.out)
@@ -28,14 +28,14 @@ struct Encoder {
 }
 
 /// The members of what becomes a table.
-fn members(value: &Value) -> Option<Vec<(Str, Value)>> {
+fn members(value: &GoValue) -> Option<Vec<(GoString, GoValue)>> {
     match value {
-        Value::Map(map) => Some(map.to_vec()),
-        Value::Object(object) | Value::Ptr(object) => match (object.inner(), object.json()) {
+        GoValue::Map(map) => Some(map.to_vec()),
+        GoValue::Object(object) | GoValue::Ptr(object) => match (object.inner(), object.json()) {
             (Some(inner), _) => members(&inner),
             // Go's TOML names struct fields as Go does.
-            (None, Json::Fields(_)) => {
-                Some(object.fields().into_iter().map(|(name, value)| (Str::from(name), value)).collect())
+            (None, ObjectJson::Fields(_)) => {
+                Some(object.fields().into_iter().map(|(name, value)| (GoString::from(name), value)).collect())
             }
             _ => None,
         },
@@ -43,23 +43,23 @@ fn members(value: &Value) -> Option<Vec<(Str, Value)>> {
     }
 }
 
-fn is_nil(value: &Value) -> bool {
+fn is_nil(value: &GoValue) -> bool {
     match value {
-        Value::Nil => true,
-        Value::Map(map) => map.is_nil(),
-        Value::List(list) => list.is_nil(),
+        GoValue::Nil => true,
+        GoValue::Map(map) => map.is_nil(),
+        GoValue::List(list) => list.is_nil(),
         _ => false,
     }
 }
 
-fn shape(value: &Value) -> Result<Shape, String> {
+fn shape(value: &GoValue) -> Result<Shape, String> {
     if is_nil(value) {
         return Ok(Shape::Nil);
     }
     if members(value).is_some() {
         return Ok(Shape::Table);
     }
-    let Value::List(list) = value else { return Ok(Shape::Plain) };
+    let GoValue::List(list) = value else { return Ok(Shape::Plain) };
     let mut all_tables = !list.is_empty();
     for item in list.to_vec() {
         match stacker::maybe_grow(RED_ZONE, SEGMENT, || shape(&item))? {
@@ -95,12 +95,12 @@ impl Encoder {
         }
     }
 
-    fn indent(&mut self, path: &[Str]) {
+    fn indent(&mut self, path: &[GoString]) {
         let width = 2 * path.len().saturating_sub(1);
         self.out.resize(self.out.len() + width, b' ');
     }
 
-    fn encode(&mut self, path: &[Str], value: &Value) -> Result<(), String> {
+    fn encode(&mut self, path: &[GoString], value: &GoValue) -> Result<(), String> {
         if let Some(entries) = (!is_nil(value)).then(|| members(value)).flatten() {
             if path.len() == 1 {
                 self.line();
@@ -112,7 +112,7 @@ impl Encoder {
         }
         match value {
             _ if is_nil(value) => Ok(()),
-            Value::List(list) if shape(value)? == Shape::Tables => {
+            GoValue::List(list) if shape(value)? == Shape::Tables => {
                 if path.is_empty() {
                     return Err("toml: top-level values must be Go maps or structs".to_owned());
                 }
@@ -127,7 +127,7 @@ impl Encoder {
         }
     }
 
-    fn header(&mut self, path: &[Str], open: &str, close: &str) {
+    fn header(&mut self, path: &[GoString], open: &str, close: &str) {
         self.indent(path);
         self.put(open);
         for (at, key) in path.iter().enumerate() {
@@ -140,20 +140,20 @@ impl Encoder {
         self.line();
     }
 
-    fn table(&mut self, path: &[Str], entries: &[(Str, Value)]) -> Result<(), String> {
+    fn table(&mut self, path: &[GoString], entries: &[(GoString, GoValue)]) -> Result<(), String> {
         self.deeper(|encoder| {
             for (key, value) in in_order(entries)? {
                 if is_nil(value) {
                     continue;
                 }
-                let path: Vec<Str> = path.iter().cloned().chain([key.clone()]).collect();
+                let path: Vec<GoString> = path.iter().cloned().chain([key.clone()]).collect();
                 encoder.encode(&path, value)?;
             }
             Ok(())
         })
     }
 
-    fn pair(&mut self, path: &[Str], value: &Value, inline: bool) -> Result<(), String> {
+    fn pair(&mut self, path: &[GoString], value: &GoValue, inline: bool) -> Result<(), String> {
         let Some(key) = path.last() else { return self.element(value) };
         self.indent(path);
         self.key(key);
@@ -165,7 +165,7 @@ impl Encoder {
         Ok(())
     }
 
-    fn element(&mut self, value: &Value) -> Result<(), String> {
+    fn element(&mut self, value: &GoValue) -> Result<(), String> {
         if let Some(entries) = members(value) {
             return self.deeper(|encoder| {
                 encoder.put("{");
@@ -185,16 +185,16 @@ impl Encoder {
             });
         }
         match value {
-            Value::Str(text) => self.string(text),
-            Value::Bool(yes) => self.put(if *yes { "true" } else { "false" }),
-            Value::Float64(number) => self.put(&float(*number)),
-            Value::Object(object) if object.downcast::<Time>().is_some() => {
-                let text = object.downcast::<Time>().map(|time| time.0.rfc3339()).unwrap_or_default();
+            GoValue::Str(text) => self.string(text),
+            GoValue::Bool(yes) => self.put(if *yes { "true" } else { "false" }),
+            GoValue::Float64(number) => self.put(&float(*number)),
+            GoValue::Object(object) if object.downcast::<TimeObject>().is_some() => {
+                let text = object.downcast::<TimeObject>().map(|time| time.0.rfc3339()).unwrap_or_default();
                 self.put(&text);
             }
-            Value::Object(object) | Value::Ptr(object) => match (object.inner(), object.json()) {
+            GoValue::Object(object) | GoValue::Ptr(object) => match (object.inner(), object.json()) {
                 (Some(inner), _) => return self.element(&inner),
-                (None, Json::Value(inner)) => return self.element(&inner),
+                (None, ObjectJson::Value(inner)) => return self.element(&inner),
                 _ => return Err(format!("unexpected type: {}", value.type_name())),
             },
             _ => match (value.elements(), value.as_int(), value.as_uint()) {
@@ -254,7 +254,7 @@ impl Encoder {
 }
 
 /// Plain members first, then tables; maps are sorted already.
-fn in_order(entries: &[(Str, Value)]) -> Result<Vec<&(Str, Value)>, String> {
+fn in_order(entries: &[(GoString, GoValue)]) -> Result<Vec<&(GoString, GoValue)>, String> {
     let mut plain = Vec::new();
     let mut tables = Vec::new();
     for entry in entries {

@@ -6,7 +6,7 @@ use aes::cipher::{
 use base64::Engine as _;
 
 use super::super::{random, runtime_error};
-use crate::func::{Ctx, FuncError, FuncResult};
+use crate::func::{FuncContext, FuncError, FuncResult};
 use slipway_go::binary;
 
 const BLOCK: usize = 16;
@@ -19,7 +19,7 @@ fn key(password: &[u8]) -> [u8; 32] {
     key
 }
 
-pub(super) fn encrypt(ctx: &mut Ctx<'_>, password: &[u8], text: &[u8]) -> FuncResult {
+pub(super) fn encrypt(ctx: &mut FuncContext<'_>, password: &[u8], text: &[u8]) -> FuncResult {
     if text.is_empty() {
         return Ok("".into());
     }

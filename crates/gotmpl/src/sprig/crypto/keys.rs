@@ -12,8 +12,8 @@ use sha2::Digest as _;
 
 use super::super::random;
 use super::der;
-use super::primes::{self, Seed};
-use crate::func::{Ctx, FuncError, FuncResult};
+use super::primes::{self, PrimeSeed};
+use crate::func::{FuncContext, FuncError, FuncResult};
 
 pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
@@ -22,7 +22,7 @@ const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// An elliptic curve keys are made on.
 #[derive(Clone, Copy)]
-pub(super) struct Curve {
+pub(super) struct EllipticCurve {
     oid: &'static [u8],
     /// Signature algorithm: ECDSA with the hash of the curve's size.
     signature: &'static [u8],
@@ -35,8 +35,8 @@ pub(super) struct Curve {
     hash: fn(&[u8]) -> Vec<u8>,
 }
 
-static CURVES: [Curve; 3] = [
-    Curve {
+static CURVES: [EllipticCurve; 3] = [
+    EllipticCurve {
         oid: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
         signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
         signing: &ECDSA_P256_SHA256_ASN1_SIGNING,
@@ -45,7 +45,7 @@ static CURVES: [Curve; 3] = [
         order: "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
         hash: |message| sha2::Sha256::digest(message).to_vec(),
     },
-    Curve {
+    EllipticCurve {
         oid: &[0x2b, 0x81, 0x04, 0x00, 0x22],
         signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03],
         signing: &ECDSA_P384_SHA384_ASN1_SIGNING,
@@ -54,7 +54,7 @@ static CURVES: [Curve; 3] = [
         order: "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973",
         hash: |message| sha2::Sha384::digest(message).to_vec(),
     },
-    Curve {
+    EllipticCurve {
         oid: &[0x2b, 0x81, 0x04, 0x00, 0x23],
         signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04],
         signing: &ECDSA_P521_SHA512_ASN1_SIGNING,
@@ -74,7 +74,7 @@ pub(super) enum PrivateKey {
     },
     Ecdsa {
         pair: EcdsaKeyPair,
-        curve: Curve,
+        curve: EllipticCurve,
         scalar: Vec<u8>,
     },
     Ed25519 {
@@ -90,7 +90,7 @@ fn failed(what: &str) -> FuncError {
 }
 
 /// A new key in PEM; an unknown kind is told in the result.
-pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
+pub(super) fn generate_pem(ctx: &mut FuncContext<'_>, kind: &[u8]) -> FuncResult {
     let key = match kind {
         b"" | b"rsa" => {
             ctx.work(3_000_000)?;
@@ -108,7 +108,7 @@ pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
 }
 
 /// A new RSA key. The library draws its own random numbers, so a seeded host looks for primes itself.
-pub(super) fn rsa(ctx: &Ctx<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
+pub(super) fn rsa(ctx: &FuncContext<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
     let failed = || failed("RSA");
     if ctx.host().is_seeded() {
         return rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(failed);
@@ -124,11 +124,11 @@ fn rsa_from_der(der: Vec<u8>) -> Option<PrivateKey> {
     RsaKeyPair::from_der(&der).ok().map(|pair| PrivateKey::Rsa { pair, der })
 }
 
-fn rsa_from_primes(ctx: &Ctx<'_>, bits: u64) -> Vec<u8> {
+fn rsa_from_primes(ctx: &FuncContext<'_>, bits: u64) -> Vec<u8> {
     let one = BigUint::from(1_u8);
     let exponent = BigUint::from(65_537_u32);
     loop {
-        let (p, q) = primes::pair(bits, [Seed::draw(ctx), Seed::draw(ctx)]);
+        let (p, q) = primes::pair(bits, [PrimeSeed::draw(ctx), PrimeSeed::draw(ctx)]);
         let (p, q) = if p > q { (p, q) } else { (q, p) };
         let (less_p, less_q) = (&p - &one, &q - &one);
         let (Some(d), Some(inverse)) = (exponent.modinv(&(&less_p * &less_q)), q.modinv(&p)) else {
@@ -152,7 +152,7 @@ fn rsa_from_primes(ctx: &Ctx<'_>, bits: u64) -> Vec<u8> {
     }
 }
 
-fn ecdsa(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
+fn ecdsa(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
     let curve = CURVES[0];
     if !ctx.host().is_seeded() {
         let pair = EcdsaKeyPair::generate(curve.signing).map_err(|_| failed("ECDSA"))?;
@@ -169,7 +169,7 @@ fn ecdsa(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
     Err(failed("ECDSA"))
 }
 
-fn ecdsa_from_scalar(curve: Curve, scalar: Vec<u8>) -> Option<PrivateKey> {
+fn ecdsa_from_scalar(curve: EllipticCurve, scalar: Vec<u8>) -> Option<PrivateKey> {
     let private = aws_lc_rs::agreement::PrivateKey::from_private_key(curve.exchange, &scalar).ok()?;
     let public = private.compute_public_key().ok()?;
     let pair = EcdsaKeyPair::from_private_key_and_public_key(curve.signing, &scalar, public.as_ref()).ok()?;
@@ -177,7 +177,12 @@ fn ecdsa_from_scalar(curve: Curve, scalar: Vec<u8>) -> Option<PrivateKey> {
 }
 
 /// An ECDSA signature whose random number comes from the host: the library draws its own.
-fn seeded_ecdsa(ctx: &Ctx<'_>, curve: &Curve, scalar: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+fn seeded_ecdsa(
+    ctx: &FuncContext<'_>,
+    curve: &EllipticCurve,
+    scalar: &[u8],
+    message: &[u8],
+) -> Option<Vec<u8>> {
     let order = BigUint::parse_bytes(curve.order.as_bytes(), 16)?;
     let one = BigUint::from(1_u8);
     // As many bits of the hash as the order has: all of them, on the curves we have.
@@ -200,7 +205,7 @@ fn seeded_ecdsa(ctx: &Ctx<'_>, curve: &Curve, scalar: &[u8], message: &[u8]) -> 
     None
 }
 
-fn ed25519(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
+fn ed25519(ctx: &FuncContext<'_>) -> Result<PrivateKey, FuncError> {
     if ctx.host().is_seeded() {
         return ed25519_from_seed(&random::array(ctx));
     }
@@ -216,8 +221,8 @@ fn ed25519_from_seed(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
     Ok(PrivateKey::Ed25519 { pair, seed: seed.to_vec() })
 }
 
-fn dsa_pem(ctx: &Ctx<'_>) -> Vec<u8> {
-    let (p, q, g) = primes::dsa_parameters(Seed::draw(ctx));
+fn dsa_pem(ctx: &FuncContext<'_>) -> Vec<u8> {
+    let (p, q, g) = primes::dsa_parameters(PrimeSeed::draw(ctx));
     let one = BigUint::from(1_u8);
     let x = BigUint::from_bytes_be(&random::bytes(ctx, 40)) % (&q - &one) + &one;
     let y = g.modpow(&x, &p);
@@ -245,12 +250,12 @@ fn pkcs8_parts(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((algorithm, key))
 }
 
-fn curve_of(oid: &[u8]) -> Option<Curve> {
+fn curve_of(oid: &[u8]) -> Option<EllipticCurve> {
     CURVES.iter().find(|curve| curve.oid == oid).copied()
 }
 
 /// Reads a SEC 1 key; its curve may be known from outside.
-fn sec1(bytes: &[u8], known: Option<Curve>) -> Option<PrivateKey> {
+fn sec1(bytes: &[u8], known: Option<EllipticCurve>) -> Option<PrivateKey> {
     let (content, _) = der::expect(bytes, der::SEQUENCE)?;
     let (_, rest) = der::expect(content, der::INTEGER)?;
     let (scalar, rest) = der::expect(rest, der::OCTET_STRING)?;
@@ -382,7 +387,7 @@ impl PrivateKey {
     }
 
     /// Signs a message; with a seeded host, always the same way.
-    pub(super) fn sign(&self, ctx: &Ctx<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn sign(&self, ctx: &FuncContext<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
         let random = SystemRandom::new();
         let failed = || "x509: signing failed".to_owned();
         match self {
@@ -408,12 +413,12 @@ mod tests {
     use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P521_SHA512_ASN1, UnparsedPublicKey};
 
     use super::*;
-    use crate::host::{Limits, NoHost};
+    use crate::host::{NoHost, RenderLimits};
 
     #[test]
     fn our_own_signatures_are_accepted() {
-        let limits = Limits::default();
-        let ctx = Ctx::new(&limits, &NoHost);
+        let limits = RenderLimits::default();
+        let ctx = FuncContext::new(&limits, &NoHost);
         for (curve, verifies) in [(0, &ECDSA_P256_SHA256_ASN1), (2, &ECDSA_P521_SHA512_ASN1)] {
             let curve = CURVES[curve];
             let mut scalar = random::bytes(&ctx, curve.size);

@@ -15,41 +15,41 @@ mod x509;
 
 use std::borrow::Cow;
 
-use crate::func::{FuncMap, Ty};
-use crate::object::Object;
-use crate::str::Str;
-use crate::value::Value;
+use crate::func::{FuncMap, GoType};
+use crate::object::GoObject;
+use crate::str::GoString;
+use crate::value::GoValue;
 
-const CERTIFICATE: Ty = Ty::Named("sprig.certificate");
+const CERTIFICATE: GoType = GoType::Named("sprig.certificate");
 
 /// What `genCA` and its relatives give: a certificate and its key in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate {
+pub struct CertificatePair {
     /// The certificate.
-    pub cert: Str,
+    pub cert: GoString,
     /// Its private key.
-    pub key: Str,
+    pub key: GoString,
 }
 
-impl Object for Certificate {
+impl GoObject for CertificatePair {
     fn type_name(&self) -> Cow<'static, str> {
         "sprig.certificate".into()
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
+    fn fields(&self) -> Vec<(&'static str, GoValue)> {
         vec![("Cert", self.cert.clone().into()), ("Key", self.key.clone().into())]
     }
 }
 
-const S: Ty = Ty::String;
-const I: Ty = Ty::Int;
-const L: Ty = Ty::List;
+const S: GoType = GoType::String;
+const I: GoType = GoType::Int;
+const L: GoType = GoType::List;
 
 /// Name, parameters and result of every function here.
-const SIGNATURES: [(&str, &[Ty], Ty); 13] = [
+const SIGNATURES: [(&str, &[GoType], GoType); 13] = [
     ("bcrypt", &[S], S),
     ("htpasswd", &[S, S], S),
-    ("derivePassword", &[Ty::Uint32, S, S, S, S], S),
+    ("derivePassword", &[GoType::Uint32, S, S, S, S], S),
     ("encryptAES", &[S, S], S),
     ("decryptAES", &[S, S], S),
     ("genPrivateKey", &[S], S),
@@ -73,9 +73,9 @@ pub(super) fn add(map: &mut FuncMap) {
 
 #[cfg(feature = "crypto")]
 pub(super) fn add(map: &mut FuncMap) {
-    use crate::func::{Args, Ctx, FuncResult};
+    use crate::func::{FuncArgs, FuncContext, FuncResult};
 
-    let bodies: [fn(&mut Ctx<'_>, Args<'_>) -> FuncResult; 13] = [
+    let bodies: [fn(&mut FuncContext<'_>, FuncArgs<'_>) -> FuncResult; 13] = [
         |ctx, args| Ok(password::bcrypt(ctx, args.str(0)).into()),
         |ctx, args| Ok(password::htpasswd(ctx, args.str(0), args.str(1)).into()),
         |_, args| password::derive(args),

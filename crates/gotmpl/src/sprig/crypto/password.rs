@@ -3,12 +3,12 @@
 use hmac::{KeyInit as _, Mac as _};
 
 use super::super::random;
-use crate::func::{Args, Ctx, FuncError, FuncResult};
+use crate::func::{FuncArgs, FuncContext, FuncError, FuncResult};
 
 const COST: u32 = 10;
 
 /// The bcrypt hash; what is wrong with the password is the result, not an error.
-pub(super) fn bcrypt(ctx: &Ctx<'_>, password: &[u8]) -> Vec<u8> {
+pub(super) fn bcrypt(ctx: &FuncContext<'_>, password: &[u8]) -> Vec<u8> {
     if password.len() > 72 {
         return b"failed to encrypt string with bcrypt: bcrypt: password length exceeds 72 bytes".to_vec();
     }
@@ -19,7 +19,7 @@ pub(super) fn bcrypt(ctx: &Ctx<'_>, password: &[u8]) -> Vec<u8> {
 }
 
 /// A line of an htpasswd file.
-pub(super) fn htpasswd(ctx: &Ctx<'_>, user: &[u8], password: &[u8]) -> Vec<u8> {
+pub(super) fn htpasswd(ctx: &FuncContext<'_>, user: &[u8], password: &[u8]) -> Vec<u8> {
     if user.contains(&b':') {
         return [b"invalid username: ", user].concat();
     }
@@ -81,7 +81,7 @@ fn length(text: &[u8]) -> [u8; 4] {
 }
 
 /// The password of a site by the Master Password algorithm.
-pub(super) fn derive(args: Args<'_>) -> FuncResult {
+pub(super) fn derive(args: FuncArgs<'_>) -> FuncResult {
     let counter = u32::try_from(args.int(0)).unwrap_or(u32::MAX);
     let (kind, password, user, site) = (args.str(1), args.str(2), args.str(3), args.str(4));
     let Some(templates) = templates(kind) else {

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::super::random;
-use crate::func::Ctx;
+use crate::func::FuncContext;
 
 /// A number of `N` digits of 64 bits, lowest first.
 type Digits<const N: usize> = [u64; N];
@@ -42,10 +42,10 @@ fn small_primes() -> Vec<u32> {
 
 /// The seed of a prime, drawn from the host.
 #[derive(Clone, Copy)]
-pub(super) struct Seed([u8; 32]);
+pub(super) struct PrimeSeed([u8; 32]);
 
-impl Seed {
-    pub(super) fn draw(ctx: &Ctx<'_>) -> Self {
+impl PrimeSeed {
+    pub(super) fn draw(ctx: &FuncContext<'_>) -> Self {
         Self(random::array(ctx))
     }
 }
@@ -122,7 +122,7 @@ fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
 }
 
 /// A random prime of `N` digits whose two highest bits are set and that fits the exponent 65537.
-fn prime<const N: usize>(seed: Seed) -> BigUint {
+fn prime<const N: usize>(seed: PrimeSeed) -> BigUint {
     let random = &mut StdRng::from_seed(seed.0);
     let small = small_primes();
     loop {
@@ -147,7 +147,7 @@ fn prime<const N: usize>(seed: Seed) -> BigUint {
 }
 
 /// Two different primes of half of `bits` each, looked for at the same time.
-pub(super) fn pair(bits: u64, seeds: [Seed; 2]) -> (BigUint, BigUint) {
+pub(super) fn pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint) {
     let find = if bits == 4096 { prime::<32> } else { prime::<16> };
     let [first, second] = seeds;
     std::thread::scope(|scope| {
@@ -160,12 +160,12 @@ pub(super) fn pair(bits: u64, seeds: [Seed; 2]) -> (BigUint, BigUint) {
 }
 
 /// DSA parameters p (2048 bits), q (256 bits) and g.
-pub(super) fn dsa_parameters(seed: Seed) -> (BigUint, BigUint, BigUint) {
+pub(super) fn dsa_parameters(seed: PrimeSeed) -> (BigUint, BigUint, BigUint) {
     const L: usize = 32;
     let random = &mut StdRng::from_seed(seed.0);
     let mut below = [0; 32];
     random.fill_bytes(&mut below);
-    let q = prime::<4>(Seed(below));
+    let q = prime::<4>(PrimeSeed(below));
     let one = BigUint::from(1_u8);
     // Each candidate is divided anew: fewer divisors than a sieve can afford.
     let small = &small_primes()[..512];
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_primes_again() {
-        let seeds = [Seed([1; 32]), Seed([2; 32])];
+        let seeds = [PrimeSeed([1; 32]), PrimeSeed([2; 32])];
         let (p, q) = pair(2048, seeds);
         assert_eq!((p.clone(), q.clone()), pair(2048, seeds));
         assert_eq!((p.bits(), q.bits(), (&p * &q).bits()), (1024, 1024, 2048));

@@ -6,11 +6,11 @@ use sha1::Digest as _;
 
 use super::super::{dates, random};
 use super::keys::PrivateKey;
-use super::{Certificate, der};
-use crate::func::{Args, Ctx, FuncError, FuncResult};
-use crate::value::Value;
+use super::{CertificatePair, der};
+use crate::func::{FuncArgs, FuncContext, FuncError, FuncResult};
+use crate::value::GoValue;
 use slipway_go::binary;
-use slipway_go::time::{Duration, GoTime, Zone};
+use slipway_go::time::{Duration, GoTime, GoZone};
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
@@ -44,7 +44,7 @@ fn creation(problem: impl std::fmt::Display) -> FuncError {
     FuncError::new(format!("error creating certificate: {problem}"))
 }
 
-fn private_key(ctx: &mut Ctx<'_>, pem: Option<&[u8]>) -> Result<PrivateKey, FuncError> {
+fn private_key(ctx: &mut FuncContext<'_>, pem: Option<&[u8]>) -> Result<PrivateKey, FuncError> {
     match pem {
         Some(pem) => {
             PrivateKey::from_pem(pem).map_err(|error| FuncError::new(format!("parsing private key: {error}")))
@@ -57,7 +57,7 @@ fn private_key(ctx: &mut Ctx<'_>, pem: Option<&[u8]>) -> Result<PrivateKey, Func
 }
 
 /// `genCA`.
-pub(super) fn authority(ctx: &mut Ctx<'_>, name: &[u8], days: i64, pem: Option<&[u8]>) -> FuncResult {
+pub(super) fn authority(ctx: &mut FuncContext<'_>, name: &[u8], days: i64, pem: Option<&[u8]>) -> FuncResult {
     let key = private_key(ctx, pem)?;
     let template =
         Template { subject: subject(name), ips: Vec::new(), names: Vec::new(), days, authority: true };
@@ -65,17 +65,17 @@ pub(super) fn authority(ctx: &mut Ctx<'_>, name: &[u8], days: i64, pem: Option<&
 }
 
 /// `genSelfSignedCert`.
-pub(super) fn self_signed(ctx: &mut Ctx<'_>, args: Args<'_>, pem: Option<&[u8]>) -> FuncResult {
+pub(super) fn self_signed(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>, pem: Option<&[u8]>) -> FuncResult {
     let key = private_key(ctx, pem)?;
     let template = leaf(args)?;
     finish(ctx, &template, &key, None)
 }
 
 /// `genSignedCert`.
-pub(super) fn signed(ctx: &mut Ctx<'_>, args: Args<'_>, pem: Option<&[u8]>) -> FuncResult {
+pub(super) fn signed(ctx: &mut FuncContext<'_>, args: FuncArgs<'_>, pem: Option<&[u8]>) -> FuncResult {
     let key = private_key(ctx, pem)?;
     let authority = match args.get(4) {
-        Value::Object(object) | Value::Ptr(object) => object.downcast::<Certificate>(),
+        GoValue::Object(object) | GoValue::Ptr(object) => object.downcast::<CertificatePair>(),
         _ => None,
     };
     let Some(authority) = authority else { return Err(FuncError::nil_dereference()) };
@@ -90,11 +90,11 @@ pub(super) fn signed(ctx: &mut Ctx<'_>, args: Args<'_>, pem: Option<&[u8]>) -> F
     })
 }
 
-fn leaf(args: Args<'_>) -> Result<Template, FuncError> {
+fn leaf(args: FuncArgs<'_>) -> Result<Template, FuncError> {
     let ips = args.list(1).to_vec();
     let names = args.list(2).to_vec();
-    let text = |value: &Value, what: &str| match value {
-        Value::Str(text) => Ok(text.to_vec()),
+    let text = |value: &GoValue, what: &str| match value {
+        GoValue::Str(text) => Ok(text.to_vec()),
         other => {
             let shown = crate::fmt::sprint_value(other, 1 << 16)?;
             Err(FuncError::new(format!("{what}: {} is not a string", String::from_utf8_lossy(&shown))))
@@ -154,13 +154,18 @@ fn instant(time: &GoTime) -> Vec<u8> {
     }
 }
 
-fn finish(ctx: &mut Ctx<'_>, template: &Template, key: &PrivateKey, issuer: Option<&Issuer>) -> FuncResult {
+fn finish(
+    ctx: &mut FuncContext<'_>,
+    template: &Template,
+    key: &PrivateKey,
+    issuer: Option<&Issuer>,
+) -> FuncResult {
     let signer = issuer.map_or(key, |issuer| &issuer.key);
     if matches!(key, PrivateKey::Dsa) || matches!(signer, PrivateKey::Dsa) {
         return Err(creation("x509: certificate private key does not implement crypto.Signer"));
     }
     let issuer_name = issuer.map_or(&template.subject, |issuer| &issuer.subject);
-    let mut start = dates::now(ctx).in_zone(Zone::Utc);
+    let mut start = dates::now(ctx).in_zone(GoZone::Utc);
     start.monotonic = None;
     let end = start.add(Duration(HOURS_24.wrapping_mul(template.days)));
     if end.civil().year > 9999 || end.civil().year < 0 {
@@ -213,7 +218,10 @@ fn finish(ctx: &mut Ctx<'_>, template: &Template, key: &PrivateKey, issuer: Opti
     ]);
     let signature = signer.sign(ctx, &body).map_err(creation)?;
     let whole = der::sequence(&[body, signer.signature_algorithm(), der::bits(&signature)]);
-    Ok(Value::object(Certificate { cert: der::pem("CERTIFICATE", &whole).into(), key: key.to_pem().into() }))
+    Ok(GoValue::object(CertificatePair {
+        cert: der::pem("CERTIFICATE", &whole).into(),
+        key: key.to_pem().into(),
+    }))
 }
 
 /// What signing needs of a parsed certificate.
@@ -262,7 +270,7 @@ fn parse(bytes: &[u8]) -> Result<Parsed, &'static str> {
 }
 
 /// The signer, and the public key its certificate holds.
-fn issuer(authority: &Certificate) -> Result<(Issuer, Vec<u8>), FuncError> {
+fn issuer(authority: &CertificatePair) -> Result<(Issuer, Vec<u8>), FuncError> {
     let Some((_, bytes)) = der::from_pem(&authority.cert) else {
         return Err(FuncError::new("unable to decode certificate"));
     };
@@ -288,5 +296,5 @@ pub(super) fn build_custom(cert: &[u8], key: &[u8]) -> FuncResult {
         .map_err(|error| FuncError::new(format!("error parsing certificate: decodedCert.Bytes: {error}")))?;
     PrivateKey::from_pem(&key)
         .map_err(|error| FuncError::new(format!("error parsing private key: {error}")))?;
-    Ok(Value::object(Certificate { cert: cert.into(), key: key.into() }))
+    Ok(GoValue::object(CertificatePair { cert: cert.into(), key: key.into() }))
 }

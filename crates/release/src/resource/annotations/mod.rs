@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&mut self, key: &str, problem: Problem) {
-        let what = super::human(&ObjectId::of(self.object));
+        let what = ObjectId::of(self.object);
         let problem = Problem { message: format!("{what}: {}", problem.message), ..problem };
         self.problems.push(self.origin.blame(self.object, key, problem));
     }

@@ -489,9 +489,9 @@ async fn s49_wrong_objects_are_found_by_the_plan() {
 /// Scenario 51: secret values and files of werf and Nelm.
 #[test]
 fn s51_secret_values() {
-    use slipway_chart::secret::{self, Key, decrypt_file, encrypt_file, rotate_file};
-    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
-    let other = Key::parse(&Key::generate()).expect("is a key");
+    use slipway_chart::secret::{self, EncryptionKey, decrypt_file, encrypt_file, rotate_file};
+    let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let other = EncryptionKey::parse(&EncryptionKey::generate()).expect("is a key");
     let iv: [u8; 16] = std::array::from_fn(|number| number as u8);
     for (plain, sealed) in [
         (
@@ -521,7 +521,7 @@ fn s51_secret_values() {
     let file = encrypt_file(b"a file", &key).expect("encrypts");
     let rotated = rotate_file(&file, &key, &other).expect("rotates");
     assert_eq!(decrypt_file(&rotated, &other).expect("decrypts"), b"a file");
-    assert!(Key::parse("short").is_err());
+    assert!(EncryptionKey::parse("short").is_err());
 }
 
 /// A controller that writes between the look at an object and the question about it makes no change of the plan.

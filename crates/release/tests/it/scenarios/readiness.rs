@@ -301,7 +301,8 @@ async fn progress_is_told() {
     let mut states: Vec<(String, ObjectState, Option<String>)> = Vec::new();
     for record in &heard {
         if let Event::Object { object, state, node: about, .. } = &record.event {
-            states.push((format!("{}/{}", object.kind, object.name), *state, about.clone()));
+            let about = about.as_ref().map(ToString::to_string);
+            states.push((format!("{}/{}", object.gvk.kind, object.name), *state, about));
         }
     }
     let has = |name: &str, state: ObjectState| {
@@ -316,9 +317,9 @@ async fn progress_is_told() {
             .filter(|(who, ..)| who.starts_with("Pod/"))
             .all(|(.., about)| about.as_deref() == Some(node))
     );
-    let started = heard
-        .iter()
-        .any(|record| matches!(&record.event, Event::NodeStarted { node: started, .. } if started == node));
+    let started = heard.iter().any(
+        |record| matches!(&record.event, Event::NodeStarted { node: started, .. } if started.id == node),
+    );
     assert!(started);
 }
 

@@ -227,7 +227,11 @@ async fn s56_two_namespaces() {
     };
     let t2 = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t2"}});
     world.deployed(&[config_map("a", "1"), far("1"), t2.clone()]).await;
-    let at = slipway_cluster::At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("t2"), "far");
+    let at = slipway_manifest::ObjectRef::new(
+        slipway_manifest::Gvk::new("", "v1", "ConfigMap"),
+        Some("t2"),
+        "far",
+    );
     let live = world.cluster.get(&at).await.expect("can be read");
     assert_eq!(text(&live, "/metadata/annotations/meta.helm.sh~1release-namespace"), "t1");
     world.deployed(&[config_map("a", "1"), far("2"), t2.clone()]).await;

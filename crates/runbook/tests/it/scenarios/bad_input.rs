@@ -27,7 +27,7 @@ async fn missing_rights_are_named() {
     let document = world.document("state: {}", &map_step("b", ""));
     let RunError::State(told) = world.try_apply(&document).await.unwrap_err() else { panic!() };
     assert!(told.to_string().contains("cannot read the record"), "{told}");
-    assert!(told.hint().unwrap().contains("Secrets"));
+    assert!(slipway_runbook::state::store_hint(&told).unwrap().contains("Secrets"));
     assert!(world.config_map("b").await.is_none());
     for (steps, what) in [
         ("  - {name: d, delete: {resource: configmap/a}}\n", "delete"),

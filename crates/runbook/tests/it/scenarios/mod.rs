@@ -3,6 +3,7 @@
 mod bad_input;
 mod calls;
 mod examples;
+mod http;
 mod killing;
 mod limits;
 mod objects;

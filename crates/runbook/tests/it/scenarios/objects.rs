@@ -231,7 +231,7 @@ async fn s50_a_condition_of_an_older_generation_does_not_count() {
     };
     world.put(deployment(json!({}))).await;
     let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-    let at = slipway_cluster::At::new(
+    let at = slipway_manifest::ObjectRef::new(
         slipway_manifest::Gvk::new("apps", "v1", "Deployment"),
         Some("default"),
         "d",
@@ -308,7 +308,7 @@ async fn s51_what_holds_an_object_is_named() {
         while world.config_map("stuck").await.is_some_and(|live| live["metadata"]["finalizers"].is_array()) {
             tokio::time::sleep(Duration::from_millis(2)).await;
             let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-            let at = slipway_cluster::At::new(
+            let at = slipway_manifest::ObjectRef::new(
                 slipway_manifest::Gvk::new("", "v1", "ConfigMap"),
                 Some("default"),
                 "stuck",

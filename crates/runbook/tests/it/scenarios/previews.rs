@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use slipway_runbook::plan::{self, Show, Verb};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{DiffStatus, RESUMED, junit};
 
 use crate::world::{World, bad_step, map_step};
@@ -190,7 +190,7 @@ async fn s67_status_tells_what_the_next_run_leaves_out() {
     let status = plan::status(&document, world.place()).await.unwrap().unwrap();
     let known = status.known.unwrap();
     assert_eq!((known.spec_changed, known.resumable_steps.len()), (false, 2));
-    assert_eq!(known.record.step("c").unwrap().status, Some(StepStatus::Failed));
+    assert_eq!(known.record.step("c").unwrap().status, Some(NodeStatus::Failed));
     let changed = world.document(
         "state: {}",
         &steps
@@ -212,7 +212,7 @@ async fn only_and_rerun_choose_steps() {
     let ran: Vec<&str> = report
         .steps
         .iter()
-        .filter(|step| step.status == StepStatus::Ok)
+        .filter(|step| step.status == NodeStatus::Succeeded)
         .map(|step| step.name.as_str())
         .collect();
     assert_eq!(ran, ["a", "b"]);
@@ -223,16 +223,16 @@ async fn only_and_rerun_choose_steps() {
     let ran: Vec<&str> = report
         .steps
         .iter()
-        .filter(|step| step.status == StepStatus::Ok)
+        .filter(|step| step.status == NodeStatus::Succeeded)
         .map(|step| step.name.as_str())
         .collect();
     assert_eq!(ran, ["a", "c"]);
     world.options.rerun = vec!["nope".into()];
     assert!(world.try_apply(&world.document("state: {}", &steps)).await.is_err());
     world.options.rerun.clear();
-    world.options.no_resume = true;
+    world.options.resume = slipway_runbook::ResumePolicy::RunAll;
     let report = world.apply_with("state: {}", &steps).await;
-    assert_eq!(report.count(StepStatus::Ok), 3);
+    assert_eq!(report.count(NodeStatus::Succeeded), 3);
 }
 
 #[tokio::test]
@@ -260,8 +260,33 @@ async fn destroy_is_planned_in_the_opposite_order() {
     .concat();
     world.apply(&steps).await;
     world.remove("v1", "ConfigMap", "default", "a").await;
-    let planned = plan::plan_destroy(&world.document("", &steps), world.place()).await.unwrap();
+    let planned =
+        plan::plan_destroy(&world.document("", &steps), world.place(), &world.options).await.unwrap();
     let told: Vec<_> =
         planned.steps.iter().map(|step| (step.name.as_str(), step.action().unwrap())).collect();
     assert_eq!(told, [("w", Verb::Skip), ("b", Verb::Delete), ("a", Verb::NoOp)]);
+}
+
+#[tokio::test]
+async fn a_plan_is_executed_as_it_was_made_and_verified_before() {
+    use slipway_runbook::{Command, RunError, RunOptions, execute, plan_run};
+    let world = World::new();
+    let document = world.document("state: {}", &(map_step("a", "") + &map_step("b", "")));
+    let options = RunOptions { only: vec!["a".to_owned()], ..RunOptions::default() };
+    let plan = plan_run(&document, world.place(), Command::Apply, &options).await.unwrap();
+    assert_eq!(plan.step("b").unwrap().detail(), Some("not selected (--only)"));
+    assert!(
+        world.record().await.is_none() && world.config_map("a").await.is_none(),
+        "planning writes nothing"
+    );
+    plan.verify(&document, world.place()).await.unwrap();
+    let report = execute(&document, &plan, world.place(), world.cancel.clone()).await.unwrap();
+    assert!(report.is_success() && world.config_map("a").await.is_some(), "{report:?}");
+    assert!(world.config_map("b").await.is_none(), "the plan left it out");
+    // The record is another now, and so is a document with another step.
+    let stale = plan.verify(&document, world.place()).await.unwrap_err();
+    assert!(matches!(stale, RunError::Stale(_)), "{stale}");
+    let plan = plan_run(&document, world.place(), Command::Apply, &options).await.unwrap();
+    let other = world.document("state: {}", &map_step("c", ""));
+    assert!(matches!(plan.verify(&other, world.place()).await, Err(RunError::Stale(_))));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::NodeStatus;
 use slipway_sandbox::{Fault, Rule};
 
 use crate::world::{World, bad_step, error, inline, map_step, statuses};
@@ -46,7 +46,7 @@ async fn s29_a_failure_stops_later_levels_and_lets_peers_finish() {
     let later = report.step("later").unwrap();
     assert_eq!(later.skip_code, Some("stopped"));
     assert!(later.skip_reason.as_ref().unwrap().contains("\"bad\""));
-    assert_eq!(report.status, StepStatus::Failed);
+    assert_eq!(report.status, NodeStatus::Failed);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn s32_retries_count_and_timeouts_name_what_is_missing() {
         .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 1s, wait: {for: condition=Ready, on: pods}}\n")
         .await;
     let step = report.step("w").unwrap();
-    assert_eq!((step.status, step.attempts), (StepStatus::Failed, Some(3)));
+    assert_eq!((step.status, step.attempts), (NodeStatus::Failed, Some(3)));
     assert!(error(&report, "w").contains("timed out after 1s"), "{report:?}");
     assert!(error(&report, "w").contains("nothing is there yet"), "{report:?}");
     // A permanent refusal is not tried again.
@@ -117,7 +117,7 @@ async fn s32_an_attempt_that_fails_twice_and_then_works() {
     let began = std::time::Instant::now();
     let report = world.apply(&step(2)).await;
     let told = report.step("a").unwrap();
-    assert_eq!((told.status, told.attempts), (StepStatus::Ok, Some(3)), "{report:?}");
+    assert_eq!((told.status, told.attempts), (NodeStatus::Succeeded, Some(3)), "{report:?}");
     // Two pauses lie between three attempts, and all of it is the step's time.
     assert!(began.elapsed() >= Duration::from_millis(80));
     assert!(told.duration_ms.unwrap() >= 80, "{told:?}");
@@ -181,7 +181,7 @@ async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
 #[tokio::test]
 async fn s35_eager_does_not_wait_for_strangers() {
     let mut world = World::new();
-    world.options.eager = true;
+    world.options.schedule = slipway_runbook::StepSchedule::Eager;
     // The slow step waits for what the quick branch makes: level by level it would never come.
     let steps = [
         "  - {name: slow, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"

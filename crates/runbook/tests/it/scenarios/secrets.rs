@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_runbook::plan::{self, Show};
 use slipway_runbook::{Inputs, LoadOptions, Variables, junit, load};
 use slipway_source::Decryption;
@@ -45,7 +45,7 @@ async fn secrets_reach_neither_results_nor_events_nor_the_record() {
         tell("record", world.record().await.expect("is kept").to_string());
     }
     tell("offline", serde_json::to_string(&plan::offline(&document, &world.redactor).unwrap()).unwrap());
-    let planned = plan::plan_destroy(&document, world.place()).await.expect("is planned");
+    let planned = plan::plan_destroy(&document, world.place(), &world.options).await.expect("is planned");
     tell("destroy plan", serde_json::to_string(&planned).unwrap());
     let report = world.destroy_with("state: {}", STEPS).await;
     tell("destroy", serde_json::to_string(&report).unwrap());
@@ -86,13 +86,13 @@ fn refuses_names_made_of_secrets() {
 #[tokio::test]
 async fn encrypted_values_of_a_chart_are_decrypted_and_not_shown() {
     let mut world = World::new();
-    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
     let template =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {level: {{ .Values.level }}}\n";
     world.chart("web", "level: low\n", template);
     world.file("web/secret-values.yaml", &secret::encrypt("level: mark3r-level\n", &key).expect("encrypts"));
     let steps = "  - {name: web, helm: {chart: ./web, namespace: default}}\n";
-    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
+    let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
     world.sources.decryption = Decryption::Decrypt(Arc::new(other));
     let report = world.apply(steps).await;
     let told = serde_json::to_string(&report).unwrap();

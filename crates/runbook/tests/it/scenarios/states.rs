@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_runbook::RESUMED;
+use slipway_runbook::state::NodeStatus;
 use slipway_sandbox::{Fault, Rule};
 
 use crate::world::{World, bad_step, error, map_step, statuses};
@@ -194,7 +195,7 @@ async fn s62_records_that_cannot_be_used() {
     let slipway_runbook::RunError::State(told) = world.try_apply(&document).await.unwrap_err() else {
         panic!()
     };
-    assert!(told.hint().unwrap().contains("delete the Secret"), "{told}");
+    assert!(slipway_runbook::state::store_hint(&told).unwrap().contains("delete the Secret"), "{told}");
     world.remove("v1", "Secret", "default", "khook-state-demo").await;
     world.put(secret(ours, r#"{"apiVersion": "khook.io/state.v99"}"#)).await;
     assert!(world.try_apply(&document).await.unwrap().is_success());
@@ -203,7 +204,7 @@ async fn s62_records_that_cannot_be_used() {
     let slipway_runbook::RunError::State(told) = world.try_apply(&nowhere).await.unwrap_err() else {
         panic!()
     };
-    assert!(told.hint().unwrap().contains("state.namespace"), "{told}");
+    assert!(slipway_runbook::state::store_hint(&told).unwrap().contains("state.namespace"), "{told}");
     assert!(world.config_map("b").await.is_none());
 }
 
@@ -237,7 +238,7 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
             secret["metadata"]["annotations"] = json!({"turn": turn.to_string()});
             secret["metadata"].as_object_mut().unwrap().remove("managedFields");
             let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-            let at = slipway_cluster::At::live(&secret);
+            let at = slipway_manifest::ObjectRef::of(&secret);
             let _ = cluster.replace(&at, &secret, &slipway_cluster::WriteOptions::default()).await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -267,13 +268,16 @@ async fn s64_destroy_takes_the_record_last() {
     let report = world.destroy_with("state: {}", &impatient).await;
     assert!(!report.is_success());
     assert_eq!(report.step("p").unwrap().skip_code, Some("not-reversible"));
-    assert_eq!(report.step("j").unwrap().status.as_str(), "ok");
+    assert_eq!(report.step("j").unwrap().status, NodeStatus::Succeeded);
     let record = world.record().await.unwrap();
     let job = record["steps"].as_array().unwrap().iter().find(|step| step["name"] == "j").unwrap();
     assert!(job.get("status").is_none(), "{job}");
     let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-    let at =
-        slipway_cluster::At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("default"), "a");
+    let at = slipway_manifest::ObjectRef::new(
+        slipway_manifest::Gvk::new("", "v1", "ConfigMap"),
+        Some("default"),
+        "a",
+    );
     let free = slipway_cluster::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     cluster.patch(&at, &free, &slipway_cluster::WriteOptions::default(), None).await.unwrap();
     for _ in 0..2 {
@@ -364,6 +368,6 @@ async fn what_a_release_does_is_told_under_its_step() {
         .collect();
     let step = vec![Scope::step("step")];
     assert!(!objects.is_empty() && objects.iter().all(|scope| **scope == step), "{objects:?}");
-    let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node == "step");
+    let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node.id == "step");
     assert_eq!(heard.iter().filter(|record| ended(record)).count(), 1);
 }

@@ -484,7 +484,7 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
     }
     let shown_kind = if kind.is_empty() { wanted } else { kind };
     let shown_version = if version.is_empty() { ours } else { version };
-    let known = Schema::built_in().types().kind(shown_version, shown_kind);
+    let known = Schema::built_in().types().type_of_kind(shown_version, shown_kind);
     let why = match known.and_then(slipway_manifest::TypeRef::as_map) {
         Some(shape) => {
             let group = &served.def.group;

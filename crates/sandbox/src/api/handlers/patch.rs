@@ -170,7 +170,7 @@ fn propose(
             return Err(Status::invalid(Named { group, what: &kind }, name, vec![cause]));
         }
         // A kind that exists is read as one first.
-        if let Some(other) = Schema::built_in().types().kind(&version, &kind)
+        if let Some(other) = Schema::built_in().types().type_of_kind(&version, &kind)
             && let Err(why) = crate::write::typed::decode(patched.clone(), other, &[])
         {
             return Err(wrong(&why));

@@ -327,7 +327,7 @@ impl Watch {
         let mut zero = if self.served.custom.is_some() {
             json!({})
         } else {
-            slipway_manifest::schema::zero(self.served.shape())
+            slipway_manifest::schema::zero_value(self.served.shape())
         };
         if let Some(members) = zero.as_object_mut() {
             members.shift_insert(0, "apiVersion".into(), self.served.api_version().into());

@@ -63,7 +63,7 @@ impl Schemas {
         let types = Schema::built_in().types();
         let of = if name == "ListMeta" { "ConfigMapList" } else { "ConfigMap" };
         let reference = types
-            .kind("v1", of)
+            .type_of_kind("v1", of)
             .and_then(|kind| kind.child("metadata"))
             .map_or_else(|| json!({}), |kind| self.named(kind, None));
         let mut out = if self.v3 { json!({"allOf": [reference]}) } else { reference };

@@ -14,7 +14,9 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NO
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use slipway_manifest::object::join_api_version;
-use slipway_manifest::schema::{AnyForm, Field, ListKind, Omit, Scalar, Schema, Shape, ShapeId, TypeRef};
+use slipway_manifest::schema::{
+    AnyForm, ListKind, OmitRule, ScalarType, Schema, Shape, ShapeId, StructField, TypeRef,
+};
 
 use crate::api::discovery::Document;
 use crate::api::resource::{Registry, Served};
@@ -153,16 +155,17 @@ fn type_names() -> &'static HashMap<ShapeId, String> {
     NAMES.get_or_init(|| {
         let types = Schema::built_in().types();
         let mut names = HashMap::new();
-        if let Some(meta) = types.kind("v1", "ConfigMap").and_then(|k| k.child("metadata")) {
+        if let Some(meta) = types.type_of_kind("v1", "ConfigMap").and_then(|k| k.child("metadata")) {
             name_types(meta, META, &mut names);
         }
         for kind in ["Status", "DeleteOptions", "WatchEvent"] {
-            if let Some(kind) = types.kind("v1", kind) {
+            if let Some(kind) = types.type_of_kind("v1", kind) {
                 name_types(kind, META, &mut names);
             }
         }
         // Selectors belong to meta as well; deployments are one place that has them.
-        if let Some(selector) = types.kind("apps/v1", "Deployment").and_then(|k| k.path(["spec", "selector"]))
+        if let Some(selector) =
+            types.type_of_kind("apps/v1", "Deployment").and_then(|k| k.descend(["spec", "selector"]))
         {
             name_types(selector, META, &mut names);
         }
@@ -177,7 +180,7 @@ fn type_names() -> &'static HashMap<ShapeId, String> {
             let package = format!("{package}.{}", resource.version);
             let api_version = resource.api_version();
             for kind in [resource.kind.clone(), format!("{}List", resource.kind)] {
-                if let Some(kind) = types.kind(&api_version, &kind) {
+                if let Some(kind) = types.type_of_kind(&api_version, &kind) {
                     name_types(kind, &package, &mut names);
                 }
             }
@@ -222,7 +225,7 @@ impl Schemas {
         }
         let kind = served.shape();
         self.named(kind, Some((&served.def.group, &served.def.version, &served.def.kind)));
-        if let Some(list) = Schema::built_in().types().kind(served.api_version(), &served.list_kind) {
+        if let Some(list) = Schema::built_in().types().type_of_kind(served.api_version(), &served.list_kind) {
             self.named(list, Some((&served.def.group, &served.def.version, &served.list_kind)));
         }
     }
@@ -274,7 +277,7 @@ impl Schemas {
         out
     }
 
-    fn field(&mut self, parent: TypeRef<'_>, field: &Field) -> Value {
+    fn field(&mut self, parent: TypeRef<'_>, field: &StructField) -> Value {
         let kind = parent.at(field.shape);
         let mut out = self.value(kind);
         if self.v3 {
@@ -344,30 +347,30 @@ impl Schemas {
         }
     }
 
-    fn scalar(&mut self, scalar: Scalar) -> Value {
+    fn scalar(&mut self, scalar: ScalarType) -> Value {
         let form = match scalar {
-            Scalar::String => json!({"type": "string"}),
-            Scalar::Bool => json!({"type": "boolean"}),
-            Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
-            Scalar::Int64 => json!({"type": "integer", "format": "int64"}),
-            Scalar::Float => json!({"type": "number", "format": "double"}),
-            Scalar::Bytes => json!({"type": "string", "format": "byte"}),
-            Scalar::Time | Scalar::MicroTime => json!({"type": "string", "format": "date-time"}),
-            Scalar::Duration => json!({"type": "string"}),
-            Scalar::Quantity if self.v3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-            Scalar::IntOrString if self.v3 => {
+            ScalarType::String => json!({"type": "string"}),
+            ScalarType::Bool => json!({"type": "boolean"}),
+            ScalarType::Int32 => json!({"type": "integer", "format": "int32"}),
+            ScalarType::Int64 => json!({"type": "integer", "format": "int64"}),
+            ScalarType::Float => json!({"type": "number", "format": "double"}),
+            ScalarType::Bytes => json!({"type": "string", "format": "byte"}),
+            ScalarType::Time | ScalarType::MicroTime => json!({"type": "string", "format": "date-time"}),
+            ScalarType::Duration => json!({"type": "string"}),
+            ScalarType::Quantity if self.v3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+            ScalarType::IntOrString if self.v3 => {
                 json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
             }
-            Scalar::Quantity => json!({"type": "string"}),
-            Scalar::IntOrString => json!({"type": "string", "format": "int-or-string"}),
+            ScalarType::Quantity => json!({"type": "string"}),
+            ScalarType::IntOrString => json!({"type": "string", "format": "int-or-string"}),
         };
         // Structs of Go are types of their own, whatever they print as.
         let name = match scalar {
-            Scalar::Time => format!("{META}.Time"),
-            Scalar::MicroTime => format!("{META}.MicroTime"),
-            Scalar::Duration => format!("{META}.Duration"),
-            Scalar::Quantity => "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
-            Scalar::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
+            ScalarType::Time => format!("{META}.Time"),
+            ScalarType::MicroTime => format!("{META}.MicroTime"),
+            ScalarType::Duration => format!("{META}.Duration"),
+            ScalarType::Quantity => "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
+            ScalarType::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
             _ => return form,
         };
         let reference = json!({"$ref": format!("{}{name}", self.prefix)});
@@ -377,16 +380,16 @@ impl Schemas {
 }
 
 /// The default of a field that is no pointer in Go: it has its zero value when nothing is set.
-fn zero_value(kind: TypeRef<'_>, field: &Field) -> Option<Value> {
+fn zero_value(kind: TypeRef<'_>, field: &StructField) -> Option<Value> {
     if field.pointer {
         return None;
     }
     match kind.shape() {
         Shape::Map(map) if !map.name.is_empty() => Some(json!({})),
-        Shape::Scalar(scalar) if field.omit == Omit::Never => match scalar {
-            Scalar::String => Some(json!("")),
-            Scalar::Bool => Some(json!(false)),
-            Scalar::Int32 | Scalar::Int64 | Scalar::Float => Some(json!(0)),
+        Shape::Scalar(scalar) if field.omit == OmitRule::Never => match scalar {
+            ScalarType::String => Some(json!("")),
+            ScalarType::Bool => Some(json!(false)),
+            ScalarType::Int32 | ScalarType::Int64 | ScalarType::Float => Some(json!(0)),
             _ => None,
         },
         _ => None,

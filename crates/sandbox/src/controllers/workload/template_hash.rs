@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use slipway_manifest::quantity::{Format, read_suffix};
+use slipway_manifest::quantity::{QuantityFormat, read_suffix};
 
 use crate::ids::{fnv32a, safe_encode};
 
@@ -192,9 +192,9 @@ impl Amount {
         let (_, power, format) = read_suffix(suffix)?;
         let (exponent, format) = match format {
             // Each step of the base is ten steps of two.
-            Format::BinarySi => (power * 10, "BinarySI"),
-            Format::DecimalSi => (power, "DecimalSI"),
-            Format::DecimalExponent => (power, "DecimalExponent"),
+            QuantityFormat::BinarySi => (power * 10, "BinarySI"),
+            QuantityFormat::DecimalSi => (power, "DecimalSI"),
+            QuantityFormat::DecimalExponent => (power, "DecimalExponent"),
         };
         Some(Amount {
             negative: text.starts_with('-'),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use slipway_http::header::HeaderName;
-use slipway_http::{HeaderValue, Method, Request};
+use slipway_http::{HeaderValue, HttpRequest, Method};
 use tokio::sync::Mutex;
 
 use super::endpoint_variable;
@@ -172,7 +172,7 @@ impl AwsCredentialChain {
         let limits = ResolveLimits { timeout: Duration::from_secs(1), retries: 0, ..self.context.limits };
         let rest = RestClient::new(limits, &self.context.network, TlsOptions::default())?;
         let ask = |method, path: &str, header: (&'static str, String)| {
-            let mut request = Request::new(method, crate::provider::rest::join(&base, path));
+            let mut request = HttpRequest::new(method, crate::provider::rest::join(&base, path));
             if let Ok(value) = HeaderValue::from_str(&header.1) {
                 request.headers.insert(HeaderName::from_static(header.0), value);
             }

@@ -9,7 +9,7 @@ pub(crate) mod sts;
 
 use serde_json::Value;
 use slipway_http::header::HeaderName;
-use slipway_http::{HeaderValue, Method, Request};
+use slipway_http::{HeaderValue, HttpRequest, Method};
 use url::Url;
 
 use self::credentials::AwsCredentialChain;
@@ -116,8 +116,8 @@ pub(crate) fn signed_request(
     url: Url,
     signed: &[(String, String)],
     content: Vec<u8>,
-) -> Result<Request, ProviderError> {
-    let mut request = Request::new(Method::POST, url);
+) -> Result<HttpRequest, ProviderError> {
+    let mut request = HttpRequest::new(Method::POST, url);
     request.content = Some(content);
     for (name, value) in signed {
         let wrong = || {

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_http::{Authorization, Method, Request};
+use slipway_http::{Authorization, HttpRequest, Method};
 use url::Url;
 
 use self::token::AzureTokens;
@@ -54,7 +54,7 @@ impl KeyVault {
     }
 
     async fn send(&self, url: &Url, token: Option<&str>) -> Result<RestAnswer, ProviderError> {
-        let mut request = Request::new(Method::GET, url.clone());
+        let mut request = HttpRequest::new(Method::GET, url.clone());
         let config =
             |error: slipway_http::HttpError| ProviderError::new(ErrorCode::Config, error.to_string());
         let authorization = token.map(|token| Authorization::bearer(token, request.url.origin()));

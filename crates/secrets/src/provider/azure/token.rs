@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use slipway_http::header::HeaderName;
-use slipway_http::{HeaderValue, Method, Request};
+use slipway_http::{HeaderValue, HttpRequest, Method};
 use tokio::sync::Mutex;
 use tokio::time::{Duration, Instant};
 
@@ -145,7 +145,7 @@ impl AzureTokens {
                 if let Some(client) = client {
                     url.query_pairs_mut().append_pair("client_id", &client);
                 }
-                let mut request = Request::new(Method::GET, url);
+                let mut request = HttpRequest::new(Method::GET, url);
                 request.headers.insert(HeaderName::from_static("metadata"), HeaderValue::from_static("true"));
                 request
             }

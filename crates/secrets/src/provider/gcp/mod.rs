@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use slipway_http::header::HeaderName;
-use slipway_http::{Authorization, HeaderValue, Method, Request};
+use slipway_http::{Authorization, HeaderValue, HttpRequest, Method};
 use url::Url;
 
 use self::token::GoogleTokens;
@@ -84,7 +84,7 @@ impl SecretManager {
     }
 
     async fn get(&self, url: Url) -> Result<RestAnswer, ProviderError> {
-        let mut request = Request::new(Method::GET, url);
+        let mut request = HttpRequest::new(Method::GET, url);
         if let Some(token) = self.tokens.token().await? {
             let authorization = Authorization::bearer(&token, request.url.origin());
             request.authorization = Some(

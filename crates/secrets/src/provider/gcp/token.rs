@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use slipway_http::header::HeaderName;
-use slipway_http::{Authorization, HeaderValue, Method, Request};
+use slipway_http::{Authorization, HeaderValue, HttpRequest, Method};
 use tokio::sync::Mutex;
 use tokio::time::{Duration, Instant};
 use url::Url;
@@ -166,7 +166,7 @@ impl GoogleTokens {
         };
         let url = slipway_http::parse_url(METADATA)
             .map_err(|error| ProviderError::new(ErrorCode::Config, error.to_string()))?;
-        let mut request = Request::new(Method::GET, url);
+        let mut request = HttpRequest::new(Method::GET, url);
         request
             .headers
             .insert(HeaderName::from_static("metadata-flavor"), HeaderValue::from_static("Google"));

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use slipway_http::{HeaderName, HeaderValue, Method, Request};
+use slipway_http::{HeaderName, HeaderValue, HttpRequest, Method};
 use url::Url;
 
 use self::login::TokenKeeper;
@@ -101,7 +101,7 @@ impl VaultProvider {
             if !query.is_empty() {
                 url.query_pairs_mut().extend_pairs(query);
             }
-            let answer = self.connection.send(Request::new(Method::GET, url), Some(&token)).await?;
+            let answer = self.connection.send(HttpRequest::new(Method::GET, url), Some(&token)).await?;
             if answer.status.as_u16() == 403 && !renewed && self.tokens.forget_expired(&token).await {
                 renewed = true;
                 continue;
@@ -216,7 +216,7 @@ fn no_data(mount: &str, path: &str) -> ProviderError {
 impl VaultConnection {
     pub(crate) async fn send(
         &self,
-        mut request: Request,
+        mut request: HttpRequest,
         token: Option<&str>,
     ) -> Result<RestAnswer, ProviderError> {
         request.headers.insert(HeaderName::from_static("x-vault-request"), HeaderValue::from_static("true"));

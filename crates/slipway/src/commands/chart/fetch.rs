@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use slipway_chart::net::{self, Access, Login, Provenance, Reference, wait};
-use slipway_chart::repo::{self, Index, Repository, SearchOptions};
+use slipway_chart::net::{self, AccessOptions, Login, OciReference, ProvenanceMode, wait};
+use slipway_chart::repo::{self, RepositoryEntry, RepositoryIndex, SearchOptions};
 use slipway_chart::{Chart, LoadOptions};
 
 use super::verify;
@@ -48,9 +48,9 @@ pub struct Pull {
 pub fn pull(args: &Pull, session: &Session) -> anyhow::Result<Exit> {
     let remote = args.source.remote();
     let provenance = match (args.source.verify, args.prov) {
-        (true, _) => Provenance::Must,
-        (false, true) => Provenance::IfThere,
-        (false, false) => Provenance::No,
+        (true, _) => ProvenanceMode::Must,
+        (false, true) => ProvenanceMode::IfThere,
+        (false, false) => ProvenanceMode::No,
     };
     for name in &args.charts {
         let temporary = if args.untar { Some(tempfile::tempdir()?) } else { None };
@@ -109,9 +109,9 @@ pub fn push(args: &Push) -> anyhow::Result<Exit> {
     let bytes = files::read(&args.chart)?;
     let provenance = slipway_problem::read_file(Path::new(&format!("{}.prov", args.chart.display()))).ok();
     let remote = helm::remote(args.tls.access());
-    let host = Reference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
+    let host = OciReference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
     let credentials = remote.credentials(&host)?;
-    let client = remote.client(&Repository::default())?;
+    let client = remote.client(&RepositoryEntry::default())?;
     let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let pushed = wait(net::push(
         &client,
@@ -163,7 +163,7 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
     if known.is_empty() {
         bail!("no repositories configured");
     }
-    let mut indexes: Vec<(String, Index)> = Vec::new();
+    let mut indexes: Vec<(String, RepositoryIndex)> = Vec::new();
     for repository in known {
         match home.cached_index(&repository.name) {
             Ok(index) => indexes.push((repository.name, index)),
@@ -257,11 +257,11 @@ pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
             };
             output::hide(&password);
             let login = Login { username: args.username.clone().unwrap_or_default(), password };
-            let mut access = Access { login: Some(login.clone()), ..args.tls.access() };
+            let mut access = AccessOptions { login: Some(login.clone()), ..args.tls.access() };
             access.insecure_skip_tls_verify |= args.insecure;
             let remote = helm::remote(access);
             let host = args.host.strip_prefix("oci://").unwrap_or(&args.host);
-            let client = remote.client(&Repository::default())?;
+            let client = remote.client(&RepositoryEntry::default())?;
             wait(net::check_login(&client, host, &login))?;
             remote.home.change_credentials(|credentials| credentials.insert(host, &login))?;
             say!("Login Succeeded");

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use slipway_chart::deps::{self, UpdateOptions};
-use slipway_chart::net::Access;
-use slipway_chart::{Chart, LoadOptions, PackageOptions, Part};
+use slipway_chart::net::AccessOptions;
+use slipway_chart::{Chart, ChartPart, LoadOptions, PackageOptions};
 use slipway_problem::{Location, Problem};
 
 use super::flags::{AccessFlags, SourceFlags, default_keyring};
@@ -145,11 +145,11 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Create { path } => create(path)?,
         Command::Show { part, chart, source } => {
             let part = match part {
-                ShownPart::Chart => Part::Chart,
-                ShownPart::Values => Part::Values,
-                ShownPart::Readme => Part::Readme,
-                ShownPart::Crds => Part::Crds,
-                ShownPart::All => Part::All,
+                ShownPart::Chart => ChartPart::Chart,
+                ShownPart::Values => ChartPart::Values,
+                ShownPart::Readme => ChartPart::Readme,
+                ShownPart::Crds => ChartPart::Crds,
+                ShownPart::All => ChartPart::All,
             };
             show::data(slipway_chart::show(&load(&source.locate(chart, session)?)?, part)?)?;
         }
@@ -210,14 +210,14 @@ fn package(args: &Package) -> anyhow::Result<()> {
 }
 
 /// Brings in what a chart declares and `charts/` lacks.
-pub fn update_dependencies(chart: &Path, access: &Access) -> anyhow::Result<()> {
+pub fn update_dependencies(chart: &Path, access: &AccessOptions) -> anyhow::Result<()> {
     // The version asked for is the chart's own.
-    let access = Access { version: String::new(), ..access.clone() };
+    let access = AccessOptions { version: String::new(), ..access.clone() };
     deps::update(chart, &helm::remote(access), &now())?;
     Ok(())
 }
 
-fn load(path: &Path) -> Result<Chart, slipway_chart::Error> {
+fn load(path: &Path) -> Result<Chart, slipway_chart::ChartError> {
     Chart::load(path, &LoadOptions::default())
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use anyhow::{Context, bail};
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_problem::{Problem, read_file, read_text_file};
 use slipway_source::KeySource;
 
@@ -98,11 +98,11 @@ impl KeyFlag {
     }
 
     /// The key, from wherever it is kept; none if it is nowhere.
-    pub fn find(&self) -> Result<Option<Key>, slipway_chart::Error> {
-        self.text().map(|text| Key::parse(&text)).transpose()
+    pub fn find(&self) -> Result<Option<EncryptionKey>, slipway_chart::ChartError> {
+        self.text().map(|text| EncryptionKey::parse(&text)).transpose()
     }
 
-    fn need(&self) -> anyhow::Result<Key> {
+    fn need(&self) -> anyhow::Result<EncryptionKey> {
         match self.find()? {
             Some(key) => Ok(key),
             None => Err(SecretError(Problem::error("there is no secret key").hint(
@@ -114,7 +114,7 @@ impl KeyFlag {
 }
 
 impl KeySource for KeyFlag {
-    fn find_key(&self) -> Result<Option<Key>, slipway_chart::Error> {
+    fn find_key(&self) -> Result<Option<EncryptionKey>, slipway_chart::ChartError> {
         self.find()
     }
 }
@@ -127,14 +127,14 @@ enum Form {
 }
 
 impl Form {
-    fn encrypt(self, plain: &[u8], key: &Key) -> anyhow::Result<Vec<u8>> {
+    fn encrypt(self, plain: &[u8], key: &EncryptionKey) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Self::Values => secret::encrypt(text(plain)?, key)?.into_bytes(),
             Self::File => secret::encrypt_file(plain, key)?.into_bytes(),
         })
     }
 
-    fn decrypt(self, encrypted: &[u8], key: &Key) -> anyhow::Result<Vec<u8>> {
+    fn decrypt(self, encrypted: &[u8], key: &EncryptionKey) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Self::Values => secret::decrypt(text(encrypted)?, key)?.into_bytes(),
             Self::File => secret::decrypt_file(text(encrypted)?, key)?,
@@ -148,9 +148,9 @@ fn text(bytes: &[u8]) -> anyhow::Result<&str> {
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::Key(KeyCommand::Create) => show::data(format!("{}\n", Key::generate())),
+        Command::Key(KeyCommand::Create) => show::data(format!("{}\n", EncryptionKey::generate())),
         Command::Key(KeyCommand::Rotate { files, chart, old_secret_key, key }) => {
-            rotate(chart, files, &Key::parse(old_secret_key)?, &key.need()?)
+            rotate(chart, files, &EncryptionKey::parse(old_secret_key)?, &key.need()?)
         }
         Command::Values(command) => file(command, Form::Values),
         Command::File(command) => file(command, Form::File),
@@ -170,7 +170,7 @@ fn file(command: &FileCommand, form: Form) -> anyhow::Result<()> {
 fn pass(
     through: &Through,
     save: impl FnOnce(&Path, &[u8]) -> anyhow::Result<()>,
-    change: impl FnOnce(&[u8], &Key) -> anyhow::Result<Vec<u8>>,
+    change: impl FnOnce(&[u8], &EncryptionKey) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<()> {
     let key = through.key.need()?;
     let bytes = files::read_input(&through.file)?;
@@ -181,7 +181,7 @@ fn pass(
     }
 }
 
-fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
+fn edit(path: &Path, key: &EncryptionKey, form: Form) -> anyhow::Result<()> {
     let old = match read_file(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -215,7 +215,7 @@ fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
     files::replace(path, &encrypted)
 }
 
-fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Result<()> {
+fn rotate(chart: &Path, extra: &[PathBuf], old: &EncryptionKey, new: &EncryptionKey) -> anyhow::Result<()> {
     let mut changed: Vec<(PathBuf, String)> = Vec::new();
     let values = chart.join("secret-values.yaml");
     let usual = values.is_file().then_some(values);

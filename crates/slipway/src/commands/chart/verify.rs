@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use slipway_chart::provenance::Keyring;
-use slipway_chart::{Chart, LoadOptions, Package, Source};
+use slipway_chart::{Chart, ChartInput, LoadOptions, PackedChart};
 
 use crate::files;
 
@@ -32,14 +32,19 @@ pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
 }
 
 /// The signature of a packed chart.
-pub fn sign(package: &Package, key: &str, keys: &Path, passphrase: Option<&Path>) -> anyhow::Result<String> {
+pub fn sign(
+    package: &PackedChart,
+    key: &str,
+    keys: &Path,
+    passphrase: Option<&Path>,
+) -> anyhow::Result<String> {
     let passphrase = match passphrase {
         Some(path) => files::read_text(path)?.text.lines().next().unwrap_or_default().to_owned(),
         None => String::new(),
     };
     // What is signed is what the archive says of itself.
     let chart = Chart::load_with(
-        Source::Archive(&package.bytes),
+        ChartInput::Archive(&package.bytes),
         &LoadOptions::default(),
         &mut slipway_chart::Notices::new(),
     )?;

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use slipway_graph::{Graph, GraphBuilder};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Fields, Node, Reader};
+use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
 use crate::files::Text;
 
@@ -22,7 +22,7 @@ pub struct Job {
 /// Reads and checks a graph file.
 pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
     let mut problems = Problems::new();
-    let Some(root) = Reader::new().gather_one(&file.text, &file.name, &mut problems) else {
+    let Some(root) = YamlReader::new().gather_one(&file.text, &file.name, &mut problems) else {
         return Err(problems);
     };
     if root.is_null() {
@@ -32,7 +32,7 @@ pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
             .into());
     }
     let mut builder = Graph::builder();
-    let mut fields = Fields::of(&root, &mut problems);
+    let mut fields = FieldReader::of(&root, &mut problems);
     fields.required("nodes");
     fields.entries("nodes", |name, node, problems| {
         add_node(&mut builder, name, node, problems);
@@ -49,13 +49,13 @@ pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
     }
 }
 
-fn add_node(builder: &mut GraphBuilder<Job>, name: &Node, node: &Node, problems: &mut Problems) {
+fn add_node(builder: &mut GraphBuilder<Job>, name: &YamlNode, node: &YamlNode, problems: &mut Problems) {
     let id = name.key_text().into_owned();
     if id.is_empty() {
         problems.push(name.problem("a node needs a name"));
         return;
     }
-    let mut fields = Fields::of(node, problems);
+    let mut fields = FieldReader::of(node, problems);
     let needs = fields.strings("needs");
     let run = fields.string("run");
     let timeout = fields.parsed::<Timeout>("timeout").map(|timeout| timeout.0);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use slipway_event::{Event, Events};
+use slipway_event::{Event, Events, NodeKind, NodeName};
 use slipway_graph::{Graph, JournalError, NodePolicy, OnFailure, Policy, Run, Running, Schedule};
 use slipway_journal::FileJournal;
 use slipway_problem::Problem;
@@ -171,7 +171,7 @@ async fn execute(args: &Args, graph: &Graph<Job>, session: &Session) -> anyhow::
     let run = Run::new(graph, &worker)
         .policy(policy)
         .cancel(interrupt.token().clone())
-        .observe(|event| events.observe(&title, &event));
+        .observe(|event| events.observe(&title, |id| NodeName::new(NodeKind::Command, id), &event));
     let report = match journal {
         Some(journal) => {
             let input = file::fingerprint(graph);

@@ -74,7 +74,7 @@ impl Shell {
         let Some(stream) = stream else { return };
         let mut lines = BufReader::new(stream).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            let node = Some(node.to_owned());
+            let node = Some(node.into());
             self.events.send(Event::Log { node, object: None, container: None, stream: kind, line });
         }
     }

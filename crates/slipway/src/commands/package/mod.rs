@@ -12,7 +12,7 @@ use slipway_package::template::{ParamPath, ParamStep, parse_path};
 use slipway_package::{
     Build, Contention, EXPORTED_SCHEMA, Emit, OutFile, Package, Param, ParamData, Params, Touched,
 };
-use slipway_problem::{Location, Problem, Problems, Severity};
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
 use crate::cli::Output;
@@ -265,7 +265,8 @@ fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     let validation = package.validate(&selected.inputs(session)?);
     // The report is for reading and keeping; the lines that are wrong go beside it.
     if session.output() == Output::Table && session.verbosity != Verbosity::Quiet {
-        for problem in validation.problems.iter().filter(|problem| problem.severity == Severity::Error) {
+        for problem in validation.problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error)
+        {
             report::show(problem);
         }
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 use slipway_cluster::{Cluster, Deadline, Retry};
 use slipway_problem::Problem;
+use slipway_rehearsal::rehearse_release;
 use slipway_release::saved::{Drift, SavedPlan};
 use slipway_release::{
     ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, Report,
@@ -41,7 +42,6 @@ use flags::{DiffFlags, RunFlags};
 
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::rehearse;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{ERROR, paint};
@@ -61,7 +61,7 @@ async fn connect_within(
     timeout: Option<&RunTimeout>,
 ) -> anyhow::Result<(Cluster, String)> {
     let connection = session.connect().await?;
-    let cluster = Cluster::new(connection.client);
+    let cluster = connection.cluster;
     let limited = match timeout {
         Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
         None => cluster.clone(),
@@ -148,14 +148,14 @@ async fn carry_out_bound(
 ) -> anyhow::Result<Exit> {
     let token = interrupt.token();
     let rehearsed = if first == First::Rehearse {
-        match rehearse::release(cluster, request, options, token.clone()).await {
+        match rehearse_release(cluster, request, options, token.clone()).await {
             Ok(rehearsed) => rehearsed,
             Err(error) => {
                 if let Some(exit) = interrupt.exit() {
                     return Ok(exit);
                 }
                 say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
-                return Err(error);
+                return Err(error.into());
             }
         }
     } else {
@@ -163,8 +163,8 @@ async fn carry_out_bound(
     };
     if let Some(rehearsed) = rehearsed.as_ref().filter(|_| !session.is_quiet()) {
         let done = rehearsed.report.completed_operations.len();
-        say!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied);
-        show_questions(&rehearsed.questions);
+        say!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied_objects);
+        show_questions(&rehearsed.open_questions);
     }
     let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
     let events = session.events();

@@ -1,16 +1,17 @@
 //! `slipway run apply` and `slipway run destroy`.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Verb};
-use slipway_runbook::state::StepStatus;
-use slipway_runbook::{RunOptions, RunReport, junit};
+use slipway_runbook::state::{NodeStatus, node_word};
+use slipway_runbook::{Command, ResumePolicy, RunOptions, RunReport, StepSchedule, execute, junit, plan_run};
 use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
@@ -21,8 +22,8 @@ use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
-use crate::term::show;
 use crate::term::table::Table;
+use crate::term::{prompt, show};
 
 #[derive(Debug, clap::Args)]
 pub struct RunFlags {
@@ -94,7 +95,10 @@ impl RunFlags {
     fn options(&self) -> RunOptions {
         RunOptions {
             parallelism: NonZeroUsize::new(self.parallelism),
-            eager: self.schedule == When::Eager,
+            schedule: match self.schedule {
+                When::Levels => StepSchedule::Levels,
+                When::Eager => StepSchedule::Eager,
+            },
             ..RunOptions::default()
         }
     }
@@ -134,7 +138,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         crate::term::report::show(&problem);
     }
     let options = RunOptions {
-        no_resume: args.no_resume,
+        resume: if args.no_resume { ResumePolicy::RunAll } else { ResumePolicy::LeaveOut },
         rerun: args.rerun.clone(),
         only: args.only.clone(),
         ..args.run.options()
@@ -148,7 +152,9 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
             rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
         }
         let token = interrupt.token().clone();
-        let report = slipway_runbook::apply(&document, ground.place(), &options, token).await;
+        let place = ground.place();
+        let plan = plan_run(&document, place, Command::Apply, &options).await.map_err(connection::failed)?;
+        let report = execute(&document, &plan, place, token).await;
         ground.finish();
         Ok((report.map_err(connection::failed)?, interrupt.exit()))
     })?;
@@ -164,23 +170,29 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
         let interrupt = Interrupt::listen()?;
         let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);
         let ground = Ground::open(session, args.run.document.base(), references).await?;
+        let (place, options) = (ground.place(), args.run.options());
         let asks = !args.yes && std::io::stdin().is_terminal();
-        if args.dry_run || asks {
-            let planned = plan::plan_destroy(&document, ground.place()).await.map_err(connection::failed)?;
+        let plan = if args.dry_run || asks {
+            let plan = plan::plan_destroy(&document, place, &options).await.map_err(connection::failed)?;
             let output = if args.dry_run { session.output() } else { Output::Table };
             match output {
-                Output::Table if args.dry_run => show::print(&preview::text(&planned, None))?,
-                Output::Table => crate::term::output::message(&preview::text(&planned, None)),
-                output => show::show(output, &planned, |_| String::new())?,
+                Output::Table if args.dry_run => show::print(&preview::text(&plan, None))?,
+                Output::Table => crate::term::output::message(&preview::text(&plan, None)),
+                output => show::show(output, &plan, |_| String::new())?,
             }
-            let takes = planned.steps.iter().any(|step| step.action() == Some(Verb::Delete));
-            if args.dry_run || (asks && takes && !confirmed()?) {
+            let takes = plan.steps.iter().any(|step| step.action() == Some(Verb::Delete));
+            if args.dry_run || (asks && takes && !is_confirmed(place.events)) {
                 return Ok(None);
             }
-        }
+            // Answering takes time.
+            plan.verify(&document, place).await.map_err(connection::failed)?;
+            plan
+        } else {
+            plan_run(&document, place, Command::Destroy, &options).await.map_err(connection::failed)?
+        };
         let token = interrupt.token().clone();
-        let report = slipway_runbook::destroy(&document, ground.place(), &args.run.options(), token).await;
-        Ok(Some((report.map_err(connection::failed)?, interrupt.exit())))
+        let report = execute(&document, &plan, place, token).await.map_err(connection::failed)?;
+        Ok(Some((report, interrupt.exit())))
     })?;
     match report {
         Some((report, interrupted)) => args.run.finish(session, &report, interrupted),
@@ -189,11 +201,13 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
     }
 }
 
-fn confirmed() -> anyhow::Result<bool> {
-    crate::term::output::message("Delete all of this? [y/N] ");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+/// Lets a person agree to a deletion.
+fn is_confirmed(events: &Events) -> bool {
+    let judge = |answer: Option<&str>| match answer.map(str::trim) {
+        Some("y" | "Y" | "yes") => Ok(()),
+        _ => Err(()),
+    };
+    prompt::ask("Delete all of this? [y/N] ", events, judge).is_ok()
 }
 
 /// The result for people: a table, errors below their row, one line at the end.
@@ -205,7 +219,7 @@ pub fn table(report: &RunReport) -> String {
         table.row([
             step.name.clone(),
             step.kind.clone(),
-            step.status.as_str().to_owned(),
+            node_word(step.status).to_owned(),
             step.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
             step.duration_ms.map(duration).unwrap_or_default(),
             lines.next().unwrap_or_default().to_owned(),
@@ -216,10 +230,10 @@ pub fn table(report: &RunReport) -> String {
         }
     }
     let mut text = table.render();
-    let count = |status: StepStatus| report.count(status);
+    let count = |status: NodeStatus| report.count(status);
     let mut words = Vec::new();
     for (status, word) in
-        [(StepStatus::Failed, "failed"), (StepStatus::Ok, "ok"), (StepStatus::Skipped, "skipped")]
+        [(NodeStatus::Failed, "failed"), (NodeStatus::Succeeded, "ok"), (NodeStatus::Skipped, "skipped")]
     {
         if count(status) > 0 {
             words.push(format!("{} {word}", count(status)));

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_runbook::{Action, Delete, Document, POLL, RunContext, RunError};
+use slipway_runbook::state::store_hint;
+use slipway_runbook::{Document, POLL, RunContext, RunError, RunTarget};
 use slipway_source::LoadContext;
 
 use super::fetch::Network;
@@ -37,7 +38,7 @@ impl Ground {
         let decryption = SecretFlags::default().decryption();
         let resolver = references.clone();
         Ok(Self {
-            cluster: Cluster::new(connection.client),
+            cluster: connection.cluster,
             context: session.settings.context.value.clone(),
             base,
             sources: charts::load_context_with(Network::new()?, decryption, resolver, session),
@@ -58,23 +59,21 @@ impl Ground {
     }
 
     pub fn place(&self) -> RunContext<'_> {
-        self.on(&self.cluster, &self.events)
+        let (base, sources) = (&self.base, &self.sources);
+        let (cluster, events) = (&self.cluster, &self.events);
+        RunContext { cluster, base, sources, events, poll: POLL, target: RunTarget::Cluster }
     }
 
-    /// The same files and network with another cluster.
-    pub fn on<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> RunContext<'a> {
-        RunContext { cluster, base: &self.base, sources: &self.sources, events, poll: POLL }
+    /// The same files and network with a copy of the cluster.
+    pub fn on_copy<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> RunContext<'a> {
+        RunContext { cluster, events, target: RunTarget::Copy, ..self.place() }
     }
 }
 
 /// Releases can be kept in other places than Secrets; runbooks do not look there.
 pub fn check_driver(document: &Document) -> anyhow::Result<()> {
-    let has_charts = document
-        .steps
-        .iter()
-        .any(|step| matches!(&step.action, Action::Helm(_) | Action::Delete(Delete::Release { .. })));
     match Variable::HelmDriver.text() {
-        Some(driver) if has_charts && !matches!(driver.as_str(), "secret" | "secrets") => {
+        Some(driver) if document.uses_releases() && !matches!(driver.as_str(), "secret" | "secrets") => {
             let problem =
                 Problem::error(format!("HELM_DRIVER is `{driver}`, and runbooks keep releases in Secrets"));
             Err(problem.hint("unset HELM_DRIVER").into())
@@ -89,12 +88,14 @@ pub fn failed(error: RunError) -> anyhow::Error {
         RunError::Usage(problems) => UsageError(problems).into(),
         RunError::State(error) => {
             let problem = Problem::error(error.to_string());
-            match error.hint() {
+            match store_hint(&error) {
                 Some(hint) => problem.hint(hint).into(),
                 None => problem.into(),
             }
         }
+        RunError::Cluster(error) => Problem::error(error.to_string()).into(),
         RunError::Internal(message) => Problem::error(message).into(),
+        stale @ RunError::Stale(_) => stale.into(),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
-use slipway_chart::net::{Access, Client, ClientOptions, Login, Provenance, Remote as Charts, wait};
+use slipway_chart::net::{
+    AccessOptions, ClientOptions, HttpClient, Login, ProvenanceMode, RemoteCharts as Charts, wait,
+};
 use slipway_go::semver::Version;
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LARGEST_FILE, shown_address};
 use tempfile::TempDir;
@@ -19,7 +21,7 @@ pub struct Network {
 impl Network {
     pub fn new() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("make a place for charts")?;
-        Ok(Self { folder, charts: helm::remote(Access::default()) })
+        Ok(Self { folder, charts: helm::remote(AccessOptions::default()) })
     }
 }
 
@@ -33,12 +35,12 @@ impl Fetcher for Network {
             .as_ref()
             .map(|login| Login { username: login.username.clone(), password: login.password.clone() });
         let name = chart.name.clone();
-        let access = Access {
+        let access = AccessOptions {
             repo: chart.repository.clone().unwrap_or_default(),
             version: chart.version.clone().unwrap_or_default(),
             login,
             plain_http: chart.repository.is_none() && is_here(&name),
-            ..Access::default()
+            ..AccessOptions::default()
         };
         // Charts of one name come from several places, so each has a folder of its own.
         let folder = tempfile::tempdir_in(self.folder.path()).map(TempDir::keep);
@@ -47,7 +49,7 @@ impl Fetcher for Network {
         Box::pin(async move {
             let folder = folder.map_err(|error| FetchError::new(error.to_string()))?;
             let fetched = tokio::task::spawn_blocking(move || {
-                wait(remote.download(&name, &folder, Provenance::No))
+                wait(remote.download(&name, &folder, ProvenanceMode::No))
                     .map(|found| FetchedChart { path: found.path, notes: found.notes })
                     .map_err(|error| explain(&remote, &name, &error.to_string()))
             });
@@ -66,7 +68,7 @@ impl Fetcher for Network {
                     ..ClientOptions::default()
                 };
                 wait(async {
-                    Ok(Client::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await?)
+                    Ok(HttpClient::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await?)
                 })
             });
             match fetched.await {

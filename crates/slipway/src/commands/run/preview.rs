@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use slipway_problem::Problem;
-use slipway_runbook::plan::{self, Plan, Show};
+use slipway_runbook::RunbookPlan;
+use slipway_runbook::plan::{self, Show};
 use slipway_runbook::{DiffStatus, Difference};
 use slipway_secrets::Purpose;
 
@@ -100,7 +101,7 @@ fn reach(check_secrets: bool) -> Reach {
     if check_secrets { Reach::ClusterAndSecrets } else { Reach::Cluster }
 }
 
-fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) -> anyhow::Result<Plan> {
+fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) -> anyhow::Result<RunbookPlan> {
     let loaded = flags.load(session)?;
     super::validate::warn(loaded.warnings);
     let document = loaded.document;
@@ -116,8 +117,8 @@ fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) ->
         let ground = Ground::open(session, flags.base(), references).await?.for_looking();
         let context = ground.context.clone();
         plan::plan(&document, ground.place(), show, context.as_deref()).await.map_err(|error| match error {
-            slipway_runbook::RunError::Internal(message) => {
-                Problem::error(message).hint("--offline shows what needs no cluster").into()
+            slipway_runbook::RunError::Cluster(error) => {
+                Problem::error(error.to_string()).hint("--offline shows what needs no cluster").into()
             }
             error => connection::failed(error),
         })
@@ -125,7 +126,7 @@ fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) ->
 }
 
 /// A plan for people.
-pub fn text(plan: &Plan, show: Option<Show>) -> String {
+pub fn text(plan: &RunbookPlan, show: Option<Show>) -> String {
     let mut out = String::new();
     if let Some(cluster) = &plan.cluster {
         let context = cluster.context.as_ref().map(|name| format!(" (context {name})")).unwrap_or_default();

@@ -1,17 +1,15 @@
 //! `--rehearse`: the runbook carried out on a copy of the cluster first.
 
-use std::collections::BTreeSet;
-
 use slipway_problem::{Problem, Problems};
-use slipway_runbook::state::StepStatus;
-use slipway_runbook::{Action, Delete, Document, RunOptions};
+use slipway_rehearsal::{Stage, StageScope, stage_questions};
+use slipway_runbook::state::NodeStatus;
+use slipway_runbook::{Document, RunOptions};
 use slipway_sandbox::clone::Reference;
 use tokio_util::sync::CancellationToken;
 
 use super::apply;
 use super::connection::{self, Ground};
 use crate::commands::release::show_questions;
-use crate::rehearse::{Rehearsal, Scope, stage_questions};
 
 /// Runs the document on a stage; what fails there is an error, and nothing in the cluster is written.
 pub async fn rehearse(
@@ -20,19 +18,23 @@ pub async fn rehearse(
     options: &RunOptions,
     cancel: CancellationToken,
 ) -> anyhow::Result<()> {
-    let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
+    let stage = Stage::copy_of(&ground.cluster, &scope(document)).await?;
     // Nobody hears of it, and its errors are masked all the same.
     let (cluster, silent) = (stage.cluster(), ground.place().events.muted());
-    let report = slipway_runbook::apply(document, ground.on(&cluster, &silent), options, cancel)
+    let report = slipway_runbook::apply(document, ground.on_copy(&cluster, &silent), options, cancel)
         .await
         .map_err(connection::failed)?;
     if report.is_success() {
-        say!("rehearsed on a copy of {} objects: {}", stage.copied, last_line(&apply::table(&report)));
+        say!(
+            "rehearsed on a copy of {} objects: {}",
+            stage.copied_objects(),
+            last_line(&apply::table(&report))
+        );
         show_questions(&stage_questions(&ground.cluster, &cluster).await);
         return Ok(());
     }
     let mut problems = Problems::new();
-    for step in report.steps.iter().filter(|step| step.status == StepStatus::Failed) {
+    for step in report.steps.iter().filter(|step| step.status == NodeStatus::Failed) {
         let error = step.error.as_deref().unwrap_or_default();
         problems.push(Problem::error(format!("rehearsal: step \"{}\": {error}", step.name)));
     }
@@ -47,26 +49,9 @@ fn last_line(text: &str) -> String {
 }
 
 /// Every namespace a step works in, and objects named outright.
-fn scope(document: &Document) -> Scope {
-    let mut namespaces = BTreeSet::from(["default".to_owned()]);
-    namespaces.extend(document.state.as_ref().map(|state| state.namespace.clone()));
-    for step in &document.steps {
-        match &step.action {
-            Action::Helm(helm) => namespaces.insert(helm.namespace.clone()),
-            Action::Apply(apply) => apply.namespace.clone().is_some_and(|name| namespaces.insert(name)),
-            Action::Delete(Delete::Manifests { namespace, .. }) => {
-                namespace.clone().is_some_and(|name| namespaces.insert(name))
-            }
-            Action::Delete(Delete::Resource { selection, .. }) => {
-                selection.namespace.clone().is_some_and(|name| namespaces.insert(name))
-            }
-            Action::Delete(Delete::Release { namespace, .. }) => namespaces.insert(namespace.clone()),
-            Action::Patch(patch) => namespaces.insert(patch.namespace.clone()),
-            Action::Wait(wait) => wait.on.namespace.clone().is_some_and(|name| namespaces.insert(name)),
-            Action::Rollout(rollout) => namespaces.insert(rollout.namespace.clone()),
-            Action::Job(job) => namespaces.insert(job.namespace.clone()),
-        };
-    }
+fn scope(document: &Document) -> StageScope {
+    let mut namespaces = document.namespaces();
+    namespaces.insert("default");
     let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
-    Scope { objects, namespaces: namespaces.into_iter().collect() }
+    StageScope { objects, namespaces: namespaces.into_iter().map(str::to_owned).collect() }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use slipway_problem::Problem;
 use slipway_runbook::Document;
 use slipway_runbook::plan::{self, Known, Status};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::{NodeStatus, node_word, run_word};
 
 use super::connection::{self, Ground};
 use super::document;
@@ -46,16 +46,10 @@ fn text(document: &Document, status: &Status) -> String {
         return format!("no record yet: Secret {} does not exist\n", status.secret);
     };
     let mut out = String::new();
-    let run = serde_json::to_value(record.run_status).unwrap_or_default();
+    let run = run_word(record.run_status);
     let _ = writeln!(out, "spec:    {}", record.spec_name);
     let _ = writeln!(out, "record:  {} (version {})", status.secret, record.khook_version);
-    let _ = writeln!(
-        out,
-        "run:     {}, started {}, updated {}",
-        run.as_str().unwrap_or_default(),
-        record.started_at,
-        record.updated_at
-    );
+    let _ = writeln!(out, "run:     {}, started {}, updated {}", run, record.started_at, record.updated_at);
     let _ = writeln!(
         out,
         "{}\n",
@@ -69,7 +63,7 @@ fn text(document: &Document, status: &Status) -> String {
     for entry in &record.steps {
         let detail = if !document.steps.iter().any(|step| step.name == entry.name) {
             "no longer in the spec".to_owned()
-        } else if changed_steps.contains(&entry.name) && entry.status == Some(StepStatus::Ok) {
+        } else if changed_steps.contains(&entry.name) && entry.status == Some(NodeStatus::Succeeded) {
             "input changed — will re-run".to_owned()
         } else {
             let said = entry.error.as_ref().or(entry.skip_reason.as_ref());
@@ -78,7 +72,7 @@ fn text(document: &Document, status: &Status) -> String {
         table.row([
             entry.name.clone(),
             entry.kind.clone(),
-            entry.status.map_or("-", StepStatus::as_str).to_owned(),
+            entry.status.map_or("-", node_word).to_owned(),
             entry.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
             entry.finished_at.clone().unwrap_or_default(),
             detail,

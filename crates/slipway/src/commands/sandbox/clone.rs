@@ -39,7 +39,7 @@ pub struct CloneArgs {
 }
 
 pub async fn run(args: &CloneArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
-    let source = connect::to_cluster(&session.settings, args.from_context.as_deref()).await?;
+    let source = session.connect_to_context(&session.settings, args.from_context.as_deref()).await?;
     let target = place.ensure()?;
     if source.server.ends_with(&format!("://{}", target.address)) {
         return Err(Problem::error("the cluster to copy from is the sandbox itself")
@@ -55,7 +55,7 @@ pub async fn run(args: &CloneArgs, place: &Place, session: &Session) -> anyhow::
         secrets: if args.with_secrets { Secrets::Copied } else { Secrets::Replaced },
     };
     let bar = bar(session);
-    let collected = clone::collect(&source.client, &selection, &mut |step| match step {
+    let collected = clone::collect(&source.cluster.client(), &selection, &mut |step| match step {
         Progress::Kinds(kinds) => bar.set_length(kinds as u64),
         Progress::Read { resource, objects } => {
             tracing::info!("read {objects} {resource}");
@@ -67,10 +67,10 @@ pub async fn run(args: &CloneArgs, place: &Place, session: &Session) -> anyhow::
     bar.finish_and_clear();
     let collected = collected.map_err(|error| explain(error, &source.server))?;
     if args.reset {
-        steer::call(place, "POST", "reset", Vec::new()).await?;
+        steer::call(session, place, "POST", "reset", Vec::new()).await?;
     }
     let body = serde_json::to_vec(&collected)?;
-    let said = steer::call(place, "POST", "import", body).await?;
+    let said = steer::call(session, place, "POST", "import", body).await?;
     let report: Report = serde_json::from_value(said).context("read the sandbox's answer")?;
     show(&report, session)?;
     Ok(Exit::Done)

@@ -45,8 +45,14 @@ pub struct KubeconfigArgs {
 }
 
 /// Sends one request to the running sandbox's own endpoints.
-pub async fn call(place: &Place, method: &str, what: &str, body: Vec<u8>) -> anyhow::Result<Value> {
-    let client = connect::to_sandbox(place).await?;
+pub async fn call(
+    session: &Session,
+    place: &Place,
+    method: &str,
+    what: &str,
+    body: Vec<u8>,
+) -> anyhow::Result<Value> {
+    let client = session.connect_to_sandbox(place).await?.cluster.client();
     let request = Request::builder()
         .method(method)
         .uri(format!("/sandbox/{what}"))
@@ -57,7 +63,7 @@ pub async fn call(place: &Place, method: &str, what: &str, body: Vec<u8>) -> any
 
 pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
     if place.running()?.is_some() {
-        session.block_on(call(place, "POST", "reset", Vec::new()))?;
+        session.block_on(call(session, place, "POST", "reset", Vec::new()))?;
         say!("sandbox reset");
         return Ok(Exit::Done);
     }
@@ -73,7 +79,7 @@ pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
 pub fn save(args: &SaveArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
     place.required()?;
     let text = session.block_on(async {
-        let client = connect::to_sandbox(place).await?;
+        let client = session.connect_to_sandbox(place).await?.cluster.client();
         let request = Request::get("/sandbox/snapshot").body(Vec::new())?;
         let text = client.request_text(request).await;
         text.map_err(|error| connect::explain(error, "save the sandbox"))
@@ -93,7 +99,7 @@ pub fn load(args: &LoadArgs, place: &Place, session: &Session) -> anyhow::Result
     place.required()?;
     let text = files::read_text_within(&args.file, slipway_sandbox::LARGEST_SNAPSHOT as u64)?;
     let said = session.block_on(async {
-        let client = connect::to_sandbox(place).await?;
+        let client = session.connect_to_sandbox(place).await?.cluster.client();
         let request = Request::put("/sandbox/snapshot").body(text.text.into_bytes())?;
         client.request::<Value>(request).await.map_err(|error| match error {
             kube::Error::Api(status) if status.code == 400 => {
@@ -113,7 +119,8 @@ pub fn kubeconfig(args: &KubeconfigArgs, place: &Place, session: &Session) -> an
         return Ok(Exit::Done);
     };
     let asked = json!({"user": user, "groups": args.groups, "certificate": args.certificate});
-    let made = session.block_on(call(place, "POST", "credentials", asked.to_string().into_bytes()))?;
+    let made =
+        session.block_on(call(session, place, "POST", "credentials", asked.to_string().into_bytes()))?;
     show::data(made["kubeconfig"].as_str().unwrap_or_default())?;
     if !running.rbac {
         say!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");

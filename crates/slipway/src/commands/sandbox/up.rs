@@ -198,7 +198,7 @@ pub fn status(place: &Place, session: &Session) -> anyhow::Result<Exit> {
     });
     if running.is_some() {
         // A sandbox that does not answer is still one that runs.
-        if let Ok(said) = session.block_on(steer::call(place, "GET", "status", Vec::new())) {
+        if let Ok(said) = session.block_on(steer::call(session, place, "GET", "status", Vec::new())) {
             for key in ["version", "time", "revision", "objects", "faults"] {
                 data[key] = said[key].clone();
             }

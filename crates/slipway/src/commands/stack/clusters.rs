@@ -13,7 +13,6 @@ use tokio::sync::Mutex;
 use crate::charts::{self, ChartRequest, HelmFetcher, Notes};
 use crate::commands::inputs::SecretFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
-use crate::connect;
 use crate::session::Session;
 
 /// Every cluster of a run.
@@ -44,11 +43,11 @@ impl Connect for Clusters<'_> {
         let connection = if settings.sandbox {
             self.session.connect().await
         } else {
-            connect::to_cluster(&settings, wanted.context.as_deref()).await
+            self.session.connect_to_context(&settings, wanted.context.as_deref()).await
         };
         let connection =
             connection.map_err(|error| NodeError::new(Class::Unauthenticated, format!("{error:#}")))?;
-        let cluster = Cluster::new(connection.client);
+        let cluster = connection.cluster;
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)
     }

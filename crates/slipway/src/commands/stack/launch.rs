@@ -1,22 +1,26 @@
 //! `slipway stack apply` and `slipway stack delete`: many releases carried out as one run.
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
 use serde_json::json;
+use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
-use slipway_stack::launch::{Ended, Launch, Listener, identify, launch};
-use slipway_stack::record::{Meta, RunEvent, Takeover};
+use slipway_stack::execute::Recovery;
+use slipway_stack::plan::identify;
+use slipway_stack::record::{Meta, Store, Takeover};
 use slipway_stack::resume::Resume;
-use slipway_stack::run::RunOptions;
-use slipway_stack::{Class, Command, Compiled, FailMode, Git, Plan};
+use slipway_stack::{
+    Class, Command, ConfirmPolicy, ExecutedRun, FailMode, Git, PlannedRun, RemoteCharts, ResumedPlan,
+    RunOptions, RunRequest, acquire_lock, execute,
+};
 
 use super::clusters::{self, Clusters};
 use super::flags::{self, RootFlags, SelectFlags};
+use super::follow::Follower;
 use super::plan::{self, LookFlags};
 use super::{rehearse, runs};
 use crate::cli::Output;
@@ -26,7 +30,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::style::{ERROR, WARNING, paint};
-use crate::term::{output, show};
+use crate::term::{prompt, report, show};
 
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("going_on").args(["resume", "run_id", "rerun_failed"]).multiple(true)))]
@@ -146,7 +150,11 @@ fn class(word: &str) -> Result<Class, String> {
 }
 
 impl LaunchArgs {
-    fn launch(&self, command: Command, session: &Session) -> Launch {
+    fn is_plan_only(&self) -> bool {
+        self.plan_only || self.dry_run
+    }
+
+    fn run_request(&self, command: Command) -> RunRequest {
         let mut request = flags::request(&self.root, &self.select, command);
         request.orphan = self.force_orphan;
         let goes_on = self.resume || self.rerun_failed || self.run_id.is_some();
@@ -159,70 +167,94 @@ impl LaunchArgs {
                 && std::mem::take(&mut request.selector.include_dependents),
             allow_drift: self.allow_drift,
         });
-        let host = crate::config::machine_name();
-        let user = crate::config::user_name();
-        let pid = std::process::id();
-        let meta = Meta {
-            user: user.clone(),
-            host: host.clone(),
-            pid,
-            argv: std::env::args_os()
-                .map(|word| session.redactor().redact(&word.to_string_lossy()).into_owned())
-                .collect(),
-            cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-            ci_url: crate::config::ci_job_url(),
-            ..Meta::default()
-        };
-        let options = RunOptions {
-            retry: self.retry.get(),
-            retry_on: self.retry_on.iter().copied().collect(),
-            grace: self.grace,
-            recover: self.recover == Recover::Auto,
-            pid,
-            host: host.clone(),
-            ..RunOptions::default()
-        };
-        Launch {
+        RunRequest {
             request,
             resume,
-            replan: self.replan,
-            plan_only: self.plan_only || self.dry_run,
+            resumed_plan: if self.replan { ResumedPlan::Anew } else { ResumedPlan::Stored },
+            remote_charts: if self.is_plan_only() { RemoteCharts::Leave } else { RemoteCharts::Pin },
             concurrency: self.concurrency.map(NonZeroUsize::get),
             concurrency_per_cluster: self.concurrency_per_cluster.map(NonZeroUsize::get),
             fail_mode: if self.continue_on_error { FailMode::ContinueOnError } else { FailMode::FailFast },
-            options,
-            takeover: match (self.force_takeover, self.takeover) {
-                (true, _) => Takeover::Force,
-                (false, true) => Takeover::IfStale,
-                (false, false) => Takeover::Never,
-            },
-            owner: format!("{user}@{host}:{pid}"),
-            meta,
-            yes: self.yes,
-            confirm: self.confirm,
-            confirm_threshold: self.confirm_threshold,
+            retry: self.retry.get(),
         }
+    }
+
+    fn run_options(&self, meta: &Meta) -> RunOptions {
+        RunOptions {
+            retry: self.retry.get(),
+            retry_on: self.retry_on.iter().copied().collect(),
+            grace: self.grace,
+            recovery: match self.recover {
+                Recover::Auto => Recovery::MarkFailed,
+                Recover::Never => Recovery::Leave,
+            },
+            pid: meta.pid,
+            host: meta.host.clone(),
+            ..RunOptions::default()
+        }
+    }
+
+    fn takeover(&self) -> Takeover {
+        match (self.force_takeover, self.takeover) {
+            (true, _) => Takeover::Force,
+            (false, true) => Takeover::IfStale,
+            (false, false) => Takeover::Never,
+        }
+    }
+
+    fn confirm_policy(&self) -> ConfirmPolicy {
+        let (agreed, confirm_apply) = (self.yes, self.confirm);
+        ConfirmPolicy { agreed, confirm_apply, delete_threshold: self.confirm_threshold }
     }
 }
 
+/// Who runs the command, and where.
+fn meta(session: &Session) -> Meta {
+    Meta {
+        user: crate::config::user_name(),
+        host: crate::config::machine_name(),
+        pid: std::process::id(),
+        argv: std::env::args_os()
+            .map(|word| session.redactor().redact(&word.to_string_lossy()).into_owned())
+            .collect(),
+        cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        ci_url: crate::config::ci_job_url(),
+        ..Meta::default()
+    }
+}
+
+/// The end of the command.
+enum Ended {
+    Planned(Box<PlannedRun>),
+    NothingToDo {
+        releases: usize,
+    },
+    Ran(ExecutedRun),
+    /// Stopped before the run began.
+    Stopped,
+}
+
 pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Result<Exit> {
-    let wanted = args.launch(command, session);
-    let plan_only = wanted.plan_only;
-    if (args.look.diff || args.look.verify) && !plan_only && wanted.resume.is_none() {
+    let wanted = args.run_request(command);
+    if (args.look.diff || args.look.verify) && !args.is_plan_only() && wanted.resume.is_none() {
         // What is about to change is shown first.
         let compiled = slipway_stack::compile(&wanted.request, &Git::default())?;
         plan::present(compiled.plan, &[], compiled.unmapped, &args.look, &args.root, session)?;
     }
     let store = runs::store(&args.root.root)?;
     let root = runs::directory(&args.root.root)?;
-    let lines = session.output() == Output::Json && !plan_only;
+    let meta = meta(session);
+    let options = args.run_options(&meta);
     let (_, profile) = identify(&args.root.root, &args.root.profile());
-    let mode = if plan_only { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
+    let mode = match args.is_plan_only() {
+        true => ReferenceMode::Show,
+        false => ReferenceMode::Fetch(Purpose::Apply),
+    };
     let references =
         ReferenceResolver::new(&args.look.references, mode, "stack apply", session).at(root.clone());
-    let ended = session.block_on(async {
+    let (ended, interrupted) = session.block_on(async {
         let interrupt = Interrupt::listen()?;
         let events = session.events();
         let engine = Engine {
@@ -233,105 +265,127 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
             events: events.clone(),
         };
         let token = interrupt.token().clone();
-        let abort = wanted.options.abort.clone();
+        let abort = options.abort.clone();
         interrupt.on_second(move |signal| abort.trigger(signal));
         if args.rehearse {
-            match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
-                Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
-                Ok(done) => {
-                    let (releases, copied) = (done.releases, done.copied);
-                    say!("rehearsed {releases} releases on a copy of {copied} objects");
-                    if !session.is_quiet() {
-                        crate::commands::release::show_questions(&done.questions);
-                    }
-                }
-                Err(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
-                Err(error) => {
-                    say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
-                    return Err(error);
-                }
+            let rehearsed = rehearse::rehearse(&wanted, &options, &engine, &root, token.clone()).await;
+            if interrupt.exit().is_some() {
+                return Ok((Ended::Stopped, interrupt.exit()));
             }
+            report_rehearsal(rehearsed, session)?;
         }
-        let listener = Listener {
-            on_plan: Box::new(|plan, compiled| announce(plan, compiled, plan_only, session)),
-            on_takeover: Box::new(|holder| {
-                say!("{} took the lock from {}", paint(WARNING, "notice:"), holder.owner);
-            }),
-            ask: Box::new(ask),
-            on_event: lines.then(|| {
-                Box::new(|event: &RunEvent| drop(show::line(event))) as slipway_stack::run::OnEvent<'_>
-            }),
+        let git = Git::default();
+        let lock = match args.is_plan_only() {
+            true => None,
+            false => {
+                let owner = format!("{}@{}:{}", meta.user, meta.host, meta.pid);
+                Some(acquire_lock(&wanted.request, &store, &owner, args.takeover(), &events)?)
+            }
         };
-        let ended = launch(wanted, &store, &Git::default(), &engine, listener, &events, token).await;
-        Ok((Some(ended?), interrupt.exit()))
+        let planned = slipway_stack::plan(&wanted, &store, &git, &engine, &events).await?;
+        announce(&planned, args, session);
+        let Some(lock) = lock else { return Ok((Ended::Planned(Box::new(planned)), interrupt.exit())) };
+        if planned.is_done() {
+            return Ok((Ended::NothingToDo { releases: planned.releases }, interrupt.exit()));
+        }
+        confirm(&planned, &args.confirm_policy(), &events)?;
+        let saved = planned.save(&store, &git, meta)?;
+        let follower = Follower::new(&store, saved.run_id(), session.output());
+        let ran = execute(saved, &store, lock, options, &engine, &events, token);
+        let ran = follower.follow(ran).await?;
+        Ok((Ended::Ran(ran), interrupt.exit()))
     })?;
     references.finish();
     match ended {
-        (None, interrupted) => Ok(interrupted.unwrap_or(Exit::Interrupted)),
-        (Some(Ended::Planned { plan, compiled }), _) => {
-            let unmapped = compiled.as_ref().map_or(0, |compiled| compiled.unmapped);
+        Ended::Stopped => Ok(interrupted.unwrap_or(Exit::Interrupted)),
+        Ended::Planned(planned) => {
+            let PlannedRun { plan, unmapped, .. } = *planned;
             let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look.clone() };
-            plan::present(*plan, &[], unmapped, &look, &args.root, session)
+            plan::present(plan, &[], unmapped, &look, &args.root, session)
         }
-        (Some(Ended::NothingToDo { releases }), _) => {
+        Ended::NothingToDo { releases } => {
             say!("nothing to do: all {releases} releases succeeded");
             Ok(Exit::Done)
         }
-        (Some(Ended::Ran { plan, finished }), interrupted) => {
-            if lines {
-                let mut last = serde_json::to_value(&finished.summary)?;
-                last["type"] = json!("SUMMARY");
-                show::line(&last)?;
-            } else {
-                runs::show(&store, &plan.run_id, session)?;
+        Ended::Ran(ran) => finish(args, &ran, interrupted, &store, session),
+    }
+}
+
+fn report_rehearsal(rehearsed: anyhow::Result<rehearse::Rehearsed>, session: &Session) -> anyhow::Result<()> {
+    match rehearsed {
+        Ok(done) => {
+            say!("rehearsed {} releases on a copy of {} objects", done.releases, done.copied);
+            if !session.is_quiet() {
+                crate::commands::release::show_questions(&done.questions);
             }
-            if finished.lost_lock {
-                say!("{} another run took the lock; this one stopped", paint(WARNING, "notice:"));
-            }
-            let open = plan.nodes.len() - finished.summary.totals.succeeded;
-            if args.rerun_failed && open > 0 && finished.summary.totals.failed == 0 {
-                let releases = if open == 1 { "release is" } else { "releases are" };
-                say!("{open} {releases} still to be done: only what failed was run again");
-            }
-            if !finished.success {
-                let again = format!("slipway stack {command} --resume --run-id {}", plan.run_id);
-                say!("resume with: {again}");
-            }
-            if let Some(why) = &finished.unwritable {
-                let problem = Problem::error(format!("run log unwritable: {why}")).code("ST055");
-                return Err(problem.hint("make room on the disk and go on with --resume").into());
-            }
-            let changed = finished.summary.nodes.values().any(|node| node.changed == Some(true));
-            Ok(match interrupted {
-                Some(exit) => exit,
-                None if finished.success && changed && args.look.detailed_exitcode => Exit::Changes,
-                None if finished.success => Exit::Done,
-                None => Exit::Failed,
-            })
+            Ok(())
+        }
+        Err(error) => {
+            say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
+            Err(error)
         }
     }
 }
 
-/// Says what is about to happen.
-fn announce(plan: &Plan, compiled: Option<&Compiled>, plan_only: bool, session: &Session) {
-    for warning in compiled.into_iter().flat_map(|compiled| &compiled.warnings) {
-        crate::term::report::show(warning);
-    }
-    for notice in compiled.into_iter().flat_map(|compiled| &compiled.notices) {
-        say!("{} {notice}", paint(WARNING, "notice:"));
-    }
-    if !plan_only && !session.is_quiet() {
-        say!("{} releases of stack {}", plan.nodes.len(), plan.stack_name);
-    }
+/// Lets a person agree. Answering takes time, so the plan is held against its inputs again.
+fn confirm(
+    planned: &PlannedRun,
+    policy: &ConfirmPolicy,
+    events: &Events,
+) -> Result<(), slipway_stack::Error> {
+    let Some(question) = planned.confirmation(policy) else { return Ok(()) };
+    prompt::ask(question.text(), events, |answer| question.check(answer))?;
+    planned.verify()
 }
 
-/// Puts a question to whoever sits at the terminal.
-fn ask(question: &str) -> Option<String> {
-    if !std::io::stdin().is_terminal() {
-        return None;
+/// Tells how a run ended.
+fn finish(
+    args: &LaunchArgs,
+    ran: &ExecutedRun,
+    interrupted: Option<Exit>,
+    store: &Store,
+    session: &Session,
+) -> anyhow::Result<Exit> {
+    let ExecutedRun { plan, outcome } = ran;
+    if session.output() == Output::Json {
+        let mut last = serde_json::to_value(&outcome.summary)?;
+        last["type"] = json!("SUMMARY");
+        show::line(&last)?;
+    } else {
+        runs::show(store, &plan.run_id, session)?;
     }
-    output::message(question);
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).ok()?;
-    Some(answer)
+    if outcome.lost_lock {
+        say!("{} another run took the lock; this one stopped", paint(WARNING, "notice:"));
+    }
+    let open = plan.nodes.len() - outcome.summary.totals.succeeded;
+    if args.rerun_failed && open > 0 && outcome.summary.totals.failed == 0 {
+        let releases = if open == 1 { "release is" } else { "releases are" };
+        say!("{open} {releases} still to be done: only what failed was run again");
+    }
+    if !outcome.success {
+        let again = format!("slipway stack {} --resume --run-id {}", plan.command, plan.run_id);
+        say!("resume with: {again}");
+    }
+    if let Some(why) = &outcome.unwritable {
+        let problem = Problem::error(format!("run log unwritable: {why}")).code("ST055");
+        return Err(problem.hint("make room on the disk and go on with --resume").into());
+    }
+    let changed = outcome.summary.nodes.values().any(|node| node.changed == Some(true));
+    Ok(match interrupted {
+        Some(exit) => exit,
+        None if outcome.success && changed && args.look.detailed_exitcode => Exit::Changes,
+        None if outcome.success => Exit::Done,
+        None => Exit::Failed,
+    })
+}
+
+/// Says what is about to happen.
+fn announce(planned: &PlannedRun, args: &LaunchArgs, session: &Session) {
+    planned.warnings.iter().for_each(report::show);
+    for notice in &planned.notices {
+        say!("{} {notice}", paint(WARNING, "notice:"));
+    }
+    if !args.is_plan_only() && !planned.is_done() && !session.is_quiet() {
+        say!("{} releases of stack {}", planned.plan.nodes.len(), planned.plan.stack_name);
+    }
 }

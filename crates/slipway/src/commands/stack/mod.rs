@@ -2,6 +2,7 @@
 
 mod clusters;
 mod flags;
+mod follow;
 mod launch;
 mod plan;
 mod rehearse;

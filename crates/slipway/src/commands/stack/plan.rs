@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
-use slipway_stack::launch::identify;
-use slipway_stack::{Command, Error, Node, Plan, pin, survey};
+use slipway_stack::plan::identify;
+use slipway_stack::{Command, Error, Node, StackPlan, pin, survey};
 
 use super::clusters::{self, Clusters};
 use super::flags::{RootFlags, SelectFlags};
@@ -101,7 +101,7 @@ pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
 
 /// Shows a plan and whatever the clusters were asked about it.
 pub fn present(
-    mut plan: Plan,
+    mut plan: StackPlan,
     warnings: &[String],
     unmapped: usize,
     look: &LookFlags,
@@ -157,7 +157,7 @@ pub fn present(
 }
 
 /// Clusters, their waves, and in each wave the releases with the reasons they were selected for.
-fn table(plan: &Plan, unmapped: usize) -> String {
+fn table(plan: &StackPlan, unmapped: usize) -> String {
     let mut clusters: BTreeMap<&str, BTreeMap<usize, Vec<&Node>>> = BTreeMap::new();
     for node in &plan.nodes {
         let waves = clusters.entry(node.cluster.name.as_str()).or_default();

@@ -10,16 +10,18 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Storage};
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
+use slipway_rehearsal::{Forecast, Stage, StageScope, forecast, located, stage_options, unattended_groups};
 use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
-use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{NodeStatus, Store};
-use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
+use slipway_stack::record::{Meta, NodeStatus, Store, Takeover};
+use slipway_stack::{
+    Class, ExecutedRun, FailMode, Git, NodeError, RunOptions, RunRequest, StackPlan, acquire_lock, compile,
+    execute, pin,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Clusters;
-use crate::rehearse::{self, Foresight, Rehearsal, Scope};
 
 /// A rehearsal that went well.
 pub struct Rehearsed {
@@ -31,7 +33,8 @@ pub struct Rehearsed {
 
 /// Carries a whole run out on copies; everything that fails there is reported at once. No cluster is written.
 pub async fn rehearse(
-    wanted: &Launch,
+    wanted: &RunRequest,
+    options: &RunOptions,
     real: &Engine<Clusters<'_>>,
     root: &Path,
     cancel: CancellationToken,
@@ -40,14 +43,14 @@ pub async fn rehearse(
     let mut plan = compile(&wanted.request, &git)?.plan;
     pin::pin(&mut plan, root, real).await?;
     let mut stages = BTreeMap::new();
-    let (scopes, foresight) = scopes(&plan, real).await?;
+    let (scopes, known) = scopes(&plan, real).await?;
     for (name, scope) in scopes {
         let cluster = plan.nodes.iter().find(|node| node.cluster.name == name).map(|node| &node.cluster);
         let cluster =
             real.connect.connect(cluster.context("a cluster of the plan")?).await.map_err(failed)?;
-        stages.insert(name, Rehearsal::of(&cluster, &scope).await?);
+        stages.insert(name, Stage::copy_of(&cluster, &scope).await?);
     }
-    let copied = stages.values().map(|stage| stage.copied).sum();
+    let copied = stages.values().map(Stage::copied_objects).sum();
     let sources = real.sources.clone();
     let stage = Engine {
         root: root.to_owned(),
@@ -59,21 +62,20 @@ pub async fn rehearse(
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
-    let trial = Launch { fail_mode: FailMode::ContinueOnError, yes: true, ..wanted.clone() };
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|_| None),
-        on_event: None,
-    };
-    let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
-    let questions = foresight.questions;
-    let Ended::Ran { plan, finished } = ended else {
+    let trial = RunRequest { fail_mode: FailMode::ContinueOnError, resume: None, ..wanted.clone() };
+    let events = Events::silent();
+    let lock = acquire_lock(&trial.request, &store, "rehearsal", Takeover::Never, &events)?;
+    let planned = slipway_stack::plan(&trial, &store, &git, &stage, &events).await?;
+    let questions = known.open_questions;
+    if planned.is_done() {
         return Ok(Rehearsed { releases: 0, copied, questions });
-    };
-    let mut problems = rehearse::located(foresight.problems);
+    }
+    let saved = planned.save(&store, &git, Meta::default())?;
+    let ran = execute(saved, &store, lock, options.clone(), &stage, &events, cancel).await?;
+    let ExecutedRun { plan, outcome } = ran;
+    let mut problems = located(known.problems);
     for id in &plan.order {
-        let Some(node) = finished.summary.nodes.get(id) else { continue };
+        let Some(node) = outcome.summary.nodes.get(id) else { continue };
         if !matches!(node.status, NodeStatus::Failed | NodeStatus::Canceled) {
             continue;
         }
@@ -88,20 +90,20 @@ pub async fn rehearse(
 
 /// What has to be copied of each cluster: all that the releases read or change, and the records of what they need.
 async fn scopes(
-    plan: &Plan,
+    plan: &StackPlan,
     real: &Engine<Clusters<'_>>,
-) -> anyhow::Result<(BTreeMap<String, Scope>, Foresight)> {
-    let mut scopes: BTreeMap<String, Scope> = BTreeMap::new();
-    let mut foresight = Foresight::default();
+) -> anyhow::Result<(BTreeMap<String, StageScope>, Forecast)> {
+    let mut scopes: BTreeMap<String, StageScope> = BTreeMap::new();
+    let mut known = Forecast::default();
     for node in &plan.nodes {
         let scope = scopes.entry(node.cluster.name.clone()).or_default();
         match real.prepare(node, plan.command).await {
             Ok(prepared) => {
-                scope.extend(Scope::of_plan(&prepared));
+                scope.extend(StageScope::of_plan(&prepared));
                 let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
                 // Who may not see definitions is asked fewer questions.
-                let unattended = rehearse::unattended(&cluster).await.unwrap_or_default();
-                foresight.extend(rehearse::foresee(&cluster, &prepared, &unattended).await);
+                let unattended = unattended_groups(&cluster).await.unwrap_or_default();
+                known.extend(forecast(&cluster, &prepared, &unattended).await);
             }
             // It may need what an earlier release brings; then whatever is around it comes along.
             Err(error) if error.class == Class::Invalid => scope.namespaces.push(node.namespace.clone()),
@@ -111,10 +113,10 @@ async fn scopes(
         for need in &node.external_needs {
             let storage = Storage::new(cluster.clone(), Driver::Secret, &need.namespace);
             let history = storage.history(&need.name).await?;
-            scope.extend(Scope::of_records(&need.namespace, &history.releases));
+            scope.extend(StageScope::of_records(&need.namespace, &history.releases));
         }
     }
-    Ok((scopes, foresight))
+    Ok((scopes, known))
 }
 
 fn failed(error: NodeError) -> anyhow::Error {
@@ -123,14 +125,14 @@ fn failed(error: NodeError) -> anyhow::Error {
 
 /// Copies in place of clusters.
 struct Stages {
-    stages: BTreeMap<String, Rehearsal>,
+    stages: BTreeMap<String, Stage>,
 }
 
 impl Connect for Stages {
     async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
         let stage = self.stages.get(&wanted.name);
         let unknown = || NodeError::new(Class::Internal, format!("nothing was copied of {}", wanted.name));
-        stage.map(Rehearsal::cluster).ok_or_else(unknown)
+        stage.map(Stage::cluster).ok_or_else(unknown)
     }
 
     async fn adjust(
@@ -141,7 +143,7 @@ impl Connect for Stages {
     ) -> Result<ExecuteOptions, NodeError> {
         let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
         let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
-        let unattended = rehearse::unattended(cluster).await.map_err(|error| invalid(&error))?;
-        Ok(rehearse::trial(&options, &plan, unattended))
+        let unattended = unattended_groups(cluster).await.map_err(|error| invalid(&error))?;
+        Ok(stage_options(&options, &plan, unattended))
     }
 }

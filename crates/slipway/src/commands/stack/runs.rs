@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::json;
 use slipway_event::SystemClock;
-use slipway_stack::record::{Prune, RunStatus, Store, Stored};
+use slipway_stack::record::{Prune, RunProcess, RunStatus, Store, Stored};
 use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
@@ -84,7 +84,7 @@ fn age(text: &str) -> Result<Duration, String> {
 
 fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {
     let wanted = Prune { keep: args.keep, older_than: args.older_than };
-    let removed = store(&args.root.root)?.prune(&wanted, alive)?;
+    let removed = store(&args.root.root)?.prune(&wanted, is_alive)?;
     term::show::show(session.output(), &json!({"removed": removed}), |_| {
         let runs = if removed.len() == 1 { "run" } else { "runs" };
         let list: String = removed.iter().map(|id| format!("{id}\n")).collect();
@@ -104,21 +104,20 @@ pub fn store(root: &Path) -> anyhow::Result<Store> {
     Ok(Store::new(&directory(root)?, Arc::new(SystemClock)))
 }
 
-/// Whether a process of this machine lives; nobody can tell of another one's.
-fn alive(run_host: &str, pid: u64) -> bool {
-    if run_host != config::machine_name() {
+/// Tells that a process of this machine lives; nobody can tell of another one's.
+fn is_alive(process: &RunProcess) -> bool {
+    if process.host != config::machine_name() {
         return true;
     }
     #[cfg(unix)]
     {
-        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(process.pid).ok().and_then(rustix::process::Pid::from_raw);
         pid.is_some_and(|pid| {
             !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
         })
     }
     #[cfg(not(unix))]
     {
-        let _ = pid;
         true
     }
 }
@@ -131,7 +130,7 @@ pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
     for problem in &store.damaged() {
         term::report::show(problem);
     }
-    let listed = store.list(args.limit.get(), alive);
+    let listed = store.list(args.limit.get(), is_alive);
     for run in listed.iter().filter(|run| run.problem.is_some()) {
         let (_, damage) = store.inspect(&run.run_id)?;
         damage.iter().for_each(term::report::show);
@@ -184,7 +183,7 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
             if term::output::is_closed() {
                 return Ok(Exit::Done);
             }
-            let state = stored.state(alive);
+            let state = stored.state(is_alive);
             if state != RunStatus::Running {
                 return Ok(match state {
                     RunStatus::Succeeded => Exit::Done,
@@ -207,7 +206,7 @@ pub fn show(store: &Store, run_id: &str, session: &Session) -> anyhow::Result<Ex
 fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> anyhow::Result<Exit> {
     // A log that is damaged still shows what came before.
     let (stored, damage) = store.inspect(run_id)?;
-    let state = stored.state(alive);
+    let state = stored.state(is_alive);
     let last = &stored.events[stored.events.len().saturating_sub(tail)..];
     let mut value = serde_json::to_value(&stored.summary)?;
     value["status"] = json!(state);

@@ -8,7 +8,7 @@ mod work;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_manifest::jsonpath::{JsonPath, Missing};
+use slipway_manifest::jsonpath::{JsonPath, MissingFields};
 
 use crate::api::crd::Custom;
 use crate::clock::human_duration;
@@ -121,7 +121,7 @@ pub(super) fn custom(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Val
     for column in &custom.columns {
         let path = column["jsonPath"].as_str().unwrap_or("");
         let found = JsonPath::parse_relaxed(path).ok().and_then(|p| {
-            let found = p.missing(Missing::Ignore).find(object).ok()?;
+            let found = p.with_missing_fields(MissingFields::Ignore).find_values(object).ok()?;
             found.into_iter().flatten().next().map(std::borrow::Cow::into_owned)
         });
         let kind = column["type"].as_str().unwrap_or("");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipway_cel::Type;
-use slipway_manifest::apply::{self, Duplicates};
+use slipway_manifest::apply::{self, DuplicateItems};
 use slipway_manifest::schema::{ListKind, Shape};
 use slipway_manifest::{TypeRef, patch};
 
@@ -122,7 +122,7 @@ fn change(
     for member in ["apiVersion", "kind"] {
         configuration[member] = object[member].clone();
     }
-    apply::validate(&configuration, kind, Duplicates::Refused)
+    apply::validate(&configuration, kind, DuplicateItems::Refused)
         .map_err(|e| format!("error applying patch: failed to convert patch object to typed object: {e}"))?;
     let mut atomics = Vec::new();
     find_atomics(&configuration, kind, "", &mut atomics);

@@ -1,0 +1,111 @@
+//! Kubeconfig files: reading, joining, and saying what is wrong with one without showing its contents.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kube::config::{Kubeconfig, KubeconfigError};
+use secrecy::ExposeSecret;
+use slipway_event::Redactor;
+use slipway_problem::{Location, Problem};
+
+use super::KubeconfigSource;
+use crate::request::deepest;
+
+/// Reads and joins the files of a source; `None` if there is none. Every credential is hidden at once.
+pub(super) fn read(source: &KubeconfigSource, redactor: &Redactor) -> Result<Option<Kubeconfig>, Problem> {
+    let files: Vec<&PathBuf> = match source {
+        KubeconfigSource::Text(text) => {
+            let at = Location::file("kubeconfig");
+            let kubeconfig =
+                Kubeconfig::from_yaml(text.expose_secret()).map_err(|error| unusable(&error, at))?;
+            register_secrets(&kubeconfig, redactor);
+            return Ok(Some(kubeconfig));
+        }
+        KubeconfigSource::Files(files) if files.len() == 1 => files.iter().collect(),
+        KubeconfigSource::Files(files) => files.iter().filter(|file| file.exists()).collect(),
+        KubeconfigSource::Default(file) => file.iter().filter(|file| file.exists()).collect(),
+    };
+    let mut joined: Option<Kubeconfig> = None;
+    for file in files {
+        let next = read_file(file, redactor)?;
+        joined = Some(match joined {
+            Some(first) => first.merge(next).map_err(|error| unusable(&error, location(file)))?,
+            None => next,
+        });
+    }
+    Ok(joined)
+}
+
+fn location(file: &Path) -> Location {
+    Location::file(file.display().to_string())
+}
+
+fn read_file(path: &Path, redactor: &Redactor) -> Result<Kubeconfig, Problem> {
+    let bytes = slipway_problem::read_file(path).map_err(|error| {
+        Problem::error(format!("cannot read the kubeconfig: {error}"))
+            .at(location(path))
+            .hint("check the path; --sandbox needs no kubeconfig")
+    })?;
+    let kubeconfig = if path.is_file() {
+        // Paths in it start at its directory.
+        Kubeconfig::read_from(path)
+    } else {
+        Kubeconfig::from_yaml(&String::from_utf8_lossy(&bytes))
+    };
+    let kubeconfig = kubeconfig.map_err(|error| unusable(&error, location(path)))?;
+    register_secrets(&kubeconfig, redactor);
+    Ok(kubeconfig)
+}
+
+fn register_secrets(kubeconfig: &Kubeconfig, redactor: &Redactor) {
+    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    for user in users {
+        for secret in [&user.token, &user.password, &user.client_key_data].into_iter().flatten() {
+            redactor.register(secret.expose_secret());
+        }
+        let provider = user.auth_provider.iter().flat_map(|provider| provider.config.values());
+        // The environment of a login program may hold secrets too.
+        let environment = user.exec.iter().filter_map(|exec| exec.env.as_ref()).flatten();
+        let values = environment.filter_map(|variable| variable.get("value"));
+        for secret in provider.chain(values) {
+            redactor.register(secret);
+        }
+    }
+}
+
+/// Says why a kubeconfig cannot be used without a word of its contents: any line may hold a credential.
+fn unusable(error: &KubeconfigError, at: Location) -> Problem {
+    let (message, at) = match error {
+        KubeconfigError::Parse(error) => {
+            let place = error.location().map(|place| {
+                let number = |value: u64| u32::try_from(value).unwrap_or_default();
+                Location::new(Arc::clone(&at.file), number(place.line()), number(place.column()))
+            });
+            ("it is not the YAML of a kubeconfig".to_owned(), place.unwrap_or(at))
+        }
+        KubeconfigError::ParseClusterUrl(_) => ("the server's address is no address".to_owned(), at),
+        KubeconfigError::ParseProxyUrl(_) => ("the proxy's address is no address".to_owned(), at),
+        KubeconfigError::ParseCertificates(_) => ("its certificates are not in PEM form".to_owned(), at),
+        error => (deepest(error), at),
+    };
+    Problem::error(format!("cannot use the kubeconfig: {message}"))
+        .at(at)
+        .hint("`kubectl config view` shows what kubectl makes of it")
+}
+
+/// Says why the context asked for cannot be used.
+pub(super) fn wrong_context(error: &KubeconfigError, context: Option<&str>, known: &[String]) -> Problem {
+    match (error, context) {
+        (KubeconfigError::LoadContext(_), Some(context)) => {
+            Problem::error(format!("the kubeconfig has no context `{context}`"))
+                .did_you_mean(context, known.iter().map(String::as_str))
+        }
+        (KubeconfigError::CurrentContextNotSet, _) => {
+            Problem::error("the kubeconfig names no current context").hint("choose one with --context")
+        }
+        _ => {
+            let problem = unusable(error, Location::file(""));
+            Problem { at: None, ..problem }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Connecting: from kubeconfig files and overrides to a [`Cluster`] that reads its credentials again when they expire.
+
+mod kubeconfig;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use kube::Config;
+use kube::config::KubeConfigOptions;
+use secrecy::{ExposeSecret, SecretString};
+use slipway_event::{Redactor, without_credentials};
+use slipway_problem::Problem;
+
+use crate::Cluster;
+use crate::error::{Error, ErrorClass};
+use crate::request::deepest;
+
+/// The identity requests are made under instead of the user's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impersonation {
+    pub user: Option<String>,
+    pub groups: Vec<String>,
+    pub uid: Option<String>,
+}
+
+/// The place a kubeconfig is read from.
+#[derive(Clone, Debug)]
+pub enum KubeconfigSource {
+    /// Files the user named; of several, missing ones are skipped, as with kubectl.
+    Files(Vec<PathBuf>),
+    /// The user's own file, if there is one; without it the service account of the pod this runs in is used.
+    Default(Option<PathBuf>),
+    /// The text itself.
+    Text(SecretString),
+}
+
+impl Default for KubeconfigSource {
+    fn default() -> Self {
+        Self::Default(None)
+    }
+}
+
+/// Settings of a connection. What is not set comes from the kubeconfig.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    pub kubeconfig: KubeconfigSource,
+    pub context: Option<String>,
+    pub cluster: Option<String>,
+    pub user: Option<String>,
+    /// The address of the API server.
+    pub server: Option<String>,
+    pub namespace: Option<String>,
+    pub token: Option<SecretString>,
+    pub token_file: Option<PathBuf>,
+    /// A file with the certificates of the authority.
+    pub certificate_authority: Option<PathBuf>,
+    /// Accepts any certificate of the server.
+    pub skip_tls_verify: bool,
+    pub tls_server_name: Option<String>,
+    pub impersonation: Impersonation,
+    pub proxy: Option<String>,
+    /// Time limit for opening a connection.
+    pub timeout: Option<Duration>,
+}
+
+/// A cluster that was connected to.
+#[derive(Clone)]
+pub struct Connection {
+    pub cluster: Cluster,
+    /// The address of the server without credentials, for messages.
+    pub server: String,
+    /// The namespace to work in: the option's, the context's, or `default`.
+    pub namespace: String,
+}
+
+/// Connects as the options say. Sends nothing yet; [`Cluster::version`] tells whether anybody is there.
+///
+/// Every credential read is registered with the redactor first. Credentials that expire are read again.
+pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Connection, Problem> {
+    let config = read_config(options, redactor).await?;
+    let address = config.cluster_url.to_string();
+    let server = without_credentials(address.trim_end_matches('/')).into_owned();
+    let namespace = config.default_namespace.clone();
+    let client = open_client(config, &server)?;
+    let (options, redactor, known) = (options.clone(), redactor.clone(), server.clone());
+    let cluster = Cluster::new(client).with_reconnect(Arc::new(move || {
+        let (options, redactor, known) = (options.clone(), redactor.clone(), known.clone());
+        Box::pin(async move {
+            let config = read_config(&options, &redactor).await;
+            config.and_then(|config| open_client(config, &known)).map_err(|problem| {
+                Error::new(ErrorClass::Unauthorized, "read the credentials again", problem.message)
+            })
+        })
+    }));
+    Ok(Connection { cluster, server, namespace })
+}
+
+fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
+    kube::Client::try_from(config)
+        .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", deepest(&error))))
+}
+
+/// Reads the kubeconfig and lays the overrides over it.
+async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Config, Problem> {
+    let mut config = match kubeconfig::read(&options.kubeconfig, redactor)? {
+        Some(kubeconfig) => {
+            let choice = KubeConfigOptions {
+                context: options.context.clone(),
+                cluster: options.cluster.clone(),
+                user: options.user.clone(),
+            };
+            let known: Vec<String> = kubeconfig.contexts.iter().map(|c| c.name.clone()).collect();
+            Config::from_custom_kubeconfig(kubeconfig, &choice)
+                .await
+                .map_err(|error| kubeconfig::wrong_context(&error, options.context.as_deref(), &known))?
+        }
+        None => match &options.server {
+            Some(server) => Config::new(parse_address(server)?),
+            None => Config::incluster().map_err(|_| {
+                Problem::error("there is no kubeconfig, and this is no pod of a cluster")
+                    .hint("name one with --kubeconfig, or try it in the embedded cluster with --sandbox")
+            })?,
+        },
+    };
+    if let Some(server) = &options.server {
+        config.cluster_url = parse_address(server)?;
+    }
+    if let Some(namespace) = &options.namespace {
+        config.default_namespace.clone_from(namespace);
+    }
+    if let Some(file) = &options.certificate_authority {
+        config.root_cert = None;
+        config.root_cert_file = Some(file.clone());
+    }
+    config.accept_invalid_certs |= options.skip_tls_verify;
+    if let Some(name) = &options.tls_server_name {
+        config.tls_server_name = Some(name.clone());
+    }
+    if let Some(proxy) = &options.proxy {
+        config.proxy_url = Some(parse_address(proxy)?);
+    }
+    if let Some(timeout) = options.timeout {
+        config.connect_timeout = Some(timeout);
+    }
+    // Requests are repeated by this crate, which keeps time limits and tells what the server answered.
+    config.default_retry = false;
+    override_login(&mut config, options, redactor)?;
+    register_address(&config.cluster_url, redactor);
+    Ok(config)
+}
+
+/// Lets a token replace every other way to log in, and acts as somebody else where asked.
+fn override_login(config: &mut Config, options: &ConnectOptions, redactor: &Redactor) -> Result<(), Problem> {
+    let login = &mut config.auth_info;
+    if let Some(token) = &options.token {
+        redactor.register(token.expose_secret());
+    }
+    if options.token.is_some() || options.token_file.is_some() {
+        login.token = options.token.clone();
+        login.token_file = options.token_file.as_ref().map(|file| file.display().to_string());
+        (login.exec, login.auth_provider, login.username, login.password) = (None, None, None, None);
+        (login.client_certificate, login.client_certificate_data) = (None, None);
+        (login.client_key, login.client_key_data) = (None, None);
+    }
+    let Impersonation { user, groups, uid } = &options.impersonation;
+    if user.is_some() {
+        login.impersonate = user.clone();
+        login.impersonate_uid = uid.clone();
+        login.impersonate_groups = (!groups.is_empty()).then(|| groups.clone());
+    } else if uid.is_some() || !groups.is_empty() {
+        let problem = Problem::error("groups or a uid cannot be impersonated without a user");
+        return Err(problem.hint("name the user with --kube-as-user"));
+    }
+    Ok(())
+}
+
+/// Hides a login in the server's address; libraries may name it without its scheme.
+fn register_address(address: &Uri, redactor: &Redactor) {
+    let login = address.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let Some((login, _)) = login else { return };
+    redactor.register(login);
+    if let Some((_, password)) = login.split_once(':') {
+        redactor.register(password);
+    }
+}
+
+/// Parses the address of a server; `https` if it names no scheme.
+fn parse_address(text: &str) -> Result<Uri, Problem> {
+    let address = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    address.parse().map_err(|_| {
+        let shown = without_credentials(text).into_owned();
+        Problem::error(format!("`{shown}` is no address of a server")).hint("such as https://10.0.0.1:6443")
+    })
+}
+
+/// Returns the contexts of a kubeconfig, sorted, and the current one.
+pub fn list_contexts(
+    source: &KubeconfigSource,
+    redactor: &Redactor,
+) -> Result<(Vec<String>, Option<String>), Problem> {
+    let Some(kubeconfig) = kubeconfig::read(source, redactor)? else { return Ok((Vec::new(), None)) };
+    let mut names: Vec<String> = kubeconfig.contexts.into_iter().map(|context| context.name).collect();
+    names.sort();
+    Ok((names, kubeconfig.current_context))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: one
+clusters:
+- {name: a, cluster: {server: "https://a.example:6443", insecure-skip-tls-verify: true}}
+contexts:
+- {name: one, context: {cluster: a, user: u, namespace: shop}}
+- {name: two, context: {cluster: b, user: u}}
+users:
+- {name: u, user: {token: first-secret-token}}
+"#;
+    const SECOND: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: two
+clusters:
+- {name: b, cluster: {server: "https://b.example:6443"}}
+users:
+- {name: u, user: {token: second-secret-token}}
+"#;
+
+    #[tokio::test]
+    async fn files_are_joined_overridden_and_their_secrets_hidden() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("first"), FIRST).unwrap();
+        std::fs::write(path("second"), SECOND).unwrap();
+        let files = vec![path("missing"), path("first"), path("second")];
+        let options =
+            ConnectOptions { kubeconfig: KubeconfigSource::Files(files), ..ConnectOptions::default() };
+        let redactor = Redactor::new();
+        let plain = read_config(&options, &redactor).await.unwrap();
+        assert_eq!(
+            (plain.cluster_url.to_string().as_str(), plain.default_namespace.as_str()),
+            ("https://a.example:6443/", "shop")
+        );
+        assert!(plain.accept_invalid_certs);
+        assert!(!redactor.redact("first-secret-token second-secret-token").contains("secret"));
+        let other = ConnectOptions { context: Some("two".into()), ..options.clone() };
+        assert_eq!(read_config(&other, &redactor).await.unwrap().cluster_url.host(), Some("b.example"));
+        let over = ConnectOptions {
+            server: Some("jo:hidden-password@c.example".into()),
+            namespace: Some("n".into()),
+            token_file: Some(path("token")),
+            impersonation: Impersonation { user: Some("jo".into()), groups: vec!["g".into()], uid: None },
+            ..options.clone()
+        };
+        let over = read_config(&over, &redactor).await.unwrap();
+        assert_eq!((over.cluster_url.host(), over.default_namespace.as_str()), (Some("c.example"), "n"));
+        assert!(over.auth_info.token.is_none() && over.auth_info.token_file.is_some());
+        assert_eq!(over.auth_info.impersonate.as_deref(), Some("jo"));
+        assert!(!redactor.redact("hidden-password").contains("hidden"));
+        let (names, current) = list_contexts(&options.kubeconfig, &redactor).unwrap();
+        assert_eq!((names, current.as_deref()), (vec!["one".into(), "two".into()], Some("one")));
+    }
+
+    #[tokio::test]
+    async fn a_wrong_kubeconfig_is_refused_without_a_word_of_its_contents() {
+        let text = |text: &str| ConnectOptions {
+            kubeconfig: KubeconfigSource::Text(text.into()),
+            ..ConnectOptions::default()
+        };
+        let nowhere = KubeconfigSource::Files(vec!["nowhere/at/all".into()]);
+        for (options, says) in [
+            (ConnectOptions { context: Some("none".into()), ..text(FIRST) }, "has no context `none`"),
+            (text("users: [{name: u, user: {token: first-secret-token}}"), "not the YAML of a kubeconfig"),
+            (
+                ConnectOptions { kubeconfig: nowhere, ..ConnectOptions::default() },
+                "cannot read the kubeconfig",
+            ),
+            (ConnectOptions { server: Some("http://[".into()), ..text(FIRST) }, "no address"),
+            (
+                ConnectOptions {
+                    impersonation: Impersonation { groups: vec!["g".into()], ..Impersonation::default() },
+                    ..text(FIRST)
+                },
+                "without a user",
+            ),
+        ] {
+            let problem = read_config(&options, &Redactor::new()).await.unwrap_err();
+            assert!(problem.message.contains(says), "{says}: {problem:?}");
+            assert!(!format!("{problem:?}").contains("first-secret-token"));
+        }
+    }
+}

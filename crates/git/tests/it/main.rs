@@ -1,0 +1,12 @@
+//! Repositories with the real `git` program and local bare remotes.
+#![cfg(unix)]
+
+mod crashes;
+mod credentials;
+mod hostile;
+mod landing;
+mod mirrors;
+mod names;
+mod signing;
+mod support;
+mod trees;
