@@ -7,6 +7,8 @@ use serde_json::Value;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, ReleaseStorage, StorageDriver, StorageScope};
 use slipway_event::Events;
+use slipway_manifest::diff::redact::{self, ValueRedactor};
+use slipway_manifest::diff::secret_fields::SECRET_FIELDS;
 
 use crate::failure::Failure;
 use crate::plan::{self, PlanOptions, ReleaseContent, ReleaseRequest};
@@ -186,4 +188,26 @@ fn other_writers(live: &Value) -> Option<String> {
     });
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| format!("written by {}", told.join(", ")))
+}
+
+/// Manifests with the fields that hold secrets of backends hidden; texts without such fields stay as they are, byte for
+/// byte.
+pub fn without_secrets(manifests: &str) -> String {
+    if !manifests.contains(SECRET_FIELDS) {
+        return manifests.to_owned();
+    }
+    let hidden = |part: &[u8]| {
+        let text = String::from_utf8_lossy(part);
+        if !text.contains(SECRET_FIELDS) {
+            return text.into_owned();
+        }
+        let head = text.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
+        let head: String = head.collect();
+        let Ok(object) = slipway_yaml::from_str_helm(&text) else { return head };
+        let sensitivity = redact::sensitivity_of(&object);
+        let object = ValueRedactor::per_run().redact_object(object, &sensitivity);
+        head + &slipway_yaml::to_string(&object).unwrap_or_default()
+    };
+    let parts = slipway_chart::split(manifests.as_bytes());
+    parts.into_iter().map(|part| format!("---\n{}", hidden(part).trim_start_matches("---\n"))).collect()
 }

@@ -2,7 +2,7 @@
 //! whoever shows a state of the object, now or later, knows what to hide.
 
 use serde_json::Value;
-use slipway_manifest::diff::secret_fields::{SecretField, SecretFields};
+use slipway_manifest::diff::secret_fields::{SecretField, SecretFields, item_step};
 use slipway_secrets::{FieldPath, ObjectTaint, TaintOrigin};
 
 /// Marks the fields of an object that hold or depend on a secret, found by comparing two renders of it without secrets.
@@ -24,7 +24,12 @@ pub fn mark_secrets(object: &mut Value, masked: &Value, varied: &Value) {
             TaintOrigin::Secret(origin) => SecretField::From(format!("{} {}", origin.provider, origin.path)),
             TaintOrigin::Derived => SecretField::Derived,
         };
-        fields.insert(pointer(object, path), origin);
+        let mut steps = pointer(object, path);
+        if steps.first().is_some_and(|first| first == "stringData") && object["kind"] == "Secret" {
+            // A server keeps them there.
+            "data".clone_into(&mut steps[0]);
+        }
+        fields.insert(steps, origin);
     }
     fields.annotate(object);
 }
@@ -36,9 +41,10 @@ fn pointer(object: &Value, path: &FieldPath) -> Vec<String> {
     for segment in path {
         let (step, next) = match node {
             Some(Value::Array(items)) => {
-                let item = segment.parse::<usize>().ok().and_then(|index| items.get(index));
-                let name = item.and_then(|item| item.get("name")).and_then(Value::as_str);
-                (name.map_or_else(|| segment.clone(), |name| format!("name={name}")), item)
+                let index = segment.parse::<usize>().ok();
+                let item = index.and_then(|index| items.get(index));
+                let step = index.zip(item).map(|(index, item)| item_step(index, item));
+                (step.unwrap_or_else(|| segment.clone()), item)
             }
             Some(node) => (segment.clone(), node.get(segment)),
             None => (segment.clone(), None),

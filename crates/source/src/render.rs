@@ -103,11 +103,16 @@ impl LoadedSource {
             false => Ok(rendered.clone()),
         };
         let masked = match masked {
-            Ok(masked) => masked.documents,
+            Ok(masked) => {
+                // Notes are kept in the record and shown as they are.
+                rendered.notes = masked.notes;
+                masked.documents
+            }
             Err(problems) => {
                 let warning = |problem| Problem { severity: ProblemSeverity::Warning, ..problem };
                 rendered.warnings.extend(without_secrets(problems).into_iter().map(warning));
                 rendered.secrets = SecretState::Fetched;
+                rendered.notes.clear();
                 return Ok(rendered);
             }
         };

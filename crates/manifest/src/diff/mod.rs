@@ -79,17 +79,12 @@ pub fn diff_objects(
         (Some(only), None) | (None, Some(only)) => only,
         (None, None) => Sensitivity::None,
     };
-    let prepare = |object: Option<&Value>| {
-        object.map(|object| {
-            let cleaned = noise::remove_noise(object, options.cleaning);
-            match options.redactor {
-                Some(redactor) => redactor.redact_object(cleaned, &sensitivity),
-                None => cleaned,
-            }
-        })
-    };
     let significance = significance_of(old, new);
-    let (old, new) = (prepare(old), prepare(new));
+    let cleaned = |object: Option<&Value>| object.map(|object| noise::remove_noise(object, options.cleaning));
+    let (old, new) = match options.redactor {
+        Some(redactor) => redactor.redact_states(cleaned(old), cleaned(new), &sensitivity),
+        None => (cleaned(old), cleaned(new)),
+    };
     let changes = fields::compare_fields(old.as_ref(), new.as_ref(), options.kind);
     Ok(ObjectDiff { old, new, changes, sensitivity, significance })
 }

@@ -86,6 +86,7 @@ fn clean_metadata(metadata: &Map<String, Value>, cleaning: NoiseFilter) -> Map<S
 fn is_noise(annotation: &str) -> bool {
     let domain = annotation.split_once('/').map(|(domain, _)| domain);
     BOOKKEEPING.contains(&annotation)
+        || annotation == super::secret_fields::SECRET_FIELDS
         || domain == Some("helm.sh")
         || domain.is_some_and(|domain| domain == "werf.io" || domain.ends_with("werf.io"))
 }

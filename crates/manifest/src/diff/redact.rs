@@ -1,5 +1,6 @@
-//! Hides sensitive values behind placeholders that differ when the values do.
+//! Hides sensitive values behind placeholders that say where a value comes from and whether it changed.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::OnceLock;
@@ -9,6 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value};
 use sha2::Sha256;
 
+use super::secret_fields::{SENTINEL, SecretField, SecretFields, field_mut, item_step};
 use crate::object;
 
 /// The parts of an object that may not be shown.
@@ -37,11 +39,17 @@ impl Sensitivity {
 
 /// A path such as `$.spec.containers[*].env[*].value` or `$..password`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SensitivePath(Vec<PathStep>);
+pub struct SensitivePath {
+    steps: Vec<PathStep>,
+    /// Where the value comes from, if that is known.
+    origin: Option<SecretField>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PathStep {
     Key(String),
+    /// A key, an index or `name=…`, as marks of secret fields write them.
+    Marked(String),
     Every,
     Index(usize),
     /// Any number of levels down.
@@ -82,7 +90,11 @@ impl SensitivePath {
             }
             rest = &after[end..];
         }
-        (!steps.is_empty()).then_some(Self(steps))
+        (!steps.is_empty()).then_some(Self { steps, origin: None })
+    }
+
+    fn marked(path: &[String], origin: SecretField) -> Self {
+        Self { steps: path.iter().cloned().map(PathStep::Marked).collect(), origin: Some(origin) }
     }
 }
 
@@ -113,8 +125,52 @@ fn key_step(text: &str) -> PathStep {
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Finds out what of an object is sensitive: what its annotations say, or the values of a Secret.
+/// Finds out what of an object is sensitive: what its annotations say, fields that hold secrets, the values of a Secret.
 pub fn sensitivity_of(object: &Value) -> Sensitivity {
+    said(object).stricter_of(marked(object))
+}
+
+/// The fields marked as holding secrets, and those that name one.
+fn marked(object: &Value) -> Sensitivity {
+    let Ok(fields) = SecretFields::of(object) else { return Sensitivity::Whole };
+    let mut paths: Vec<SensitivePath> =
+        fields.iter().map(|(path, origin)| SensitivePath::marked(path, origin.clone())).collect();
+    find_sentinels(object, &mut Vec::new(), &mut paths);
+    if paths.is_empty() { Sensitivity::None } else { Sensitivity::Paths(paths) }
+}
+
+/// The start of a text that names a secret, in base64.
+const ENCODED_SENTINEL: &str = "4p+mc2VjcmV0";
+
+fn find_sentinels(value: &Value, at: &mut Vec<String>, found: &mut Vec<SensitivePath>) {
+    match value {
+        Value::String(text) if text.contains(SENTINEL) || text.contains(ENCODED_SENTINEL) => {
+            let named = text.split_once(SENTINEL).and_then(|(_, rest)| rest.split_once('⟧'));
+            let origin = named.and_then(|(inner, _)| inner.split_once('/'));
+            let origin = origin.map_or(SecretField::Derived, |(provider, path)| {
+                SecretField::From(format!("{provider} {path}"))
+            });
+            found.push(SensitivePath::marked(at, origin));
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                at.push(item_step(index, item));
+                find_sentinels(item, at, found);
+                at.pop();
+            }
+        }
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                at.push(key.clone());
+                find_sentinels(field, at, found);
+                at.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn said(object: &Value) -> Sensitivity {
     if let Some(paths) = object::annotation(object, "werf.io/sensitive-paths") {
         let parsed: Option<Vec<SensitivePath>> =
             paths.split(',').filter(|path| !path.trim().is_empty()).map(SensitivePath::parse).collect();
@@ -162,24 +218,72 @@ impl ValueRedactor {
         Self { key: KEY.get_or_init(drawn).clone() }
     }
 
-    /// Hides what is sensitive.
+    /// Hides what is sensitive in one state of an object.
     pub fn redact_object(&self, object: Value, sensitivity: &Sensitivity) -> Value {
         match sensitivity {
             Sensitivity::None => object,
             Sensitivity::Whole => identity_only(&object, |value| self.placeholder(value)),
             Sensitivity::Paths(paths) => {
                 let mut object = object;
-                for path in paths {
-                    self.redact_at(&mut object, &path.0);
+                for (at, origin) in located(&object, paths) {
+                    if let Some(field) = field_mut(&mut object, &at) {
+                        *field = FieldChange::None.placeholder(origin.as_ref());
+                    }
                 }
-                // It repeats the whole manifest.
-                if let Some(last) =
-                    object.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED))
-                {
-                    *last = self.placeholder(last);
-                }
+                self.hide_last_applied(&mut object);
                 object
             }
+        }
+    }
+
+    /// Hides what is sensitive in two states of an object, and says of each hidden field what became of it.
+    pub fn redact_states(
+        &self,
+        old: Option<Value>,
+        new: Option<Value>,
+        sensitivity: &Sensitivity,
+    ) -> (Option<Value>, Option<Value>) {
+        let Sensitivity::Paths(paths) = sensitivity else {
+            let redact = |state: Option<Value>| state.map(|state| self.redact_object(state, sensitivity));
+            return (redact(old), redact(new));
+        };
+        let (mut old, mut new) = (old, new);
+        let mut fields: BTreeMap<Vec<String>, Option<SecretField>> = BTreeMap::new();
+        for state in [&old, &new].into_iter().flatten() {
+            for (at, origin) in located(state, paths) {
+                let known = fields.entry(at).or_default();
+                if known.is_none() {
+                    *known = origin;
+                }
+            }
+        }
+        for (at, origin) in fields {
+            let before = old.as_mut().and_then(|state| field_mut(state, &at));
+            let after = new.as_mut().and_then(|state| field_mut(state, &at));
+            let origin = origin.as_ref();
+            match (before, after) {
+                (Some(before), Some(after)) if before == after => {
+                    *before = FieldChange::Unchanged.placeholder(origin);
+                    *after = before.clone();
+                }
+                (Some(before), Some(after)) => {
+                    *before = FieldChange::None.placeholder(origin);
+                    *after = FieldChange::Changed.placeholder(origin);
+                }
+                (Some(before), None) => *before = FieldChange::Removed.placeholder(origin),
+                (None, Some(after)) => *after = FieldChange::Added.placeholder(origin),
+                (None, None) => {}
+            }
+        }
+        old.iter_mut().chain(&mut new).for_each(|state| self.hide_last_applied(state));
+        (old, new)
+    }
+
+    /// Hides the annotation that repeats the whole manifest.
+    fn hide_last_applied(&self, object: &mut Value) {
+        let annotations = object.pointer_mut("/metadata/annotations");
+        if let Some(last) = annotations.and_then(|all| all.get_mut(LAST_APPLIED)) {
+            *last = self.placeholder(last);
         }
     }
 
@@ -201,39 +305,92 @@ impl ValueRedactor {
         mac.update(data);
         HEXLOWER.encode(&mac.finalize().into_bytes()[..6])
     }
+}
 
-    fn redact_at(&self, value: &mut Value, steps: &[PathStep]) {
-        let Some((step, rest)) = steps.split_first() else {
-            *value = self.placeholder(value);
-            return;
+/// The change of a hidden field between two states.
+#[derive(Clone, Copy)]
+enum FieldChange {
+    None,
+    Added,
+    Removed,
+    Changed,
+    Unchanged,
+}
+
+impl FieldChange {
+    /// `<hidden, changed>`, `<value supplied by vault path app/db#password, unchanged>`
+    fn placeholder(self, origin: Option<&SecretField>) -> Value {
+        let what = origin.map_or_else(|| "hidden".to_owned(), ToString::to_string);
+        let change = match self {
+            Self::None => "",
+            Self::Added => ", added",
+            Self::Removed => ", removed",
+            Self::Changed => ", changed",
+            Self::Unchanged => ", unchanged",
         };
-        match (step, value) {
-            (PathStep::Anywhere, value) => {
-                self.redact_at(value, rest);
-                match value {
-                    Value::Object(map) => map.values_mut().for_each(|child| self.redact_at(child, steps)),
-                    Value::Array(items) => items.iter_mut().for_each(|child| self.redact_at(child, steps)),
-                    _ => {}
-                }
+        Value::String(format!("<{what}{change}>"))
+    }
+}
+
+/// The places of an object that paths lead to, each once, with the origin if one knows it.
+fn located(object: &Value, paths: &[SensitivePath]) -> BTreeMap<Vec<String>, Option<SecretField>> {
+    let mut found = BTreeMap::new();
+    for path in paths {
+        locate(object, &path.steps, &mut Vec::new(), &mut |at| {
+            let known: &mut Option<SecretField> = found.entry(at.to_vec()).or_default();
+            if known.is_none() {
+                known.clone_from(&path.origin);
             }
-            (PathStep::Every, Value::Object(map)) => {
-                map.values_mut().for_each(|child| self.redact_at(child, rest))
-            }
-            (PathStep::Every, Value::Array(items)) => {
-                items.iter_mut().for_each(|child| self.redact_at(child, rest))
-            }
-            (PathStep::Key(key), Value::Object(map)) => {
-                if let Some(child) = map.get_mut(key) {
-                    self.redact_at(child, rest);
-                }
-            }
-            (PathStep::Index(index), Value::Array(items)) => {
-                if let Some(child) = items.get_mut(*index) {
-                    self.redact_at(child, rest);
-                }
-            }
-            _ => {}
+        });
+    }
+    // A field inside of a hidden one is hidden with it.
+    let all: Vec<Vec<String>> = found.keys().cloned().collect();
+    found.retain(|at, _| !all.iter().any(|other| other.len() < at.len() && at.starts_with(other)));
+    found
+}
+
+fn locate(value: &Value, steps: &[PathStep], at: &mut Vec<String>, found: &mut dyn FnMut(&[String])) {
+    let Some((step, rest)) = steps.split_first() else {
+        found(at);
+        return;
+    };
+    if *step == PathStep::Anywhere {
+        locate(value, rest, at, found);
+    }
+    let mut enter = |step: String, child: &Value| {
+        let rest = if steps[0] == PathStep::Anywhere { steps } else { rest };
+        at.push(step);
+        locate(child, rest, at, found);
+        at.pop();
+    };
+    match (step, value) {
+        (PathStep::Every | PathStep::Anywhere, Value::Object(map)) => {
+            map.iter().for_each(|(key, child)| enter(key.clone(), child));
         }
+        (PathStep::Every | PathStep::Anywhere, Value::Array(items)) => {
+            items.iter().enumerate().for_each(|(index, item)| enter(item_step(index, item), item));
+        }
+        (PathStep::Key(key) | PathStep::Marked(key), Value::Object(map)) => {
+            if let Some(child) = map.get(key) {
+                enter(key.clone(), child);
+            }
+        }
+        (PathStep::Index(index), Value::Array(items)) => {
+            if let Some(item) = items.get(*index) {
+                enter(item_step(*index, item), item);
+            }
+        }
+        (PathStep::Marked(wanted), Value::Array(items)) => {
+            let fits = |(index, item): &(usize, &Value)| {
+                item_step(*index, item) == *wanted || index.to_string() == *wanted
+            };
+            items
+                .iter()
+                .enumerate()
+                .filter(fits)
+                .for_each(|(index, item)| enter(item_step(index, item), item));
+        }
+        _ => {}
     }
 }
 

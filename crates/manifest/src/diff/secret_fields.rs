@@ -113,3 +113,38 @@ fn escape(step: &str) -> String {
 fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
+
+/// The step to an item of a list: its name, where it has one, since others may come to stand before it.
+pub fn item_step(index: usize, item: &Value) -> String {
+    match item.get("name").and_then(Value::as_str) {
+        Some(name) => format!("name={name}"),
+        None => index.to_string(),
+    }
+}
+
+/// The field of an object at a path of steps.
+pub fn field_mut<'v>(object: &'v mut Value, path: &[String]) -> Option<&'v mut Value> {
+    path.iter().try_fold(object, |node, step| match node {
+        Value::Object(fields) => fields.get_mut(step),
+        Value::Array(items) => {
+            let position = items.iter().enumerate().position(|(index, item)| item_step(index, item) == *step);
+            items.get_mut(position.or_else(|| step.parse().ok())?)
+        }
+        _ => None,
+    })
+}
+
+/// Gives fields that are not known here the value they have in an earlier state, where it comes from the same place
+/// there. What is derived from a secret counts as known if everything else that names a secret is.
+pub fn keep_known(object: &mut Value, earlier: &Value) {
+    let (Ok(wanted), Ok(known)) = (SecretFields::of(object), SecretFields::of(earlier)) else { return };
+    if wanted != known {
+        return;
+    }
+    let mut earlier = earlier.clone();
+    for (path, _) in wanted.iter() {
+        if let (Some(field), Some(value)) = (field_mut(object, path), field_mut(&mut earlier, path)) {
+            *field = value.clone();
+        }
+    }
+}

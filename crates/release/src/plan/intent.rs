@@ -6,10 +6,12 @@ use std::sync::Arc;
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, RevisionStatus};
+use slipway_event::Redactor;
 use slipway_problem::{Problem, ProblemSeverity, Problems};
-use slipway_source::{Document, RecordPart, RenderedSource};
+use slipway_source::{Document, RecordPart, RenderedSource, SecretState};
 
-use super::request::{PruneOrder, ReleaseContent, ReleaseRequest};
+use super::request::{PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest};
+use super::secrets;
 use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
 use crate::lookup::RenderRequest;
@@ -47,9 +49,11 @@ pub(super) async fn deploy_intent(
     cluster: &Cluster,
     request: &ReleaseRequest,
     situation: &ReleaseSituation,
+    purpose: PlanPurpose,
+    redactor: &Redactor,
 ) -> Result<ReleaseIntent, Failure> {
     let RenderedRelease { release, documents, warnings, problems, deploy_type } =
-        render_release(cluster, request, situation).await?;
+        render_release(cluster, request, situation, purpose, redactor).await?;
     let history = &situation.history;
     let supersede = history.releases.iter().filter(|old| old.info.status == RevisionStatus::Deployed);
     let records = RecordChanges {
@@ -151,6 +155,8 @@ async fn render_release(
     cluster: &Cluster,
     request: &ReleaseRequest,
     situation: &ReleaseSituation,
+    purpose: PlanPurpose,
+    redactor: &Redactor,
 ) -> Result<RenderedRelease, Failure> {
     let ReleaseRequest { name, namespace, options, .. } = request;
     let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
@@ -216,7 +222,11 @@ async fn render_release(
     };
     let (mut documents, found) =
         transform_documents(rendered.documents.clone(), &options.extra, options.normalise);
+    if rendered.secrets == SecretState::Named {
+        secrets::keep_known_secrets(&mut documents, &situation.history, redactor);
+    }
     let mut warnings = rendered.warnings.clone();
+    let found = found.into_iter().chain(secrets::unresolved_references(&rendered.documents, purpose));
     let (errors, soft): (Vec<Problem>, Vec<Problem>) =
         found.into_iter().partition(|problem| problem.severity == ProblemSeverity::Error);
     warnings.extend(soft);

@@ -12,6 +12,7 @@ mod planned;
 mod request;
 mod rights;
 mod scopes;
+mod secrets;
 mod situation;
 mod verify;
 
@@ -172,7 +173,7 @@ async fn make_plan(
     let intent = match &request.content {
         ReleaseContent::Nothing => intent::delete_intent(request, &situation)?,
         ReleaseContent::Tests => intent::test_intent(request, &situation)?,
-        _ => Box::pin(intent::deploy_intent(cluster, request, &situation)).await?,
+        _ => Box::pin(intent::deploy_intent(cluster, request, &situation, purpose, events.redactor())).await?,
     };
     keep_secret(&intent.documents, events);
     let plan = Box::pin(compile::compile_plan(cluster, request, purpose, situation, intent)).await?;

@@ -5,6 +5,7 @@ mod charts;
 mod config;
 mod graph;
 #[cfg(unix)]
+mod leak_scan;
 mod leaks;
 #[cfg(unix)]
 mod output;
@@ -14,6 +15,7 @@ mod runbook;
 mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
+mod secret_sources;
 mod secrets;
 mod shell;
 mod sources;

@@ -315,7 +315,7 @@ async fn s38_secrets_are_hidden() {
     let changes = plan.view(&Default::default()).changes;
     let fields = &changes.iter().find(|change| change.kind == "Secret").expect("changes").fields;
     assert!(
-        fields.len() == 1 && fields[0].contains("password") && fields[0].contains("sensitive bytes"),
+        fields.len() == 1 && fields[0].contains("password") && fields[0].contains("<hidden, changed>"),
         "{fields:?}"
     );
     let open = ViewOptions { show_sensitive: true, ..ViewOptions::default() };

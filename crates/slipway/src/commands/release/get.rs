@@ -68,7 +68,7 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
                 show::reveal(output, &values, |_| String::new())?;
             }
-            What::Manifest => show::data(release.manifest.as_str())?,
+            What::Manifest => show::data(inspect::without_secrets(&release.manifest))?,
             What::Notes => show::data(format!("{}\n", release.info.notes))?,
             What::Metadata => {
                 let view = json!({
@@ -82,8 +82,13 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
                 show::reveal(output, &view, |_| String::new())?;
             }
-            What::Hooks => show::data(hooks(&release))?,
+            What::Hooks => show::data(inspect::without_secrets(&hooks(&release)))?,
             What::All => {
+                let mut release = release;
+                release.manifest = inspect::without_secrets(&release.manifest);
+                for hook in &mut release.hooks {
+                    hook.manifest = inspect::without_secrets(&hook.manifest);
+                }
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
                 show::reveal(output, &release, |_| String::new())?;
             }

@@ -79,7 +79,6 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             return Err(problem.hint("apply without a saved plan; the values are fetched then").into());
         }
         let plan = slipway_release::plan(&cluster, &request, &session.events()).await;
-        references.finish();
         let plan = plan.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
@@ -100,6 +99,10 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             Some(GraphForm::Mermaid) => show::print(&plan.to_mermaid())?,
             None => show_plan(&plan, &args.diff, session)?,
         }
+        if !args.check_secrets && references.has_references() && !session.is_quiet() {
+            say!("secrets are named, not fetched: --check-secrets compares their values");
+        }
+        references.finish();
         if args.explain {
             for reference in &plan.references {
                 let field = paint(DIM, format!("({})", reference.field));
