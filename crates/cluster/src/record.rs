@@ -145,7 +145,7 @@ impl RecordStore for SecretStore {
                 return Ok(());
             }
             let deleted = self.cluster.delete(&self.at, &DeleteOptions::default()).await;
-            deleted.map(drop).map_err(self.failed(StoreAction::DeleteOptions))
+            deleted.map(drop).map_err(self.failed(StoreAction::Delete))
         })
     }
 }

@@ -119,14 +119,14 @@ impl Walk {
         let mut request = HttpRequest::new(method, parse_url(&format!("{}/api/v1/{path}", self.root))?);
         let origin = request.url.origin();
         request.authorization = Some(match login {
-            Some(login) => Authorization::basic(login, origin)?,
-            None => Authorization::header(header::AUTHORIZATION, &format!("token {}", self.token), origin)?,
+            Some(login) => Authorization::from_login(login, origin)?,
+            None => Authorization::from_header(header::AUTHORIZATION, &format!("token {}", self.token), origin)?,
         });
         request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         request.content = Some(body.to_string().into_bytes());
-        let answer = self.http.send(request).await?;
-        let status = answer.status();
-        let body = answer.body(1 << 20).await?;
+        let answer = self.http.send_request(request).await?;
+        let status = answer.status_code();
+        let body = answer.read_body(1 << 20).await?;
         if !status.is_success() {
             return Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into());
         }

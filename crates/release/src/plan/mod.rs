@@ -173,7 +173,9 @@ async fn make_plan(
     let intent = match &request.content {
         ReleaseContent::Nothing => intent::delete_intent(request, &situation)?,
         ReleaseContent::Tests => intent::test_intent(request, &situation)?,
-        _ => Box::pin(intent::deploy_intent(cluster, request, &situation, purpose, events.redactor())).await?,
+        _ => {
+            Box::pin(intent::deploy_intent(cluster, request, &situation, purpose, events.redactor())).await?
+        }
     };
     keep_secret(&intent.documents, events);
     let plan = Box::pin(compile::compile_plan(cluster, request, purpose, situation, intent)).await?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use futures::future::BoxFuture;
 use slipway_source::{
     ChartReference, FetchError, FetchedChart, Fetcher, LoadError, OfflineFetcher, RepositoryLogin,
-    SourcePath, SourceReference, fetch, shown_address,
+    SourcePath, SourceReference, fetch_source, shown_address,
 };
 
 #[test]
