@@ -217,10 +217,10 @@ impl ValueRedactor {
                 }
             }
             (PathStep::Every, Value::Object(map)) => {
-                map.values_mut().for_each(|child| self.redact_at(child, rest))
+                map.values_mut().for_each(|child| self.redact_at(child, rest));
             }
             (PathStep::Every, Value::Array(items)) => {
-                items.iter_mut().for_each(|child| self.redact_at(child, rest))
+                items.iter_mut().for_each(|child| self.redact_at(child, rest));
             }
             (PathStep::Key(key), Value::Object(map)) => {
                 if let Some(child) = map.get_mut(key) {

@@ -128,7 +128,7 @@ impl TemplateParser {
                 Some(' ' | '@' | '$') => {}
                 Some('[') => self.parse_array(&mut steps)?,
                 Some(quote @ ('"' | '\'')) => {
-                    steps.push(PathStep::Literal(Value::String(self.parse_quoted(quote)?)))
+                    steps.push(PathStep::Literal(Value::String(self.parse_quoted(quote)?)));
                 }
                 Some('.') => steps.push(self.parse_field()),
                 Some(c) if c == '+' || c == '-' || c.is_ascii_digit() => {
