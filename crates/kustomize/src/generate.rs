@@ -35,7 +35,7 @@ pub(crate) fn generate_object(
     for entry in &generator.literals {
         match read_literal(&entry.value) {
             Some((key, value)) => {
-                pairs.push(LocatedValue { value: (key, value.into_bytes()), at: entry.at.clone() })
+                pairs.push(LocatedValue { value: (key, value.into_bytes()), at: entry.at.clone() });
             }
             None => problems.push(Problem::error("a literal is written `key=value`").at(entry.at.clone())),
         }

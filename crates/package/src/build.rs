@@ -96,7 +96,7 @@ pub struct BuiltObject {
     pub phase: InstallPhase,
     /// The beginning of its manifest; `generated:namespaces` for those we made.
     pub at: Location,
-    /// Index into [`Build::resources`].
+    /// Index into [`PackageBuild::resources`].
     pub resource: usize,
 }
 
@@ -696,7 +696,7 @@ pub type LeafWrite = (usize, u32, Json);
 /// A field several patches wrote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldContention {
-    /// Index into [`Build::resources`].
+    /// Index into [`PackageBuild::resources`].
     pub resource: usize,
     pub path: String,
     /// Patch, line and value of each write, in order.

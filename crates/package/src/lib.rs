@@ -2,8 +2,8 @@
 //!
 //! [`Package::load`] reads a directory once; everything after is a pure function of those bytes.
 //! [`Package::build`] merges parameters, resolves references, decides which patches apply, applies them,
-//! checks the result and orders it; a [`Build`] can be written as one stream, as files, by phase, for Flux
-//! or Argo CD, and can [explain](Build::explain) every field. [`Package::validate`] also looks at what is
+//! checks the result and orders it; a [`PackageBuild`] can be written as one stream, as files, by phase, for Flux
+//! or Argo CD, and can [explain](PackageBuild::explain) every field. [`Package::validate`] also looks at what is
 //! switched off, [`Package::schema`] computes a JSON Schema of the parameters, [`Package::test`] runs the
 //! package's own tests, [`scaffold`] and [`import`] start new packages.
 //!

@@ -114,7 +114,7 @@ pub(crate) fn patch_references(patch: &PatchFile) -> Vec<(&ParamPath, ValuePos)>
                 }
             }
             GroupBody::Strategic(val) | GroupBody::Merge(val) | GroupBody::Json(val) => {
-                collect_values(val, &mut found)
+                collect_values(val, &mut found);
             }
         }
     }
@@ -155,7 +155,7 @@ fn collect_op<'p>(op: &'p PatchOp, pos: ValuePos, found: &mut Vec<(&'p ParamPath
             collect_terms(all, pos, found);
         }
         PatchOp::Delete(Some(DeletedChildren::Named(name))) => {
-            found.extend(name.references().map(|path| (path, pos)))
+            found.extend(name.references().map(|path| (path, pos)));
         }
         _ => {}
     }

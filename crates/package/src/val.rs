@@ -39,7 +39,7 @@ pub struct WrittenValue {
     pub tag: Option<ForcedType>,
 }
 
-/// The content of a [`Val`].
+/// The content of a [`WrittenValue`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueData {
     Null,

@@ -222,7 +222,7 @@ pub(crate) fn apply_patches(
                             }
                         }
                         PatchBody::Json(operations) => {
-                            apply_json(place, operations, patch, &mut budget, problems)
+                            apply_json(place, operations, patch, &mut budget, problems);
                         }
                     }
                 }

@@ -314,7 +314,7 @@ impl Merger<'_> {
                 })?;
                 match merged {
                     Some(merged) => {
-                        replace_or_append(&mut items, merged, &|item| key_text(item, key) == *wanted)
+                        replace_or_append(&mut items, merged, &|item| key_text(item, key) == *wanted);
                     }
                     // An element without its key removes every element that has one.
                     None => base.retain(|value| !has_key(value, key, wanted)),

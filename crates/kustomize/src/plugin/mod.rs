@@ -132,7 +132,7 @@ impl TransformStep {
                 metadata::add_metadata(resources, pairs, fields.iter(), at, problems);
             }
             Self::Name { text, end, fields } => {
-                names::extend_names(resources, text, *end, fields, at, problems)
+                names::extend_names(resources, text, *end, fields, at, problems);
             }
             Self::Namespace(change) => namespace::move_resources(resources, change, at, problems),
             Self::Image { change, fields } => images::change_images(resources, change, fields, problems),

@@ -76,7 +76,7 @@ pub(super) fn check_references(build: &PackageBuild, problems: &mut Problems) {
                 );
             }
             "PodDisruptionBudget" | "ServiceMonitor" | "PodMonitor" => {
-                check_selected(&index, object, problems)
+                check_selected(&index, object, problems);
             }
             "RoleBinding" | "ClusterRoleBinding" => check_binding(&index, object, problems),
             _ => {}

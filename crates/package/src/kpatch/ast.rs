@@ -75,7 +75,7 @@ pub struct ObjectScope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameGlob(pub Vec<GlobPiece>);
 
-/// A piece of a [`Glob`].
+/// A piece of a [`NameGlob`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum GlobPiece {
     Text(String),
