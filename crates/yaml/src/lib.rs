@@ -9,7 +9,7 @@
 pub mod edit;
 pub mod helm;
 
-mod de;
+mod deserialize;
 mod emit;
 mod error;
 mod fields;
@@ -20,7 +20,7 @@ mod resolve;
 mod scan;
 mod tape;
 
-pub use de::{NodeError, from_node};
+pub use deserialize::{NodeError, from_node};
 pub use emit::{KeyOrder, YamlEmitter, to_string};
 pub use error::{SyntaxError, YamlError};
 pub use fields::FieldReader;

@@ -1,7 +1,7 @@
 //! `lint`: what is wrong or unwise about a chart, in Helm's words.
 
-mod about;
-mod doubles;
+mod chart_yaml;
+mod duplicates;
 mod manifests;
 mod names;
 
@@ -138,7 +138,7 @@ pub fn lint_chart(
             Some(format!("unable to check Chart.yaml file in chart: {}", go_io("stat", &chart_file, &error)));
         return report;
     }
-    about::check_chart_yaml(&chart_file, &mut report);
+    chart_yaml::check_chart_yaml(&chart_file, &mut report);
     check_values(path, values, options, &mut report);
     let loaded = Chart::load_with(path, &LoadOptions::default(), notices);
     check_templates(path, &loaded, values, options, &mut report, notices);
@@ -254,7 +254,7 @@ fn check_templates(
     let mut files: Vec<(&str, &[u8])> =
         output.files.iter().map(|(name, text)| (name.as_str(), text.as_slice())).collect();
     files.sort_unstable();
-    doubles::check_duplicates(chart.name(), files.into_iter(), &options.namespace, report);
+    duplicates::check_duplicates(chart.name(), files.into_iter(), &options.namespace, report);
 }
 
 fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &mut LintReport) {

@@ -4,11 +4,11 @@
 
 mod credentials;
 mod dependencies;
+mod file_names;
 mod home;
 mod http;
 mod index;
 mod oci;
-mod place;
 mod reference;
 mod remote;
 mod schemas;

@@ -15,11 +15,11 @@ use slipway_event::without_credentials;
 use slipway_http::{HttpError, parse_url};
 
 use super::credentials::{Credentials, Login};
+use super::file_names::{archive_name, cache_directory, chart_name};
 use super::home::{HelmHome, replace_file};
 use super::http::{ClientOptions, HttpClient, NetworkOptions};
 use super::index::{check_digest, fetch_index, is_same_origin, login_for};
 use super::oci;
-use super::place::{archive_name, cache_directory, chart_name};
 use super::reference::OciReference;
 
 /// Options of reaching a chart: the flags beside its name.

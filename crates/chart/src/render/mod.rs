@@ -1,7 +1,7 @@
 //! From a chart and values to manifests.
 
-mod about;
 mod capabilities;
+mod chart_object;
 mod files;
 mod glob;
 mod host;

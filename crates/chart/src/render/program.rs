@@ -7,7 +7,7 @@ use slipway_gotmpl::{
     TemplateSet, TextSegment, remove_no_value,
 };
 
-use super::about::ChartObject;
+use super::chart_object::ChartObject;
 use super::files::FilesObject;
 use super::manifests;
 use super::options::{RenderOptions, check_release_name};

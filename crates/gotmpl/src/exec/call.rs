@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::data::ValuesMethod;
-use super::rv::ReflectValue;
+use super::reflect_value::ReflectValue;
 use super::{At, Exec, State, TemplateRenderer};
 use crate::builtin::Builtin;
 use crate::func::{FuncArgs, FuncCode, FuncError, FuncSignature, GoType, TemplateFunc};

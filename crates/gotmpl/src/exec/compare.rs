@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::TemplateRenderer;
-use super::rv::ReflectValue;
+use super::reflect_value::ReflectValue;
 use crate::builtin::Builtin;
 use crate::fmt;
 use crate::func::FuncError;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::call::Callee;
 use super::data;
-use super::rv::ReflectValue;
+use super::reflect_value::ReflectValue;
 use super::{At, Exec, State, TemplateRenderer};
 use crate::parse::ast::{Expr, FieldChain};
 use crate::value::{GoKind, GoValue, MapKind};

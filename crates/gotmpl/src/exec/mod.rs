@@ -6,7 +6,7 @@ mod data;
 mod escape;
 mod field;
 mod nested;
-pub(crate) mod rv;
+pub(crate) mod reflect_value;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::str::GoString;
 use crate::trace::{TextSegment, Tracer};
 use crate::value::{GoKind, GoValue, RED_ZONE, SEGMENT};
 use nested::{NestedScope, ParsedText};
-use rv::ReflectValue;
+use reflect_value::ReflectValue;
 use slipway_go::strconv;
 
 /// The reason a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.

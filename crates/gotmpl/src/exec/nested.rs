@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::rv::ReflectValue;
+use super::reflect_value::ReflectValue;
 use super::{ExecError, TemplateRenderer, find_bytes, remove_no_value};
 use crate::func::{FuncError, FuncResult};
 use crate::parse::ast::ParseTree;

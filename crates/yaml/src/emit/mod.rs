@@ -3,7 +3,7 @@
 mod key;
 mod order;
 mod scalar;
-mod ser;
+mod serializer;
 
 use serde::Serialize;
 
@@ -108,8 +108,8 @@ impl YamlEmitter {
 
     /// Appends one document, ending with a line break, to `out`.
     pub fn emit_into<T: Serialize + ?Sized>(&self, value: &T, out: &mut String) -> Result<(), YamlError> {
-        let mut writer = ser::DocumentWriter::new(self, std::mem::take(out));
-        let result = value.serialize(ser::NodeSerializer::root(&mut writer));
+        let mut writer = serializer::DocumentWriter::new(self, std::mem::take(out));
+        let result = value.serialize(serializer::NodeSerializer::root(&mut writer));
         *out = writer.finish();
         result
     }

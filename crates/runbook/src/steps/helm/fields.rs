@@ -35,7 +35,7 @@ pub(super) fn decode(block: &Block<'_, '_>, step: &str) -> Option<Helm> {
                     node,
                     "values",
                     "E008",
-                    format!("values must be a mapping, found {}", node.kind()),
+                    format!("values must be a mapping, found {}", node.kind_name()),
                 );
                 None
             }
