@@ -120,7 +120,9 @@ impl Walk {
         let origin = request.url.origin();
         request.authorization = Some(match login {
             Some(login) => Authorization::from_login(login, origin)?,
-            None => Authorization::from_header(header::AUTHORIZATION, &format!("token {}", self.token), origin)?,
+            None => {
+                Authorization::from_header(header::AUTHORIZATION, &format!("token {}", self.token), origin)?
+            }
         });
         request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         request.content = Some(body.to_string().into_bytes());
