@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, Patch, WriteOptions, crd};
+use slipway_cluster::{Cluster, ObjectPatch, WriteOptions, crd};
 use slipway_event::{Clock, ManualClock, SystemClock};
 use slipway_kro::{ApiGroup, ControllerOptions, GraphController, definitions};
 use slipway_manifest::{Gvk, ObjectRef};
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Failure> {
     settle(&first.controller, graphs).await;
     for env in ["dev", "staging"] {
         for number in 0..graphs {
-            let patch = Patch::Merge(json!({"status": {"state": "Verified"}}));
+            let patch = ObjectPatch::Merge(json!({"status": {"state": "Verified"}}));
             cluster.patch(&at("Step", number, env), &patch, &WriteOptions::default(), Some("status")).await?;
         }
         settle(&first.controller, graphs).await;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Failure> {
     let running = Running::start(&sandbox, clock.clone());
     settle(&running.controller, graphs).await;
     let cold = began.elapsed();
-    let start_writes = running.cluster.calls().writes();
+    let start_writes = running.cluster.call_counts().write_count();
     let memory = resident();
     // Half an hour in which nothing happens, resync included.
     let minutes = 40_u32;
@@ -58,10 +58,10 @@ async fn main() -> Result<(), Failure> {
         tokio::task::yield_now().await;
     }
     settle(&running.controller, graphs).await;
-    let idle = running.cluster.calls().writes() - start_writes;
+    let idle = running.cluster.call_counts().write_count() - start_writes;
     let mut flips = Vec::new();
     for number in (0..graphs).step_by((graphs / 20).max(1)) {
-        let patch = Patch::Merge(json!({"status": {"ready": true}}));
+        let patch = ObjectPatch::Merge(json!({"status": {"ready": true}}));
         let began = Instant::now();
         cluster.patch(&at("Gate", number, "gate"), &patch, &WriteOptions::default(), Some("status")).await?;
         while cluster.get(&at("Step", number, "prod")).await?.is_none() {
@@ -188,7 +188,7 @@ async fn furnish(cluster: &Cluster) -> Result<(), Failure> {
         let gvk = Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         cluster.create(&ObjectRef::new(gvk, None, name), definition, &WriteOptions::default()).await?;
-        crd::wait_served(cluster, definition, Duration::from_secs(20)).await?;
+        crd::wait_until_served(cluster, definition, Duration::from_secs(20)).await?;
     }
     Ok(())
 }

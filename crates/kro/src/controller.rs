@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_cluster::{Cluster, Error, Retry};
+use slipway_cluster::{Cluster, Error, RetryPolicy};
 use slipway_event::Clock;
 use slipway_manifest::Gvk;
 use slipway_manifest::selector::LabelSelector;
@@ -95,11 +95,11 @@ pub(crate) struct Engine {
 impl GraphController {
     pub fn new(cluster: &Cluster, clock: Arc<dyn Clock>, options: ControllerOptions) -> Self {
         // Trouble is shown in the status and tried again later; a walk does not wait for it.
-        let retry = Retry {
+        let retry = RetryPolicy {
             attempts: 3,
             patience: Duration::from_secs(5),
             webhooks: Duration::ZERO,
-            ..Retry::default()
+            ..RetryPolicy::default()
         };
         let cluster = cluster.clone().with_retry(retry);
         let queue = Arc::new(Queue::default());

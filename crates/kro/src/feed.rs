@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_cluster::{Cluster, Error, ErrorClass, Kind, KindWatch, WatchSink};
+use slipway_cluster::{Cluster, Error, ErrorClass, KindWatch, ServedKind, WatchSink};
 use slipway_manifest::selector::LabelSelector;
 use slipway_manifest::{Gvk, object};
 
@@ -45,7 +45,7 @@ enum FeedRole {
 
 /// Everything known of one kind.
 pub(crate) struct Feed {
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) kind: Arc<ServedKind>,
     role: FeedRole,
     queue: Arc<Queue>,
     state: Mutex<FeedState>,
@@ -404,12 +404,12 @@ impl Feeds {
         if let Some(feed) = lock(&self.all).get(gvk) {
             return Ok(feed.clone());
         }
-        let found = match self.cluster.kind(gvk).await? {
+        let found = match self.cluster.find_kind(gvk).await? {
             Some(kind) => Some(kind),
             // A definition may have come since.
             None => {
                 self.cluster.invalidate_kinds().await;
-                self.cluster.kind(gvk).await?
+                self.cluster.find_kind(gvk).await?
             }
         };
         let kind = found.ok_or_else(|| {

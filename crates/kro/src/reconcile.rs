@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{Error, Patch, WriteOptions};
+use slipway_cluster::{Error, ObjectPatch, WriteOptions};
 use slipway_manifest::{ObjectRef, object};
 
 use crate::api::{ConditionStatus, GraphStatus};
@@ -301,8 +301,8 @@ impl Engine {
         {
             self.revisions.mark_ready(&turn.graph, &latest.name, &time_text(now)).await?;
         }
-        let patch = Patch::Merge(json!({"status": status}));
-        let options = WriteOptions::manager(MANAGER);
+        let patch = ObjectPatch::Merge(json!({"status": status}));
+        let options = WriteOptions::for_manager(MANAGER);
         let written = self.cluster.patch(&turn.at(self), &patch, &options, Some("status")).await?;
         self.feeds.open(&self.options.group.graph()).await?.put(&written);
         Ok(())
@@ -312,8 +312,9 @@ impl Engine {
         let mut finalizers: Vec<String> = turn.finalizers().into_iter().map(str::to_owned).collect();
         change(&mut finalizers);
         let version = &turn.object["metadata"]["resourceVersion"];
-        let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}}));
-        let options = WriteOptions::manager(MANAGER);
+        let patch =
+            ObjectPatch::Merge(json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}}));
+        let options = WriteOptions::for_manager(MANAGER);
         let written = self.cluster.patch(&turn.at(self), &patch, &options, None).await?;
         self.feeds.open(&self.options.group.graph()).await?.put(&written);
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, Delete, Error, ErrorClass, ListOptions, Patch, WriteOptions};
+use slipway_cluster::{Cluster, DeleteOptions, Error, ErrorClass, ListOptions, ObjectPatch, WriteOptions};
 use slipway_manifest::{ObjectRef, object};
 
 use crate::api::{ApiGroup, GraphSpec};
@@ -37,7 +37,7 @@ impl Revisions {
     /// Reads every revision there is, without their specs.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let gvk = self.group.revision();
-        let kind = self.cluster.kind(&gvk).await?.ok_or_else(|| {
+        let kind = self.cluster.find_kind(&gvk).await?.ok_or_else(|| {
             let message = format!("the cluster serves no kind {} in {}", gvk.kind, gvk.api_version());
             Error::new(ErrorClass::NoKind, "read revisions of Graphs", message)
         })?;
@@ -77,11 +77,11 @@ impl Revisions {
     ) -> Result<(), Error> {
         let hash = format!("{:016x}", crate::project::hash_value(nodes));
         let latest = self.of(uid).pop();
-        let options = WriteOptions::manager(MANAGER);
+        let options = WriteOptions::for_manager(MANAGER);
         if let Some(latest) = latest.filter(|latest| latest.hash == hash) {
             if latest.generation < generation {
                 let labels = json!({names::REVISION_GENERATION: generation.to_string()});
-                let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+                let patch = ObjectPatch::Merge(json!({"metadata": {"labels": labels}}));
                 self.cluster.patch(&self.at(graph, &latest.name), &patch, &options, None).await?;
                 self.remember(uid, Revision { generation, ..latest });
             }
@@ -138,10 +138,10 @@ impl Revisions {
     /// Lets a revision go.
     pub(crate) async fn remove(&self, graph: &GraphId, uid: &str, name: &str) -> Result<(), Error> {
         let at = self.at(graph, name);
-        let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        match self.cluster.patch(&at, &release, &WriteOptions::manager(MANAGER), None).await {
+        let release = ObjectPatch::Merge(json!({"metadata": {"finalizers": null}}));
+        match self.cluster.patch(&at, &release, &WriteOptions::for_manager(MANAGER), None).await {
             Ok(_) => {
-                self.cluster.delete(&at, &Delete::default()).await?;
+                self.cluster.delete(&at, &DeleteOptions::default()).await?;
             }
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
@@ -161,8 +161,8 @@ impl Revisions {
         let condition = json!({
             "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": time,
         });
-        let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
-        let options = WriteOptions::manager(MANAGER);
+        let patch = ObjectPatch::Merge(json!({"status": {"conditions": [condition]}}));
+        let options = WriteOptions::for_manager(MANAGER);
         self.cluster.patch(&self.at(graph, name), &patch, &options, Some("status")).await.map(|_| ())
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use slipway_cluster::Cluster;
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_release::{Content, ExecuteOptions, Failure, ReleasePlan, ReleaseRequest, Report, apply, plan};
+use slipway_release::{
+    ExecuteOptions, Failure, ReleaseContent, ReleasePlan, ReleaseReport, ReleaseRequest, apply, plan,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{located, problems_of};
@@ -20,7 +22,7 @@ pub struct RehearsedRelease {
     pub request: ReleaseRequest,
     /// The order of operations that was rehearsed.
     graph: String,
-    pub report: Report,
+    pub report: ReleaseReport,
     pub copied_objects: usize,
     /// Questions it leaves open.
     pub open_questions: Vec<String>,
@@ -52,8 +54,8 @@ pub async fn rehearse_release(
     }
     // A source is rendered once: what is rehearsed is what is carried out.
     let content = match &request.content {
-        Content::Source(_) | Content::Rendered(_) => {
-            Content::Record(Box::new(plan.release.clone()), plan.deploy_type, plan.aside.clone())
+        ReleaseContent::Source(_) | ReleaseContent::Rendered(_) => {
+            ReleaseContent::Record(Box::new(plan.release.clone()), plan.deploy_type, plan.aside.clone())
         }
         other => other.clone(),
     };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use slipway_cluster::helm::Driver;
+use slipway_cluster::helm::StorageDriver;
 use slipway_cluster::{Cluster, ListOptions};
 use slipway_manifest::ObjectRef;
 use slipway_release::ReleasePlan;
@@ -54,8 +54,8 @@ impl StageScope {
             ObjectReference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
         }));
         let kind = match plan.options.driver {
-            Driver::Secret => "Secret",
-            Driver::ConfigMap => "ConfigMap",
+            StorageDriver::Secret => "Secret",
+            StorageDriver::ConfigMap => "ConfigMap",
         };
         objects.extend(plan.history.releases.iter().map(|release| {
             let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
@@ -86,7 +86,7 @@ pub struct Stage {
 impl Stage {
     /// Copies what `scope` says from a cluster.
     pub async fn copy_of(cluster: &Cluster, scope: &StageScope) -> Result<Self, RehearsalError> {
-        let version = cluster.version().await?;
+        let version = cluster.server_version().await?;
         let sandbox = Sandbox::builder().version(version.git_version.trim_start_matches('v')).build()?;
         let mut copied = 0;
         let mut selections = Vec::new();
@@ -124,7 +124,7 @@ impl Stage {
 
 /// Returns the groups of all custom resources of a cluster: on a copy of it nobody acts for them.
 pub async fn unattended_groups(cluster: &Cluster) -> Result<Vec<String>, slipway_cluster::Error> {
-    let kinds = cluster.kinds().await?;
+    let kinds = cluster.served_kinds().await?;
     let Some(kind) = kinds.by_name("customresourcedefinitions.apiextensions.k8s.io") else {
         return Ok(Vec::new());
     };

@@ -208,6 +208,6 @@ pub fn without_secrets(manifests: &str) -> String {
         let object = ValueRedactor::per_run().redact_object(object, &sensitivity);
         head + &slipway_yaml::to_string(&object).unwrap_or_default()
     };
-    let parts = slipway_chart::split(manifests.as_bytes());
+    let parts = slipway_chart::split_documents(manifests.as_bytes());
     parts.into_iter().map(|part| format!("---\n{}", hidden(part).trim_start_matches("---\n"))).collect()
 }

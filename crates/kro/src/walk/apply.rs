@@ -1,7 +1,7 @@
 //! Writes one object of a node, if it is not as it should be.
 
 use serde_json::{Value, json};
-use slipway_cluster::Apply;
+use slipway_cluster::ApplyOptions;
 use slipway_manifest::fields::{FieldPath, FieldSet};
 use slipway_manifest::{ObjectRef, object};
 
@@ -130,12 +130,12 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn apply_options(&self, node: &Node) -> Apply {
+    pub(super) fn apply_options(&self, node: &Node) -> ApplyOptions {
         let manager = match node.body.kind.role() {
             Some(Role::Patch) => self.owner.patch_manager(&node.id),
             _ => self.owner.manager(),
         };
-        Apply { force: node.is_forced, ..Apply::new(manager) }
+        ApplyOptions { force: node.is_forced, ..ApplyOptions::new(manager) }
     }
 
     /// An object without anything but its identity; applied, it gives up every field.

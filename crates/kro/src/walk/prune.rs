@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_cluster::{Delete, Deleted, Error};
+use slipway_cluster::{DeleteOptions, DeleteOutcome, Error};
 use slipway_graph::NodeRef;
 use slipway_manifest::{Gvk, ObjectRef, object};
 
@@ -266,7 +266,8 @@ impl Walk<'_> {
                 Some(node) => self.owner.patch_manager(node.id()),
                 None => self.owner.patch_manager(&candidate.node),
             };
-            let options = slipway_cluster::Apply { force: false, ..slipway_cluster::Apply::new(manager) };
+            let options =
+                slipway_cluster::ApplyOptions { force: false, ..slipway_cluster::ApplyOptions::new(manager) };
             let released = self.cluster.apply(&candidate.at, &self.identity(&candidate.at), &options).await;
             candidate.feed.put(&released.map_err(said)?);
             return Ok(Removal::Done);
@@ -284,12 +285,17 @@ impl Walk<'_> {
             return Err(format!("{} is kept: `{manager}` owns fields of its spec", candidate.at));
         }
         let uid = live["metadata"]["uid"].as_str().map(str::to_owned);
-        match self.cluster.delete(&candidate.at, &Delete { uid, ..Delete::default() }).await.map_err(said)? {
-            Deleted::Gone => {
+        match self
+            .cluster
+            .delete(&candidate.at, &DeleteOptions { uid, ..DeleteOptions::default() })
+            .await
+            .map_err(said)?
+        {
+            DeleteOutcome::Gone => {
                 candidate.feed.drop_object(&Place::of(&candidate.value));
                 Ok(Removal::Done)
             }
-            Deleted::Terminating(value) => {
+            DeleteOutcome::Terminating(value) => {
                 candidate.feed.put(&value);
                 Ok(Removal::UnderWay)
             }

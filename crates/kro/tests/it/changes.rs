@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::{Cluster, Verb};
+use slipway_cluster::{Cluster, RequestVerb};
 use slipway_kro::ControllerOptions;
-use slipway_sandbox::{Fault, FaultLayer, Rule};
+use slipway_sandbox::{Fault, FaultLayer, FaultRule};
 use tower::Layer;
 
 use crate::world::{World, at, step};
@@ -51,7 +51,11 @@ async fn a_field_nobody_reads_causes_no_write() {
         })
         .await;
     let sent = world.calls().since(&before);
-    assert_eq!((sent.of(Verb::Apply), sent.of(Verb::Patch), sent.writes()), (1, 1, 2), "{sent}");
+    assert_eq!(
+        (sent.count_of(RequestVerb::Apply), sent.count_of(RequestVerb::Patch), sent.write_count()),
+        (1, 1, 2),
+        "{sent}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +63,7 @@ async fn a_crash_between_apply_and_status_loses_nothing() {
     let mut world = World::without_controller().await;
     // Everything goes through but the status of the Graph.
     let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::ServerError(500)).path_contains("/graphs/g/status"));
+    faults.add(FaultRule::new(Fault::ServerError(500)).path_contains("/graphs/g/status"));
     let troubled = Cluster::new(kube::Client::new(faults.layer(world.sandbox.service()), "default"));
     world.start_with(troubled, ControllerOptions::default());
     world
@@ -73,7 +77,7 @@ async fn a_crash_between_apply_and_status_loses_nothing() {
     world.until_exists("Step", "b").await;
     world.until_state("g", "a", "Ready").await;
     assert_eq!(world.get("Step", "a").await.unwrap()["metadata"]["uid"], uid);
-    assert_eq!(world.calls().of(Verb::Apply), 1, "only b was applied: {}", world.calls());
+    assert_eq!(world.calls().count_of(RequestVerb::Apply), 1, "only b was applied: {}", world.calls());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +91,11 @@ async fn drift_is_corrected_at_the_resync_and_costs_nothing_otherwise() {
     world.advance(Duration::from_secs(40 * 60));
     world.status("Step", "a", json!({"state": "Verified"})).await;
     world.until_state("g", "a", "Ready").await;
-    assert_eq!(world.calls().since(&before).of(Verb::Apply), 0, "a field of somebody else is no drift");
+    assert_eq!(
+        world.calls().since(&before).count_of(RequestVerb::Apply),
+        0,
+        "a field of somebody else is no drift"
+    );
     world.patch(&at("Step", "a"), json!({"spec": {"n": null}})).await;
     world.advance(Duration::from_secs(40 * 60));
     world.until("the field is back", async || world.get("Step", "a").await.unwrap()["spec"]["n"] == 1).await;
@@ -123,9 +131,9 @@ async fn a_deleted_object_is_made_again() {
 async fn trouble_of_the_server_is_shown_and_tried_again() {
     let mut world = World::without_controller().await;
     let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::ServerError(503)).path_contains("/steps/"));
+    faults.add(FaultRule::new(Fault::ServerError(503)).path_contains("/steps/"));
     let troubled = Cluster::new(kube::Client::new(faults.layer(world.sandbox.service()), "default"));
-    let patient = troubled.with_retry(slipway_cluster::Retry::never());
+    let patient = troubled.with_retry(slipway_cluster::RetryPolicy::never());
     world.start_with(patient, ControllerOptions::default());
     world
         .graph("g", json!([step("a", json!({"n": 1})), step("b", json!({"of": "${a.status.state}"}))]))

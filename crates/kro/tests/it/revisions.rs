@@ -7,7 +7,7 @@ use slipway_kro::ApiGroup;
 use crate::world::{World, graph_at, step};
 
 async fn revisions(world: &World) -> Vec<String> {
-    let kind = world.cluster.kind(&ApiGroup::Experimental.revision()).await.unwrap().unwrap();
+    let kind = world.cluster.find_kind(&ApiGroup::Experimental.revision()).await.unwrap().unwrap();
     let listed = world.cluster.list(&kind, Some("default"), &ListOptions::default()).await.unwrap();
     let mut names: Vec<String> =
         listed.items.iter().map(|one: &Value| one["metadata"]["name"].as_str().unwrap().to_owned()).collect();

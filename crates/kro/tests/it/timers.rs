@@ -42,7 +42,7 @@ async fn a_gate_opens_at_its_moment_without_any_change() {
     world.advance(Duration::from_secs(59 * 3600));
     world.advance(Duration::from_secs(3600));
     world.until_exists("Step", "b").await;
-    assert_eq!(world.calls().since(&before).of(slipway_cluster::Verb::Apply), 1);
+    assert_eq!(world.calls().since(&before).count_of(slipway_cluster::RequestVerb::Apply), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

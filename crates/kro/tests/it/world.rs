@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{Calls, Cluster, Delete, Error, Patch, WatchSink, WriteOptions, crd};
+use slipway_cluster::{CallCounts, Cluster, DeleteOptions, Error, ObjectPatch, WatchSink, WriteOptions, crd};
 use slipway_event::{Clock, ManualClock};
 use slipway_kro::{ApiGroup, ControllerOptions, GraphController, definitions};
 use slipway_manifest::{Gvk, ObjectRef};
@@ -108,14 +108,14 @@ impl World {
             let created =
                 cluster.create(&ObjectRef::new(gvk, None, name), definition, &WriteOptions::default()).await;
             created.expect("the definition is accepted");
-            crd::wait_served(&cluster, definition, Duration::from_secs(20)).await.expect("is served");
+            crd::wait_until_served(&cluster, definition, Duration::from_secs(20)).await.expect("is served");
         }
         let changed = Arc::new(Notify::new());
         let mut watches = Vec::new();
         for gvk in
             [ApiGroup::Experimental.graph(), at("Step", "").gvk, at("Gate", "").gvk, at("Bundle", "").gvk]
         {
-            let kind = cluster.kind(&gvk).await.expect("discovery works").expect("is served");
+            let kind = cluster.find_kind(&gvk).await.expect("discovery works").expect("is served");
             watches.push(cluster.watch_kind(&kind, None, Arc::new(Bell(changed.clone()))));
         }
         let clock = Arc::new(ManualClock::at("2026-04-10T12:00:00Z".parse().expect("is a time")));
@@ -154,8 +154,8 @@ impl World {
     }
 
     /// What the controller has sent so far.
-    pub(crate) fn calls(&self) -> Calls {
-        self.running().cluster.calls()
+    pub(crate) fn calls(&self) -> CallCounts {
+        self.running().cluster.call_counts()
     }
 
     pub(crate) fn controller(&self) -> &GraphController {
@@ -181,7 +181,7 @@ impl World {
         match self.cluster.get(&at).await.expect("can be read") {
             None => self.cluster.create(&at, &manifest, &WriteOptions::default()).await.map(|_| ()),
             Some(_) => {
-                let patch = Patch::Merge(json!({"spec": {"nodes": nodes}}));
+                let patch = ObjectPatch::Merge(json!({"spec": {"nodes": nodes}}));
                 self.cluster.patch(&at, &patch, &WriteOptions::default(), None).await.map(|_| ())
             }
         }
@@ -196,8 +196,8 @@ impl World {
 
     /// Writes the status of an object as its own controller would.
     pub(crate) async fn status(&self, kind: &str, name: &str, status: Value) {
-        let patch = Patch::Merge(json!({"status": status}));
-        let options = WriteOptions::manager("their-controller");
+        let patch = ObjectPatch::Merge(json!({"status": status}));
+        let options = WriteOptions::for_manager("their-controller");
         self.cluster
             .patch(&at(kind, name), &patch, &options, Some("status"))
             .await
@@ -205,12 +205,12 @@ impl World {
     }
 
     pub(crate) async fn patch(&self, at: &ObjectRef, patch: Value) {
-        let options = WriteOptions::manager("somebody");
-        self.cluster.patch(at, &Patch::Merge(patch), &options, None).await.expect("is patched");
+        let options = WriteOptions::for_manager("somebody");
+        self.cluster.patch(at, &ObjectPatch::Merge(patch), &options, None).await.expect("is patched");
     }
 
     pub(crate) async fn delete(&self, at: &ObjectRef) {
-        self.cluster.delete(at, &Delete::default()).await.expect("is deleted");
+        self.cluster.delete(at, &DeleteOptions::default()).await.expect("is deleted");
     }
 
     pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {

@@ -1,7 +1,7 @@
 //! Secrets in rendered objects: those that were not fetched count as unchanged, references that nobody resolved are told.
 
 use serde_json::Value;
-use slipway_cluster::helm::History;
+use slipway_cluster::helm::ReleaseHistory;
 use slipway_event::Redactor;
 use slipway_manifest::diff::secret_fields::{SecretFields, field_mut, keep_known};
 use slipway_manifest::object;
@@ -14,7 +14,7 @@ use super::situation::previous_documents;
 
 /// Takes secrets that were only named from the last revision, where they come from the same place there: nobody asked
 /// a backend, so there is no change to show. Their values are made known to the redactor.
-pub(super) fn keep_known_secrets(documents: &mut [Document], history: &History, redactor: &Redactor) {
+pub(super) fn keep_known_secrets(documents: &mut [Document], history: &ReleaseHistory, redactor: &Redactor) {
     let previous = previous_documents(history);
     for document in documents {
         let Some(earlier) = previous.iter().map(|old| &old.object).find(|old| is_same(&document.object, old))

@@ -267,7 +267,7 @@ async fn a_release_always_has_a_deployed_revision() {
     for run in ["upgrade", "rollback", "failed upgrade", "second upgrade"] {
         match run {
             "rollback" => {
-                drop(world.run(&world.with(ReleaseContent::Revision(Some(1)))).await.expect("goes back"))
+                drop(world.run(&world.with(ReleaseContent::Revision(Some(1)))).await.expect("goes back"));
             }
             "failed upgrade" => drop(world.failed(&[config_map("a", "3"), bad.clone()]).await),
             _ => drop(world.deployed(&[config_map("a", run)]).await),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipway_cluster::Deadline;
 use slipway_event::Scope;
 use slipway_release::{
-    ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleaseRequest, Report, RunTimeout,
+    ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleaseReport, ReleaseRequest, RunTimeout,
 };
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -40,7 +40,7 @@ pub(super) async fn within<T>(
 ) -> Result<T, StepError> {
     tokio::select! {
         biased;
-        done = attempt.trouble.watch(work) => done,
+        done = attempt.trouble.record_during(work) => done,
         () = attempt.cancel.cancelled() => Err(attempt.stopped().await),
         () = tokio::time::sleep_until(attempt.deadline) => Err(attempt.stopped().await),
     }
@@ -53,7 +53,7 @@ pub(in crate::steps) async fn apply_release(
     attempt: &StepContext<'_>,
     request: &ReleaseRequest,
     options: &ExecuteOptions,
-) -> Result<Result<Report, Failure>, StepError> {
+) -> Result<Result<ReleaseReport, Failure>, StepError> {
     let timeout = options.timeout.as_ref();
     let limit = timeout.map_or(attempt.step.timeout, RunTimeout::duration);
     let stop = stop_at(attempt, limit);
@@ -73,7 +73,7 @@ pub(in crate::steps) async fn apply_release(
         };
         let plan = match planned {
             Ok(plan) => plan,
-            Err(failure) => return Ok(Err(failure.within(timeout, "it was planned"))),
+            Err(failure) => return Ok(Err(failure.with_timeout(timeout, "it was planned"))),
         };
         match slipway_release::execute(&cluster, plan, options, &events, stop.token.clone()).await {
             // Another run had the lock first.

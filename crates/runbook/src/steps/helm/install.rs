@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::helm::{Driver, Status, Storage};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_release::ExecuteOptions;
 use tokio_util::sync::CancellationToken;
 
@@ -19,11 +19,12 @@ const HISTORY: u32 = 10;
 
 /// Makes one attempt.
 pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
-    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
-    let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
+    let storage =
+        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let history = within(attempt, async { Ok(storage.read_history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
         Decision::Skip => {
-            let revision = history.deployed().map_or(0, |release| release.version);
+            let revision = history.last_deployed().map_or(0, |release| release.version);
             return Ok(StepOutcome::noted(format!(
                 "revision {revision} is deployed already (skipIf: installed)"
             )));
@@ -79,7 +80,7 @@ pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<St
 fn abandoned(
     attempt: &StepContext<'_>,
     helm: &Helm,
-    status: Status,
+    status: RevisionStatus,
     since: Option<jiff::Timestamp>,
 ) -> Result<(), StepError> {
     let now = attempt.world.place.events.clock().now();
@@ -106,14 +107,18 @@ fn abandoned(
         .hint("wait for it; if it died, run again once it is older than the step's timeout"))
 }
 
-async fn undo_install(attempt: &StepContext<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
-    if storage.revisions(&helm.release).await?.is_empty() {
+async fn undo_install(
+    attempt: &StepContext<'_>,
+    helm: &Helm,
+    storage: &ReleaseStorage,
+) -> Result<(), StepError> {
+    if storage.list_revisions(&helm.release).await?.is_empty() {
         return Ok(());
     }
     // What stopped the attempt must not stop the repair, which has time of its own.
     let repair = StepContext::new(attempt.world, attempt.step, CancellationToken::new(), None);
     delete::remove(&repair, &helm.release, &helm.namespace, attempt.step.timeout).await?;
-    for revision in storage.revisions(&helm.release).await? {
+    for revision in storage.list_revisions(&helm.release).await? {
         storage.delete(&helm.release, revision.revision).await?;
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_chart::UserValues;
-use slipway_cluster::helm::History;
-use slipway_release::{Content, MissingNamespace, PlanOptions, ReleaseRequest};
+use slipway_cluster::helm::ReleaseHistory;
+use slipway_release::{MissingNamespace, PlanOptions, ReleaseContent, ReleaseRequest};
 use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
 
 use super::is_good;
@@ -21,7 +21,11 @@ pub(super) fn missing_namespace(helm: &Helm) -> MissingNamespace {
 }
 
 /// Makes the request to the release engine. Definitions beside the templates are for the first install.
-pub(crate) fn release_request(helm: &Helm, content: Content, history: &History) -> ReleaseRequest {
+pub(crate) fn release_request(
+    helm: &Helm,
+    content: ReleaseContent,
+    history: &ReleaseHistory,
+) -> ReleaseRequest {
     ReleaseRequest {
         name: helm.release.as_str().into(),
         namespace: helm.namespace.as_str().into(),
@@ -38,7 +42,7 @@ pub(crate) fn release_request(helm: &Helm, content: Content, history: &History) 
 }
 
 /// Reads the chart, brought here if need be, and its values: files in order, then what the step says itself.
-pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
+pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<ReleaseContent, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
     let fetcher = &*place.sources.fetcher;
     let path = match helm.chart.reference() {
@@ -83,7 +87,7 @@ pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<
     let context = place.sources.clone();
     let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
     match tokio::task::spawn_blocking(load).await {
-        Ok(loaded) => Ok(Content::Source(Arc::new(loaded.map_err(unloaded)?))),
+        Ok(loaded) => Ok(ReleaseContent::Source(Arc::new(loaded.map_err(unloaded)?))),
         Err(error) => Err(StepError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
     }
 }

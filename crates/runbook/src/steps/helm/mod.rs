@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_cluster::helm::{Release, ReleaseHistory, ReleaseStorage, RevisionStatus, StorageDriver};
 
 pub(super) use self::engine::{apply_release, remaining_time, step_error};
 pub(crate) use self::load::{load_content, release_request};
@@ -33,30 +33,31 @@ pub(crate) enum Decision {
     Install,
     Upgrade,
     /// Somebody's operation is under way, or was left that way.
-    Pending(Status, Option<jiff::Timestamp>),
+    Pending(RevisionStatus, Option<jiff::Timestamp>),
 }
 
-pub(crate) fn decide(history: &History, helm: &Helm) -> Decision {
-    let Some(last) = history.last() else { return Decision::Install };
+pub(crate) fn decide(history: &ReleaseHistory, helm: &Helm) -> Decision {
+    let Some(last) = history.last_release() else { return Decision::Install };
     let status = last.info.status;
-    if status.is_pending() || status == Status::Uninstalling {
+    if status.is_pending() || status == RevisionStatus::Uninstalling {
         return Decision::Pending(status, last.info.last_deployed.timestamp());
     }
     if helm.skip_if_installed && is_installed(history) {
         return Decision::Skip;
     }
-    if status == Status::Uninstalled { Decision::Install } else { Decision::Upgrade }
+    if status == RevisionStatus::Uninstalled { Decision::Install } else { Decision::Upgrade }
 }
 
 /// Only a revision that went well counts; a failed first install does not.
-fn is_installed(history: &History) -> bool {
-    let since = history.releases.iter().rposition(|release| release.info.status == Status::Uninstalled);
+fn is_installed(history: &ReleaseHistory) -> bool {
+    let since =
+        history.releases.iter().rposition(|release| release.info.status == RevisionStatus::Uninstalled);
     let since = since.map_or(0, |position| position + 1);
-    history.releases[since..].iter().any(|release| release.info.status == Status::Deployed)
+    history.releases[since..].iter().any(|release| release.info.status == RevisionStatus::Deployed)
 }
 
 fn is_good(release: &Release) -> bool {
-    matches!(release.info.status, Status::Deployed | Status::Superseded)
+    matches!(release.info.status, RevisionStatus::Deployed | RevisionStatus::Superseded)
 }
 
 impl StepAction for Helm {
@@ -82,8 +83,9 @@ impl StepAction for Helm {
 
     fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
         Box::pin(async {
-            let storage = Storage::new(cx.cluster().clone(), Driver::Secret, self.namespace.as_str());
-            let known = !storage.revisions(&self.release).await?.is_empty();
+            let storage =
+                ReleaseStorage::new(cx.cluster().clone(), StorageDriver::Secret, self.namespace.as_str());
+            let known = !storage.list_revisions(&self.release).await?.is_empty();
             Ok(known.then(|| format!("release {}@{}", self.release, self.namespace)).into_iter().collect())
         })
     }
@@ -160,11 +162,12 @@ async fn plan(
     helm: &Helm,
     request: &PlanRequest<'_>,
 ) -> Result<StepPreview, StepError> {
-    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
-    let history = storage.history(&helm.release).await?;
+    let storage =
+        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let history = storage.read_history(&helm.release).await?;
     let namespace =
         namespace_note(attempt, &helm.namespace, load::missing_namespace(helm), request.earlier).await;
-    let last = history.last().map(|last| {
+    let last = history.last_release().map(|last| {
         let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
         format!("revision {} {chart}-{version} {}", last.version, last.info.status)
     });

@@ -165,7 +165,7 @@ impl ParameterFlags {
 }
 
 /// Parameters without references to secrets.
-pub fn resolved(mut inputs: Inputs, resolver: &ReferenceResolver) -> anyhow::Result<Inputs> {
+pub fn resolved(mut inputs: BuildInputs, resolver: &ReferenceResolver) -> anyhow::Result<BuildInputs> {
     resolver.resolve_inputs(&mut inputs, &NodeContext::default()).map_err(resolution::failure)?;
     Ok(inputs)
 }
@@ -194,7 +194,7 @@ impl Selected {
     }
 
     /// The parameters, with references to secrets treated as asked.
-    pub fn inputs_with(&self, mode: ReferenceMode, session: &Session) -> anyhow::Result<Inputs> {
+    pub fn inputs_with(&self, mode: ReferenceMode, session: &Session) -> anyhow::Result<BuildInputs> {
         let resolver = ReferenceResolver::new(&self.references, mode, "package", session);
         resolved(self.parameters.inputs(&self.checks)?, &resolver)
     }
