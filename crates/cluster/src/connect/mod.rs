@@ -75,7 +75,7 @@ pub struct Connection {
     pub namespace: String,
 }
 
-/// Connects as the options say. Sends nothing yet; [`Cluster::version`] tells whether anybody is there.
+/// Connects as the options say. Sends nothing yet; [`Cluster::server_version`] tells whether anybody is there.
 ///
 /// Every credential read is registered with the redactor first. Credentials that expire are read again.
 pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Connection, Problem> {

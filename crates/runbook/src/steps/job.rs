@@ -328,7 +328,12 @@ fn decode(block: &Block<'_, '_>) -> Option<Job> {
     if let Some(node) = block.get("env") {
         match node.as_map() {
             None => {
-                block.error(node, "env", "E008", format!("env must be a mapping, found {}", node.kind_name()));
+                block.error(
+                    node,
+                    "env",
+                    "E008",
+                    format!("env must be a mapping, found {}", node.kind_name()),
+                );
             }
             Some(entries) => {
                 for (key, value) in entries.iter() {

@@ -227,7 +227,7 @@ async fn s35_locks() {
     world.run(&other).await.expect("does not wait");
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     world.deployed(&[config_map("a", "3")]).await;
-    assert!(world.said().contains("waiting for release/demo"));
+    assert!(world.said().contains("LockWaiting { lock: \"release/demo\""));
     let waited = started.elapsed().as_secs();
     assert!((7..=12).contains(&waited), "{waited} s");
 
