@@ -2,7 +2,7 @@
 //!
 //! [`functions`] gives them all with their Go signatures; the engine checks arguments against these.
 //! Everything random or timed goes through the [`TemplateHost`](crate::TemplateHost), everything a template chooses
-//! the size of through the [limits](crate::Limits).
+//! the size of through the [limits](crate::RenderLimits).
 
 mod cast;
 mod crypto;
