@@ -5,6 +5,7 @@
 //! | a built-in type as provider, and the policy against it | `aws::the_users_environment_makes_a_provider_without_configuration`, `policy::providers_nobody_configured_need_the_policys_leave` |
 //! | the default provider | `the_users_own_file_holds_providers_too` of the binary |
 //! | the grammar | `references::references_print_in_their_canonical_form`, `references::wrong_references_say_what_and_how_to_mend_it` |
+//! | a backend that is down | `an_apply_with_a_backend_down_fails_before_any_write` of the binary |
 //! | a missing key fails | `files::a_missing_key_fails_with_the_names_and_never_a_value` |
 //! | versions of engines and of secrets | `vault::versions_of_engines_are_found_and_pinned_versions_read` |
 //! | one login a run | `vault::every_login_happens_once_for_many_nodes` |

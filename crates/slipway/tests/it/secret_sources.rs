@@ -227,3 +227,29 @@ fn packages_name_secrets_when_they_are_built() {
     let manifest = run(&place, "get manifest demo --sandbox -n shop").ok();
     assert!(manifest.contains("level: <value supplied by local path db#password>"), "{manifest}");
 }
+
+#[test]
+fn an_apply_with_a_backend_down_fails_before_any_write() {
+    let place = furnished();
+    let _down = Down(&place);
+    place.write(
+        "home/slipway/config.yaml",
+        "secrets: {providers: {vault: {type: vault, address: \"http://127.0.0.1:1\"}}}\n",
+    );
+    place.write("values.yaml", "password: secret://vault/app/db#password\n");
+    let vault = |line: &str| {
+        let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+        command.env("XDG_CONFIG_HOME", place.path().join("home")).env("VAULT_TOKEN", CANARY);
+        let ran = Ran::from(command.output().unwrap());
+        assert!(!format!("{ran:?}").contains(CANARY), "{line}: {ran:?}");
+        ran
+    };
+    let plan = vault("plan web chart --sandbox -n shop -f values.yaml");
+    assert_eq!(plan.code, Some(0), "a plan asks no backend: {}", plan.err);
+    let applied = vault("apply web chart --sandbox -n shop -f values.yaml");
+    assert_eq!(applied.code, Some(16), "{}", applied.err);
+    for part in ["secret://vault/app/db#password", "vault unavailable", "hint: is the backend reachable"] {
+        assert!(applied.err.contains(part), "{part}: {}", applied.err);
+    }
+    assert_eq!(run(&place, "list --short --sandbox -n shop").ok(), "", "nothing was written");
+}
