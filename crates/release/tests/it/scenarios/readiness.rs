@@ -179,7 +179,9 @@ async fn s47_failure_counting() {
     World::new().deployed(&[flapping("thrice", Some("3"), Some("3"))]).await;
     // For ever, or it might be over before anybody looks.
     let failure = World::new().failed(&[flapping("ever", None, None)]).await.to_string();
-    assert!(failure.contains("failures, 1 allowed"), "{failure}");
+    // Where time flies, the controller may give up before the second failure was looked at.
+    let reasons = ["failures, 1 allowed", "ProgressDeadlineExceeded"];
+    assert!(reasons.iter().any(|reason| failure.contains(reason)), "{failure}");
     let failure = World::new().failed(&[flapping("none", None, Some("0"))]).await.to_string();
     assert!(failure.contains("CrashLoopBackOff"), "{failure}");
     let mut never = fated(job("never", "busybox"), json!({"sim/fail": "imagepull"}));
