@@ -4,6 +4,7 @@ Usage: secret_backends.py SLIPWAY DIRECTORY. Writes DIRECTORY/verdicts.json: nam
 said. The values are random and must not turn up in any output.
 """
 
+import base64
 import json
 import logging
 import os
@@ -22,8 +23,12 @@ logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 
 def slipway(*words):
+    return run("secrets", *words)
+
+
+def run(*words):
     environment = {"HOME": DIRECTORY, "PATH": os.environ["PATH"], **KEYS, "AWS_ENDPOINT_URL": ENDPOINT}
-    ran = subprocess.run([SLIPWAY, "secrets", *words], cwd=DIRECTORY, env=environment, capture_output=True, text=True)
+    ran = subprocess.run([SLIPWAY, *words], cwd=DIRECTORY, env=environment, capture_output=True, text=True)
     if CANARY in ran.stdout + ran.stderr:
         verdicts["leak in " + " ".join(words)] = {"expected": "no value", "found": "a value"}
     return ran
@@ -106,6 +111,34 @@ def identities():
     equal("sts: assumed role", True, "assumed-role/reader/slipway" in ran.stdout or ran.stderr + ran.stdout)
 
 
+def apply():
+    """A reference in `--set`, without any configuration, becomes what the backend holds, and the policy can forbid that."""
+    aws = boto3.client("secretsmanager", endpoint_url=ENDPOINT, region_name="eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
+    aws.create_secret(Name="my-app/db-password", SecretString=CANARY)
+    os.makedirs(os.path.join(DIRECTORY, "chart/templates"))
+    with open(os.path.join(DIRECTORY, "chart/Chart.yaml"), "w") as file:
+        file.write("apiVersion: v2\nname: web\nversion: 1.0.0\n")
+    with open(os.path.join(DIRECTORY, "chart/templates/secret.yaml"), "w") as file:
+        file.write("apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: {{ .Values.password | quote }}}\n")
+    value = "password=secret://aws-secrets-manager/my-app/db-password"
+    run("sandbox", "up", "--detach", "--speed", "max")
+    try:
+        ran = run("apply", "web", "chart", "--set", value, "--sandbox")
+        equal("apply with --set", 0, ran.returncode if ran.returncode == 0 else ran.stderr)
+        ran = run("sandbox", "save", "saved.jsonl")
+        with open(os.path.join(DIRECTORY, "saved.jsonl")) as file:
+            saved = file.read()
+        equal("the cluster has the value", True, base64.b64encode(CANARY.encode()).decode() in saved)
+        ran = run("get", "values", "web", "--sandbox")
+        equal("the record has the reference", True, value.split("=", 1)[1] in ran.stdout or ran.stdout + ran.stderr)
+        with open(os.path.join(DIRECTORY, "closed.yaml"), "w") as file:
+            file.write("secrets: {policy: {implicitProviders: false}}\n")
+        ran = run("apply", "web", "chart", "--set", value, "--sandbox", "--secret-config", "closed.yaml")
+        equal("providers nobody configured can be forbidden", 15, ran.returncode if ran.returncode == 15 else ran.stderr)
+    finally:
+        run("sandbox", "down")
+
+
 def local():
     with open(os.path.join(DIRECTORY, "dev.env"), "w") as file:
         file.write(f"export DB='{CANARY}'\n")
@@ -129,6 +162,7 @@ try:
     secrets_manager()
     parameters()
     identities()
+    apply()
     local()
 finally:
     server.stop()

@@ -195,7 +195,46 @@ pub const TARGETS: &[Target] = &[
             "cel.bind(a, lists.range(9).sortBy(e, -e), a.slice(1, 3).flatten()) == [] + x.list.distinct()",
         ],
     },
+    Target {
+        name: "gate",
+        run: gate,
+        seeds: &[
+            "!schedule.isWeekend && schedule.in('Europe/Berlin').hour >= 9 || bundle.labels.hotfix == true",
+            "bundle.isRollback || bundle.upstreamSoakMinutes >= 30 && upstream.staging.soakMinutes > bundle.ageMinutes",
+            "metrics['success-rate'] >= 0.99 && metricAgeSeconds.x < 60 && changewindow.isAllowed('office')",
+            "bundle.images.all(i, i.tag.matches('^v?[0-9]')) && now() - bundle.provenance.buildTimestamp > duration('24h')",
+            "externalApproval.self.approved && contracts['a/b/c'].soakMinutes > 3 ? !targetDrift.unreconciled : false",
+            ">= 0.99",
+            "Saturday 3pm",
+            "{{ .AppName }}",
+        ],
+    },
 ];
+
+/// Gate expressions, conditions of metrics, moments and queries: a gate is open or closed, whatever is written.
+fn gate(bytes: &[u8]) {
+    use slipway_promotion::gate::{BundleContext, GateContext, GateEvaluator, UpstreamContext, parse_when};
+    use slipway_promotion::kinds::PolicyGateSpec;
+    use slipway_promotion::metric::{MetricCondition, QueryNames, read_answer, render_query};
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(now) = "2026-04-11T15:00:20Z".parse() else { return };
+    let mut context = GateContext::new(BundleContext::default(), "prod", now);
+    let upstream = UpstreamContext { direct: true, verified_at: Some(now), ..UpstreamContext::default() };
+    context.upstream.insert("staging".to_owned(), upstream);
+    context.bundle.labels.insert("hotfix".to_owned(), "true".to_owned());
+    let spec = PolicyGateSpec { expression: text.to_owned(), ..PolicyGateSpec::default() };
+    let outcome = GateEvaluator::new().evaluate(&spec, &context);
+    assert!(!outcome.ready || outcome.fault.is_none(), "{text}");
+    assert!(outcome.next.is_none_or(|next| next > now), "{text}");
+    if let Ok(condition) = text.parse::<MetricCondition>() {
+        assert_eq!(condition.to_string().parse(), Ok(condition), "{text}");
+    }
+    if let Ok(at) = parse_when(text, now, &jiff::tz::TimeZone::UTC) {
+        let _ = at.to_string();
+    }
+    let _ = render_query(text, &QueryNames::default());
+    let _ = read_answer(200, bytes);
+}
 
 /// Texts with expressions in them: whatever the pieces are, together they are the text.
 fn expressions(input: &[u8]) {

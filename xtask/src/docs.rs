@@ -1,6 +1,9 @@
 //! `cargo xtask docs`: the pages made from the program itself.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -15,12 +18,26 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/runbook.schema.json", &["run", "schema"]),
     ("docs/reference/stack.schema.json", &["reference", "stack-schema"]),
     ("docs/reference/release.schema.json", &["reference", "release-schema"]),
+    ("docs/reference/policy.schema.json", &["reference", "policy-schema"]),
 ];
 
-/// Generated definitions and the group each is made for.
-const DEFINITIONS: &[(&str, &str)] = &[
-    ("crates/kro/crds/experimental.kro.run.yaml", "experimental.kro.run"),
-    ("crates/kro/crds/graph.kardinal.io.yaml", "graph.kardinal.io"),
+/// Generated definitions: the file, the example that prints it, and what the example is asked for.
+const DEFINITIONS: &[(&str, &str, &str)] = &[
+    ("crates/kro/crds/experimental.kro.run.yaml", "graph_definitions", "experimental.kro.run"),
+    ("crates/kro/crds/graph.kardinal.io.yaml", "graph_definitions", "graph.kardinal.io"),
+    ("deploy/crds/auditevents.yaml", "definitions", "auditevents.kardinal.io"),
+    ("deploy/crds/bundles.yaml", "definitions", "bundles.kardinal.io"),
+    ("deploy/crds/changewindows.yaml", "definitions", "changewindows.kardinal.io"),
+    ("deploy/crds/metricchecks.yaml", "definitions", "metricchecks.kardinal.io"),
+    ("deploy/crds/notificationhooks.yaml", "definitions", "notificationhooks.kardinal.io"),
+    ("deploy/crds/pipelines.yaml", "definitions", "pipelines.kardinal.io"),
+    ("deploy/crds/policygates.yaml", "definitions", "policygates.kardinal.io"),
+    ("deploy/crds/promotionrecords.yaml", "definitions", "promotionrecords.kardinal.io"),
+    ("deploy/crds/promotionsteps.yaml", "definitions", "promotionsteps.kardinal.io"),
+    ("deploy/crds/promotiontemplates.yaml", "definitions", "promotiontemplates.kardinal.io"),
+    ("deploy/crds/prstatuses.yaml", "definitions", "prstatuses.kardinal.io"),
+    ("deploy/crds/rollbackpolicies.yaml", "definitions", "rollbackpolicies.kardinal.io"),
+    ("deploy/crds/subscriptions.yaml", "definitions", "subscriptions.kardinal.io"),
 ];
 
 /// Writes every generated page.
@@ -48,15 +65,16 @@ pub fn check() -> Result<()> {
 }
 
 fn made() -> Result<Vec<(&'static str, String)>> {
-    let print = |args: &[&str]| {
-        let run = ["run", "--quiet", "--locked", "--package", "slipway", "--"];
-        shell::output(shell::cargo(&run).args(args))
-    };
-    let define = |group: &str| {
-        let run =
-            ["run", "--quiet", "--locked", "--package", "slipway-kro", "--example", "definitions", "--"];
-        shell::output(shell::cargo(&run).arg(group))
-    };
-    let pages = PAGES.iter().map(|(path, args)| Ok((*path, print(args)?)));
-    pages.chain(DEFINITIONS.iter().map(|(path, group)| Ok((*path, define(group)?)))).collect()
+    let slipway = shell::slipway(shell::Profile::Debug)?;
+    let pages =
+        PAGES.iter().map(|(path, args)| Ok((*path, shell::output(Command::new(&slipway).args(*args))?)));
+    let mut examples = BTreeMap::new();
+    let definitions = DEFINITIONS.iter().map(|(path, example, wanted)| {
+        let printer = match examples.entry(*example) {
+            Entry::Occupied(built) => built.into_mut(),
+            Entry::Vacant(place) => place.insert(shell::example(example)?),
+        };
+        Ok((*path, shell::output(Command::new(printer).arg(wanted))?))
+    });
+    pages.chain(definitions).collect()
 }

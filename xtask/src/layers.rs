@@ -22,22 +22,24 @@ const ORDER: &[&str] = &[
     "source", // sources
     "cluster",
     "sandbox", // cluster
+    "policy",  // above the engines that fill its input from their plans
     "release",
     "stack",
     "runbook",
-    "rehearsal",
-    "unit",
-    "kro",
     "scm",
-    "promotion", // engines
+    "kro",
+    "promotion",
+    "rehearsal",
+    "unit", // engines
     "rpc",
     "console",
+    "controller",
     "slipway", // surfaces
 ];
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use serde_json::Value;
 
@@ -106,5 +108,21 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+    /// The third-party crates of a build with their features.
+    fn features(selected: &[&str]) -> BTreeSet<String> {
+        let mut tree = shell::cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p} {f}"]);
+        let tree = shell::output(tree.args(selected)).expect("cargo tree runs");
+        let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").to_owned());
+        lines.filter(|line| !line.contains("slipway")).collect()
+    }
+
+    /// Otherwise `cargo xtask test` after `cargo run` builds every dependency again.
+    #[test]
+    fn the_binary_alone_uses_the_features_its_tests_use() {
+        let run = features(&["--package", "slipway", "--edges", "normal,build"]);
+        let test = features(&["--workspace", "--edges", "normal,build,dev"]);
+        let other: Vec<_> = run.difference(&test).collect();
+        assert!(other.is_empty(), "built twice, add the features tests ask for to crates/slipway: {other:?}");
     }
 }

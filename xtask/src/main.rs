@@ -7,6 +7,7 @@ mod conformance;
 mod docs;
 mod fuzz;
 mod gitea;
+mod image;
 mod layers;
 mod lint;
 mod oracle;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test                     every test that needs only Rust and git, and the stale-docs check
+  test                     every test that needs only Rust and git, and the stale-docs check;
+                           SLIPWAY_KILL_POINTS=all kills promotions after every change, not after chosen ones
   lint                     formatting, clippy, rustdoc
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
@@ -33,6 +35,8 @@ cargo xtask COMMAND
   conformance [SUITE..] [--charts DIR]
                            compare with the real programs, which it installs by package name; suite
                            `kubectl` installs the charts of DIR as well
+  image [--binary FILE] [--base DIR] [--out DIR]
+                           an OCI image of the binary as a layout, on a base with git, without a container engine
   real                     run a real control plane on loopback until standard input ends
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
+        ["image", rest @ ..] => image::run(rest),
         ["real"] => real::run(),
         ["oracle"] => oracle::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),

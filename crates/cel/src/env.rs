@@ -35,6 +35,8 @@ pub struct Env {
     pub(crate) libraries: Vec<Library>,
     pub(crate) limits: Limits,
     pub(crate) homogeneous: bool,
+    /// Paths of maps whose texts may stand for truth values.
+    pub(crate) flags: Vec<Arc<str>>,
 }
 
 impl Default for Env {
@@ -54,15 +56,22 @@ impl Env {
             libraries: Vec::new(),
             limits: Limits::default(),
             homogeneous: false,
+            flags: Vec::new(),
         }
     }
 
-    /// The environment of Kubernetes' validation rules: every library but [`Library::Data`], and literals
-    /// whose elements have one type.
+    /// Everything there is: the standard functions and every library.
+    pub fn with_all_libraries() -> Self {
+        static ALL: OnceLock<Env> = OnceLock::new();
+        ALL.get_or_init(|| Library::ALL.iter().fold(Self::new(), |env, library| env.library(*library)))
+            .clone()
+    }
+
+    /// The environment of Kubernetes' validation rules: its libraries, and literals whose elements have one type.
     pub fn kubernetes() -> Self {
         static KUBERNETES: OnceLock<Env> = OnceLock::new();
         let make = || {
-            let all = Library::ALL.iter().filter(|library| **library != Library::Data);
+            let all = Library::ALL.iter().filter(|library| !Library::OWN.contains(library));
             all.fold(Self::new(), |env, library| env.library(*library)).homogeneous_literals()
         };
         KUBERNETES.get_or_init(make).clone()
@@ -103,6 +112,14 @@ impl Env {
     #[must_use]
     pub fn homogeneous_literals(mut self) -> Self {
         self.homogeneous = true;
+        self
+    }
+
+    /// Lets the texts of a map (`bundle.labels`) stand for truth values: `true` and `false` where truth is asked
+    /// for, and in comparisons with the literals `true` and `false`.
+    #[must_use]
+    pub fn flags(mut self, path: &str) -> Self {
+        self.flags.push(path.into());
         self
     }
 

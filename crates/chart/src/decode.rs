@@ -4,6 +4,7 @@
 //! ignoring case, null leaves the field alone, and a mismatch is worded as Go's `encoding/json` does.
 
 use serde_json::{Map, Value};
+use slipway_go::GoError;
 
 /// Returns the name Go gives a JSON value's kind in messages.
 fn go_kind(value: &Value) -> String {
@@ -26,15 +27,15 @@ fn bare_kind(value: &Value) -> String {
 }
 
 /// The wrapping every failure of the typed step gets.
-fn decode_failure(message: &str) -> String {
-    format!("error unmarshaling JSON: while decoding JSON: json: {message}")
+fn decode_failure(message: &str) -> GoError {
+    GoError::new(format!("error unmarshaling JSON: while decoding JSON: json: {message}"))
 }
 
 /// The value must be a map (or null): gives its entries.
 pub(crate) fn expect_object<'v>(
     value: &'v Value,
     go_type: &str,
-) -> Result<Option<&'v Map<String, Value>>, String> {
+) -> Result<Option<&'v Map<String, Value>>, GoError> {
     match value {
         Value::Null => Ok(None),
         Value::Object(map) => Ok(Some(map)),
@@ -73,7 +74,7 @@ impl<'v> StructFields<'v> {
             .filter(|value| !value.is_null())
     }
 
-    fn type_mismatch(&self, value: &Value, name: &str, go_type: &str) -> String {
+    fn type_mismatch(&self, value: &Value, name: &str, go_type: &str) -> GoError {
         decode_failure(&format!(
             "cannot unmarshal {} into Go struct field {}.{}{name} of type {go_type}",
             bare_kind(value),
@@ -82,14 +83,14 @@ impl<'v> StructFields<'v> {
         ))
     }
 
-    pub(crate) fn string_field(&self, name: &str) -> Result<String, String> {
+    pub(crate) fn string_field(&self, name: &str) -> Result<String, GoError> {
         match self.get(name) {
             None => Ok(String::new()),
             Some(value) => scalar_text(value).ok_or_else(|| self.type_mismatch(value, name, "string")),
         }
     }
 
-    pub(crate) fn bool_field(&self, name: &str) -> Result<bool, String> {
+    pub(crate) fn bool_field(&self, name: &str) -> Result<bool, GoError> {
         match self.get(name) {
             None => Ok(false),
             Some(Value::Bool(value)) => Ok(*value),
@@ -97,7 +98,7 @@ impl<'v> StructFields<'v> {
         }
     }
 
-    pub(crate) fn list_field(&self, name: &str, go_type: &str) -> Result<Option<&'v Vec<Value>>, String> {
+    pub(crate) fn list_field(&self, name: &str, go_type: &str) -> Result<Option<&'v Vec<Value>>, GoError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items)),
@@ -105,7 +106,7 @@ impl<'v> StructFields<'v> {
         }
     }
 
-    pub(crate) fn string_list(&self, name: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn string_list(&self, name: &str) -> Result<Vec<String>, GoError> {
         let items = self.list_field(name, "[]string")?.map(Vec::as_slice).unwrap_or_default();
         items
             .iter()
@@ -116,7 +117,7 @@ impl<'v> StructFields<'v> {
             .collect()
     }
 
-    pub(crate) fn string_map(&self, name: &str) -> Result<Option<Vec<(String, String)>>, String> {
+    pub(crate) fn string_map(&self, name: &str) -> Result<Option<Vec<(String, String)>>, GoError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Object(map)) => map
@@ -138,7 +139,7 @@ impl<'v> StructFields<'v> {
         &self,
         name: &str,
         go_type: &str,
-    ) -> Result<Option<&'v Map<String, Value>>, String> {
+    ) -> Result<Option<&'v Map<String, Value>>, GoError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Object(map)) => Ok(Some(map)),
@@ -152,7 +153,7 @@ impl<'v> StructFields<'v> {
         name: &str,
         go_type: &str,
         item_type: &str,
-    ) -> Result<Vec<Option<&'v Map<String, Value>>>, String> {
+    ) -> Result<Vec<Option<&'v Map<String, Value>>>, GoError> {
         let items = self.list_field(name, go_type)?.map(Vec::as_slice).unwrap_or_default();
         items
             .iter()

@@ -27,6 +27,12 @@ pub enum ChartError {
     /// Packaging, repositories, registries, provenance.
     #[error("{0}")]
     Publish(String),
+    /// A server refuses access: credentials are missing, wrong or expired.
+    #[error("{0}")]
+    Denied(String),
+    /// The repository or registry has no such version of a chart.
+    #[error("{0}")]
+    UnknownVersion(String),
     /// The user ended the work while something was being fetched.
     #[error("stopped while fetching {0}")]
     Interrupted(String),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::decode::{self, StructFields};
 use crate::version;
+use slipway_go::GoError;
 use slipway_go::filepath;
 
 /// A chart's own description of itself (Chart.yaml).
@@ -75,7 +76,7 @@ pub struct ChartLock {
 
 impl ChartMetadata {
     /// Reads the fields of Chart.yaml over what is there already (requirements.yaml comes second).
-    pub(crate) fn read_fields(&mut self, value: &Value) -> Result<(), String> {
+    pub(crate) fn read_fields(&mut self, value: &Value) -> Result<(), GoError> {
         let Some(map) = decode::expect_object(value, "chart.Metadata")? else { return Ok(()) };
         let fields = StructFields::new(map, "Metadata");
         for (name, field) in [
@@ -247,7 +248,7 @@ impl ChartMetadata {
 }
 
 impl Dependency {
-    pub(crate) fn from_fields(map: &Map<String, Value>) -> Result<Self, String> {
+    pub(crate) fn from_fields(map: &Map<String, Value>) -> Result<Self, GoError> {
         let fields = StructFields::new(map, "Dependency.dependencies");
         Ok(Self {
             name: fields.string_field("name")?,
@@ -297,7 +298,7 @@ impl Dependency {
 }
 
 impl ChartLock {
-    pub(crate) fn from_value(value: &Value) -> Result<Self, String> {
+    pub(crate) fn from_value(value: &Value) -> Result<Self, GoError> {
         let Some(map) = decode::expect_object(value, "chart.Lock")? else { return Ok(Self::default()) };
         let fields = StructFields::new(map, "Lock");
         let items = fields.object_list("dependencies", "[]*chart.Dependency", "chart.Dependency")?;

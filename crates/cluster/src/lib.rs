@@ -3,7 +3,7 @@
 //! [`Cluster`] wraps a `kube::Client` (a real server or the sandbox, nobody can tell): discovery,
 //! objects as `serde_json::Value`, every failure sorted into an [`ErrorClass`] and passing trouble
 //! retried. [`connect`] makes one from kubeconfig files. [`helm`] stores releases where Helm finds them,
-//! [`lock`] keeps two runs off one release, [`track`] follows objects until they are ready, with their
+//! [`lock`] keeps two runs off one release, [`election`] one process of several at work, [`track`] follows objects until they are ready, with their
 //! [`logs`] (and those of all pods of something: [`pod_logs`]), and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
 //! kind and namespace.
 //! The crate decides nothing: it reads, writes, watches and tells.
@@ -13,6 +13,7 @@ mod cluster;
 pub mod connect;
 pub mod crd;
 mod deadline;
+pub mod election;
 mod error;
 mod gate;
 pub mod helm;

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use slipway_graph::NodeTotals;
 use slipway_manifest::ObjectRef;
 use slipway_problem::Problem;
 
@@ -67,7 +68,7 @@ pub enum Event {
     },
     /// A run is over; nothing follows but its summary.
     #[serde(rename = "run.finished", rename_all = "camelCase")]
-    RunFinished { status: RunStatus, duration_ms: u64 },
+    RunFinished { status: RunOutcome, duration_ms: u64 },
     /// A node's worker starts.
     #[serde(rename = "node.started")]
     NodeStarted {
@@ -90,7 +91,7 @@ pub enum Event {
     NodeFinished {
         #[serde(flatten)]
         node: NodeName,
-        status: NodeStatus,
+        status: NodeOutcome,
         /// The reason why it was skipped, blocked or cancelled; the error when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -134,7 +135,7 @@ pub enum Event {
     Warning { problem: Problem },
     /// The number of nodes for each end.
     #[serde(rename = "summary")]
-    Summary { totals: Totals },
+    Summary { totals: NodeTotals },
 }
 
 /// The answer to a question before a run.
@@ -147,19 +148,19 @@ pub enum PromptAnswer {
     Unanswered,
 }
 
-/// The end of a run.
+/// The outcome of a run: how it ended. `journal::RunStatus` says where one stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum RunStatus {
+pub enum RunOutcome {
     Succeeded,
     Failed,
     Cancelled,
 }
 
-/// The end of a node.
+/// The outcome of a node: how it ended. `journal::NodeStatus` says where one stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum NodeStatus {
+pub enum NodeOutcome {
     Succeeded,
     Failed,
     /// Its worker found nothing to do.
@@ -173,19 +174,6 @@ pub enum NodeStatus {
     /// The run ended before its turn came.
     #[serde(rename = "not-started")]
     NotStarted,
-}
-
-/// The number of nodes for each end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Totals {
-    pub succeeded: u64,
-    pub failed: u64,
-    pub skipped: u64,
-    pub blocked: u64,
-    pub cancelled: u64,
-    pub resumed: u64,
-    pub not_started: u64,
 }
 
 /// The change of an object, or the state it is in.

@@ -19,7 +19,7 @@ mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{
-    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, PromptAnswer, Record, RunStatus, Totals,
+    Event, FORMAT_VERSION, LogStream, NodeOutcome, ObjectState, PromptAnswer, Record, RunOutcome,
 };
 pub use events::Events;
 pub use node::{NodeId, NodeKind, NodeName};
@@ -27,3 +27,4 @@ pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials}
 pub use run_id::{InvalidRunId, RunId};
 pub use scope::{Scope, ScopeKind};
 pub use sink::{Broadcast, FileSink, JsonLines, Memory, Sink, Tee};
+pub use slipway_graph::NodeTotals;

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use slipway_graph::{Id, Outcome, RunEvent, StopReason, Summary};
+use slipway_graph::{Id, Outcome, RunEvent, StopReason};
 
-use crate::{Event, Events, NodeName, NodeStatus, RunStatus, Totals};
+use crate::{Event, Events, NodeName, NodeOutcome, RunOutcome};
 
 impl Events {
     /// Sends the kernel's report of a run called `title`, whose nodes are named by `name`; meant for
@@ -30,42 +30,28 @@ impl Events {
                 let duration_ms = milliseconds(*duration);
                 self.send(Event::NodeFinished { node: name(id), status, reason, duration_ms });
             }
-            RunEvent::RunFinished { summary, stopped, duration } => {
+            RunEvent::RunFinished { totals, stopped, duration } => {
                 let status = match stopped {
-                    Some(StopReason::Cancelled) => RunStatus::Cancelled,
-                    None if summary.is_success() => RunStatus::Succeeded,
-                    _ => RunStatus::Failed,
+                    Some(StopReason::Cancelled) => RunOutcome::Cancelled,
+                    None if totals.is_success() => RunOutcome::Succeeded,
+                    _ => RunOutcome::Failed,
                 };
                 self.send(Event::RunFinished { status, duration_ms: milliseconds(*duration) });
-                self.send(Event::Summary { totals: Totals::from(**summary) });
+                self.send(Event::Summary { totals: **totals });
             }
         }
     }
 }
 
-fn status<E: Display>(outcome: &Outcome<E>) -> (NodeStatus, Option<String>) {
+fn status<E: Display>(outcome: &Outcome<E>) -> (NodeOutcome, Option<String>) {
     match outcome {
-        Outcome::Succeeded => (NodeStatus::Succeeded, None),
-        Outcome::Skipped { reason } => (NodeStatus::Skipped, Some(reason.clone())),
-        Outcome::Resumed => (NodeStatus::Resumed, None),
-        Outcome::Failed(failure) => (NodeStatus::Failed, Some(failure.to_string())),
-        Outcome::Blocked { by } => (NodeStatus::Blocked, Some(format!("`{by}` did not succeed"))),
-        Outcome::Cancelled => (NodeStatus::Cancelled, None),
-        Outcome::NotStarted => (NodeStatus::NotStarted, None),
-    }
-}
-
-impl From<Summary> for Totals {
-    fn from(summary: Summary) -> Self {
-        Self {
-            succeeded: summary.succeeded as u64,
-            failed: summary.failed as u64,
-            skipped: summary.skipped as u64,
-            blocked: summary.blocked as u64,
-            cancelled: summary.cancelled as u64,
-            resumed: summary.resumed as u64,
-            not_started: summary.not_started as u64,
-        }
+        Outcome::Succeeded => (NodeOutcome::Succeeded, None),
+        Outcome::Skipped { reason } => (NodeOutcome::Skipped, Some(reason.clone())),
+        Outcome::Resumed => (NodeOutcome::Resumed, None),
+        Outcome::Failed(failure) => (NodeOutcome::Failed, Some(failure.to_string())),
+        Outcome::Blocked { by } => (NodeOutcome::Blocked, Some(format!("`{by}` did not succeed"))),
+        Outcome::Cancelled => (NodeOutcome::Cancelled, None),
+        Outcome::NotStarted => (NodeOutcome::NotStarted, None),
     }
 }
 

@@ -48,6 +48,17 @@ impl CommitIdentity {
         let clean = |text: &str| one_line(text).replace(['<', '>'], "");
         Self { name: clean(name), email: clean(email) }
     }
+
+    /// Lets a call commit as author and committer at a moment.
+    pub(crate) fn sign(&self, call: GitCall, at: Timestamp) -> GitCall {
+        let date = format!("@{} +0000", at.as_second());
+        call.variable("GIT_AUTHOR_NAME", &self.name)
+            .variable("GIT_AUTHOR_EMAIL", &self.email)
+            .variable("GIT_AUTHOR_DATE", &date)
+            .variable("GIT_COMMITTER_NAME", &self.name)
+            .variable("GIT_COMMITTER_EMAIL", &self.email)
+            .variable("GIT_COMMITTER_DATE", &date)
+    }
 }
 
 /// A commit to make: the same request on the same base gives the same commit.

@@ -32,6 +32,9 @@ pub enum GitError {
     BranchMissing { repository: String, branch: BranchName },
     #[error("{repository} has no commit {commit}")]
     CommitMissing { repository: String, commit: CommitId },
+    /// No branch has a commit whose id begins like this, or several do.
+    #[error("{repository} has no commit {commit}")]
+    UnknownCommit { repository: String, commit: String },
     /// The server does not let anybody push this: a protected branch, or a hook.
     #[error("push to `{branch}` was refused: {message}")]
     PushDenied { branch: BranchName, message: String },
@@ -90,6 +93,7 @@ impl GitError {
             | Self::Failed { .. }
             | Self::BranchMissing { .. }
             | Self::CommitMissing { .. }
+            | Self::UnknownCommit { .. }
             | Self::Moved { .. }
             | Self::TooLarge { .. }
             | Self::Escapes { .. }

@@ -66,11 +66,7 @@ impl Repository {
     pub async fn contains(&self, branch: &BranchName, commit: &CommitId) -> Result<bool, GitError> {
         for depth in [1, 100, 2_000, 2_147_483_647] {
             self.fetch_deep(branch, depth).await?;
-            let call = GitCall::new(["merge-base", "--is-ancestor", commit.as_str()])
-                .arg(branch.mirror_ref())
-                .directory(&self.mirror());
-            let output = self.call_local(call, "look for a commit in a branch").await?;
-            if output.is_success() {
+            if self.is_merged(commit.as_str(), &branch.mirror_ref()).await? {
                 return Ok(true);
             }
             if !self.mirror().join("shallow").is_file() {
@@ -78,6 +74,37 @@ impl Repository {
             }
         }
         Ok(false)
+    }
+
+    /// Tells whether `ancestor` is `commit` itself or part of its history, fetching as much of the branch as the answer
+    /// needs. Commits that the branch does not hold (a history that was replaced) have no part in it.
+    pub async fn is_ancestor(
+        &self,
+        branch: &BranchName,
+        ancestor: &CommitId,
+        commit: &CommitId,
+    ) -> Result<bool, GitError> {
+        for depth in [1, 100, 2_000, 2_147_483_647] {
+            self.fetch_deep(branch, depth).await?;
+            // Without the second question a commit of another branch that some fetch left behind could be the answer.
+            if self.is_merged(commit.as_str(), &branch.mirror_ref()).await?
+                && self.is_merged(ancestor.as_str(), commit.as_str()).await?
+            {
+                return Ok(true);
+            }
+            // The other way round the answer is known too, without the rest of the history.
+            let is_older = ancestor != commit && self.is_merged(commit.as_str(), ancestor.as_str()).await?;
+            if is_older || !self.mirror().join("shallow").is_file() {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether the mirror's part of the history of `tip` holds a commit.
+    async fn is_merged(&self, commit: &str, tip: &str) -> Result<bool, GitError> {
+        let call = GitCall::new(["merge-base", "--is-ancestor", commit, tip]).directory(&self.mirror());
+        Ok(self.call_local(call, "look for a commit in a history").await?.is_success())
     }
 
     /// The files that differ between two commits of a branch, both sides of a rename among them; sorted.

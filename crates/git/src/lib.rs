@@ -11,11 +11,13 @@
 
 mod address;
 mod cache;
+mod change;
 mod commit;
 mod credential;
 mod error;
 mod history;
 mod land;
+mod local;
 mod lock;
 mod mirror;
 mod name;
@@ -27,13 +29,15 @@ mod tree;
 
 pub use address::{AddressError, RepositoryAddress, TransportPolicy};
 pub use cache::{CacheOptions, RepositoryCache};
+pub use change::{CommitChange, FileChange, FileContent, TextMerge};
 pub use commit::{CommitIdentity, CommitOutcome, CommitRequest, Trailer};
 pub use credential::GitCredential;
 pub use error::{ErrorClass, GitError};
 pub use history::FoundCommit;
 pub use land::{LandError, LandOutcome, LandRequest, ReplayPolicy};
+pub use local::{LocalFile, LocalRepository};
 pub use mirror::Repository;
-pub use name::{BranchName, CommitId, InvalidName, OperationId, TreePath};
+pub use name::{BranchName, CommitId, CommitPrefix, InvalidName, OperationId, TreePath};
 pub use program::{Git, GitCall, GitProgram};
 pub use push::{BranchLease, PushOutcome};
 pub use read::{Changes, Head, RangeError, ignores_work_tree};

@@ -191,7 +191,7 @@ impl Repository {
     }
 
     /// Makes the mirror if there is none, or if it is too old and nobody uses it.
-    async fn ensure_mirror(&self) -> Result<(), GitError> {
+    pub(crate) async fn ensure_mirror(&self) -> Result<(), GitError> {
         let mirror = self.mirror();
         let stamp = mirror.join("slipway-created");
         let now = self.cache.clock.now();

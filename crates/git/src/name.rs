@@ -81,6 +81,25 @@ impl CommitId {
     }
 }
 
+/// The first digits of a commit's id, seven of them or more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommitPrefix(String);
+
+impl CommitPrefix {
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if (7..=64).contains(&text.len()) && is_hex {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(refused("commit", text, "it has 7 to 64 digits of lower-case hexadecimal"))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A path inside a work tree: relative, without `..`, outside of `.git`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreePath(String);
@@ -114,6 +133,15 @@ impl TreePath {
 
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The path of something below this one.
+    pub fn join(&self, below: &TreePath) -> Self {
+        match (self.is_root(), below.is_root()) {
+            (true, _) => below.clone(),
+            (_, true) => self.clone(),
+            _ => Self(format!("{}/{}", self.0, below.0)),
+        }
     }
 
     /// Without slashes at its ends; empty for the top.
@@ -157,4 +185,4 @@ macro_rules! shows_its_text {
     )*};
 }
 
-shows_its_text!(BranchName, CommitId, TreePath, OperationId);
+shows_its_text!(BranchName, CommitId, CommitPrefix, TreePath, OperationId);

@@ -1,5 +1,7 @@
 //! Checksums and text encodings of bytes, with Go's error positions.
 
+use crate::GoError;
+
 /// The Adler-32 checksum.
 pub fn adler32(bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
@@ -28,8 +30,8 @@ fn base64_digit(byte: u8) -> Option<u8> {
 }
 
 /// Decodes padded base64, ignoring line breaks; an error is Go's text.
-pub fn base64_decode(text: &[u8]) -> Result<Vec<u8>, String> {
-    let illegal = |at: usize| format!("illegal base64 data at input byte {at}");
+pub fn base64_decode(text: &[u8]) -> Result<Vec<u8>, GoError> {
+    let illegal = |at: usize| GoError::new(format!("illegal base64 data at input byte {at}"));
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let breaks_from = |at: usize| text[at..].iter().take_while(|byte| is_break(byte)).count();
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
@@ -88,8 +90,8 @@ fn base32_digit(byte: u8) -> Option<u8> {
 }
 
 /// Decodes padded base32, ignoring line breaks; an error is Go's text.
-pub fn base32_decode(text: &[u8]) -> Result<Vec<u8>, String> {
-    let illegal = |at: usize| format!("illegal base32 data at input byte {at}");
+pub fn base32_decode(text: &[u8]) -> Result<Vec<u8>, GoError> {
+    let illegal = |at: usize| GoError::new(format!("illegal base32 data at input byte {at}"));
     let text: Vec<u8> = text.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let mut out = Vec::with_capacity(text.len() / 8 * 5);
     let mut at = 0;

@@ -7,6 +7,7 @@
 
 pub mod binary;
 pub mod decimal;
+mod error;
 pub mod filepath;
 pub mod path;
 pub mod regexp;
@@ -16,3 +17,5 @@ pub mod strings;
 pub mod time;
 pub mod unicode;
 pub mod url;
+
+pub use error::GoError;

@@ -1,6 +1,7 @@
 //! URLs as Go's `net/url` parses and prints them.
 
 use super::unicode::to_valid;
+use crate::GoError;
 
 /// A parsed URL; every part is a byte string, the path and fragment are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct UserInfo {
 #[error("parse {quoted}: {problem}")]
 pub struct UrlError {
     quoted: String,
-    problem: String,
+    problem: GoError,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn unescape_text(&self, text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
+    fn unescape_text(&self, text: &[u8], mode: Mode) -> Result<Vec<u8>, GoError> {
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
         while at < text.len() {
@@ -125,7 +126,7 @@ impl Parser {
                 let low = text.get(at + 2).copied().and_then(hex_value);
                 let sequence = &text[at..text.len().min(at + 3)];
                 let (Some(high), Some(low)) = (high, low) else {
-                    return Err(format!("invalid URL escape {}", (self.quote)(sequence)));
+                    return Err(format!("invalid URL escape {}", (self.quote)(sequence)).into());
                 };
                 let value = high << 4 | low;
                 // A host may hold only escaped non-ASCII bytes; a zone a few more.
@@ -135,7 +136,7 @@ impl Parser {
                     && value != b' '
                     && should_escape(value, Mode::Host);
                 if in_host || in_zone {
-                    return Err(format!("invalid URL escape {}", (self.quote)(sequence)));
+                    return Err(format!("invalid URL escape {}", (self.quote)(sequence)).into());
                 }
                 out.push(value);
                 at += 3;
@@ -143,7 +144,7 @@ impl Parser {
             }
             if matches!(mode, Mode::Host | Mode::Zone) && byte < 0x80 && should_escape(byte, mode) {
                 let quoted = (self.quote)(&text[at..=at]);
-                return Err(format!("invalid character {quoted} in host name"));
+                return Err(format!("invalid character {quoted} in host name").into());
             }
             out.push(byte);
             at += 1;
@@ -151,7 +152,7 @@ impl Parser {
         Ok(out)
     }
 
-    fn parse_url(&self, raw: &[u8]) -> Result<Url, String> {
+    fn parse_url(&self, raw: &[u8]) -> Result<Url, GoError> {
         let (text, fragment) = match raw.iter().position(|&byte| byte == b'#') {
             Some(at) => (&raw[..at], Some(&raw[at + 1..])),
             None => (raw, None),
@@ -166,9 +167,9 @@ impl Parser {
         Ok(url)
     }
 
-    fn parse_base(&self, text: &[u8]) -> Result<Url, String> {
+    fn parse_base(&self, text: &[u8]) -> Result<Url, GoError> {
         if text.iter().any(|&byte| byte < b' ' || byte == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err("net/url: invalid control character in URL".into());
         }
         let mut url = Url::default();
         if text == b"*" {
@@ -192,7 +193,7 @@ impl Parser {
             // "a:b" is neither a scheme with something nor a relative path.
             let segment = rest.split(|&byte| byte == b'/').next().unwrap_or_default();
             if segment.contains(&b':') {
-                return Err("first path segment in URL cannot contain colon".to_owned());
+                return Err("first path segment in URL cannot contain colon".into());
             }
         }
         if (!url.scheme.is_empty() || !rest.starts_with(b"///")) && rest.starts_with(b"//") {
@@ -208,7 +209,7 @@ impl Parser {
         Ok(url)
     }
 
-    fn parse_authority(&self, text: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
+    fn parse_authority(&self, text: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), GoError> {
         let Some(at) = text.iter().rposition(|&byte| byte == b'@') else {
             return Ok((None, self.parse_host(text)?));
         };
@@ -216,7 +217,7 @@ impl Parser {
         let info = &text[..at];
         let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(byte);
         if !info.iter().all(allowed) {
-            return Err("net/url: invalid userinfo".to_owned());
+            return Err("net/url: invalid userinfo".into());
         }
         let user = match info.iter().position(|&byte| byte == b':') {
             None => UserInfo { name: self.unescape_text(info, Mode::User)?, password: None },
@@ -228,11 +229,11 @@ impl Parser {
         Ok((Some(user), host))
     }
 
-    fn parse_host(&self, text: &[u8]) -> Result<Vec<u8>, String> {
-        let bad_port = |port: &[u8]| format!("invalid port {} after host", (self.quote)(port));
+    fn parse_host(&self, text: &[u8]) -> Result<Vec<u8>, GoError> {
+        let bad_port = |port: &[u8]| GoError::new(format!("invalid port {} after host", (self.quote)(port)));
         if text.starts_with(b"[") {
             let Some(end) = text.iter().rposition(|&byte| byte == b']') else {
-                return Err("missing ']' in host".to_owned());
+                return Err("missing ']' in host".into());
             };
             let port = &text[end + 1..];
             if !is_port(port) {
@@ -258,12 +259,12 @@ fn is_port(port: &[u8]) -> bool {
     port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit))
 }
 
-fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
+fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), GoError> {
     for (at, &byte) in text.iter().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}
             b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
-            b':' if at == 0 => return Err("missing protocol scheme".to_owned()),
+            b':' if at == 0 => return Err("missing protocol scheme".into()),
             b':' => return Ok((&text[..at], &text[at + 1..])),
             _ => break,
         }

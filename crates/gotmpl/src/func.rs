@@ -6,6 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
+use slipway_go::GoError;
+
 use crate::host::{RenderLimits, TemplateHost};
 use crate::str::GoString;
 use crate::value::{GoKind, GoList, GoMap, GoValue, MapKind};
@@ -187,6 +189,12 @@ impl FuncError {
 impl From<String> for FuncError {
     fn from(message: String) -> Self {
         Self::new(message)
+    }
+}
+
+impl From<GoError> for FuncError {
+    fn from(error: GoError) -> Self {
+        Self::new(error.to_string())
     }
 }
 

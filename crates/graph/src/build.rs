@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slipway_problem::{Location, Problem, Problems, nearest_name};
 
 use crate::cycle;
-use crate::graph::{Adjacency, Graph, Shape};
+use crate::graph::{Adjacency, Graph, GraphShape};
 use crate::id::Id;
 
 /// Looking for the nearest name costs a pass over all names, so a file of nonsense gets no more hints
@@ -68,7 +68,7 @@ pub enum Defect {
 pub struct Refused {
     /// The node it was for.
     pub id: Id,
-    /// What it was to need.
+    /// The node it was to need.
     pub need: Id,
     /// The cycle it would have closed: `id`, `need`, and so on up to a node that needs `id`.
     pub path: Vec<Id>,
@@ -157,7 +157,7 @@ impl<N> GraphBuilder<N> {
         self.entries.len()
     }
 
-    /// Whether no node was added so far.
+    /// Tells that no node was added so far.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -233,7 +233,7 @@ impl<N> GraphBuilder<N> {
 
         let ids: Vec<Id> = unique.iter().map(|&entry| entries[entry as usize].id.clone()).collect();
         let adjacency = Adjacency::new(ids.len(), &pairs);
-        let arranged = Shape::arrange(ids, &adjacency);
+        let arranged = GraphShape::arrange_nodes(ids, &adjacency);
         if arranged.is_none() {
             let name = |number: u32| &entries[unique[number as usize] as usize];
             let cycles = cycle::find(&adjacency);

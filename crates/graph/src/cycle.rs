@@ -167,7 +167,7 @@ impl Search<'_> {
         while next < queue.len() {
             let node = queue[next];
             next += 1;
-            for &need in self.needs.of(node) {
+            for &need in self.needs.neighbours(node) {
                 if need == start {
                     let mut path = vec![node];
                     let mut last = node;
@@ -214,7 +214,7 @@ fn components(needs: &Adjacency) -> (Vec<u32>, Vec<Vec<u32>>) {
                 next_index += 1;
                 open.push(node);
             }
-            if let Some(&need) = needs.of(node).get(*edge) {
+            if let Some(&need) = needs.neighbours(node).get(*edge) {
                 *edge += 1;
                 if index[need as usize] == NONE {
                     calls.push((need, 0));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{Graph, NodeRef};
 
-/// How an edge is drawn.
+/// The line an edge is drawn with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EdgeStyle {
     /// An ordinary need.
@@ -35,7 +35,7 @@ type Style<'g, N> = Box<dyn Fn(NodeRef<'g, N>, NodeRef<'g, N>) -> EdgeStyle + 'g
 type Test<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> bool + 'g>;
 type Rank<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> usize + 'g>;
 
-/// Which way the arrows of a picture lead.
+/// The direction of the arrows in a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     #[default]

@@ -1,4 +1,4 @@
-//! What a journal is bound to.
+//! The fingerprint of a graph, which a journal is bound to.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ use crate::{GraphBuilder, Id};
 /// all it needs.
 #[derive(Clone)]
 pub struct Graph<N> {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<GraphShape>,
     /// By position.
     pub(crate) nodes: Vec<N>,
 }
@@ -20,7 +20,7 @@ pub struct Graph<N> {
 /// Everything about a graph but the nodes' values. A node's *position* is its index in the stable
 /// order, so a need's position is always smaller than its dependent's.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct GraphShape {
     /// Shared by every graph made from this one with the same nodes.
     pub(crate) ids: Arc<[Id]>,
     /// Positions, sorted by id.
@@ -72,7 +72,7 @@ impl Adjacency {
         Self { starts, targets }
     }
 
-    pub(crate) fn of(&self, node: u32) -> &[u32] {
+    pub(crate) fn neighbours(&self, node: u32) -> &[u32] {
         &self.targets[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
     }
 
@@ -81,7 +81,7 @@ impl Adjacency {
     }
 
     /// The same edges the other way round. Lists come out sorted because sources are visited in order.
-    pub(crate) fn flipped(&self) -> Self {
+    pub(crate) fn reversed_edges(&self) -> Self {
         let mut starts = vec![0u32; self.len() + 1];
         for &to in &self.targets {
             starts[to as usize + 1] += 1;
@@ -92,7 +92,7 @@ impl Adjacency {
         let mut next = starts.clone();
         let mut targets = vec![0u32; self.targets.len()];
         for from in 0..self.len() as u32 {
-            for &to in self.of(from) {
+            for &to in self.neighbours(from) {
                 targets[next[to as usize] as usize] = from;
                 next[to as usize] += 1;
             }
@@ -101,20 +101,21 @@ impl Adjacency {
     }
 }
 
-impl Shape {
+impl GraphShape {
     /// Puts nodes, given in the order of their ids, into the stable order. Also gives each node's
     /// position. Gives nothing if the needs form a cycle.
-    pub(crate) fn arrange(sorted_ids: Vec<Id>, needs: &Adjacency) -> Option<(Self, Vec<u32>)> {
+    pub(crate) fn arrange_nodes(sorted_ids: Vec<Id>, needs: &Adjacency) -> Option<(Self, Vec<u32>)> {
         let nodes = sorted_ids.len();
-        let dependents = needs.flipped();
-        let mut missing: Vec<u32> = (0..nodes as u32).map(|node| needs.of(node).len() as u32).collect();
+        let dependents = needs.reversed_edges();
+        let mut missing: Vec<u32> =
+            (0..nodes as u32).map(|node| needs.neighbours(node).len() as u32).collect();
         let mut wave = vec![0u32; nodes];
         let mut queue: Vec<u32> = (0..nodes as u32).filter(|&node| missing[node as usize] == 0).collect();
         let mut done = 0;
         while done < queue.len() {
             let node = queue[done];
             done += 1;
-            for &dependent in dependents.of(node) {
+            for &dependent in dependents.neighbours(node) {
                 let dependent = dependent as usize;
                 wave[dependent] = wave[dependent].max(wave[node as usize] + 1);
                 missing[dependent] -= 1;
@@ -152,7 +153,7 @@ impl Shape {
         let mut pairs = Vec::with_capacity(needs.targets.len());
         for node in 0..nodes as u32 {
             pairs.extend(
-                needs.of(node).iter().map(|&need| (position[node as usize], position[need as usize])),
+                needs.neighbours(node).iter().map(|&need| (position[node as usize], position[need as usize])),
             );
         }
         let needs = Adjacency::new(nodes, &pairs);
@@ -162,7 +163,7 @@ impl Shape {
             ids: at.iter().filter_map(|&node| ids[node as usize].take()).collect(),
             wave: at.iter().map(|&node| wave[node as usize]).collect(),
             wave_starts,
-            dependents: needs.flipped(),
+            dependents: needs.reversed_edges(),
             needs,
             by_id: position.clone(),
         };
@@ -190,7 +191,7 @@ impl<N> Graph<N> {
         self.nodes.len()
     }
 
-    /// Whether there is no node at all.
+    /// Tells that there is no node at all.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -249,7 +250,7 @@ impl<N> Graph<N> {
 impl<N> Default for Graph<N> {
     fn default() -> Self {
         let edges = Adjacency::new(0, &[]);
-        let shape = Shape {
+        let shape = GraphShape {
             ids: Arc::default(),
             by_id: Vec::new(),
             wave: Vec::new(),
@@ -308,13 +309,13 @@ impl<'g, N> NodeRef<'g, N> {
     /// The nodes it needs directly, in the stable order.
     pub fn needs(self) -> impl DoubleEndedIterator<Item = NodeRef<'g, N>> + ExactSizeIterator {
         let graph = self.graph;
-        graph.shape.needs.of(self.position).iter().map(move |&need| graph.at(need))
+        graph.shape.needs.neighbours(self.position).iter().map(move |&need| graph.at(need))
     }
 
     /// The nodes that need it directly, in the stable order.
     pub fn dependents(self) -> impl DoubleEndedIterator<Item = NodeRef<'g, N>> + ExactSizeIterator {
         let graph = self.graph;
-        graph.shape.dependents.of(self.position).iter().map(move |&dependent| graph.at(dependent))
+        graph.shape.dependents.neighbours(self.position).iter().map(move |&dependent| graph.at(dependent))
     }
 }
 

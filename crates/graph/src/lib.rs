@@ -24,9 +24,10 @@ pub use export::{Direction, Drawing, EdgeStyle};
 pub use fingerprint::Fingerprint;
 pub use graph::{Graph, NodeRef};
 pub use id::Id;
-pub use journal::{Journal, JournalError, MemoryJournal, NoJournal, Record};
-pub use order::{CriticalPath, Edges};
+pub use journal::{Journal, JournalError, JournalRecord, MemoryJournal, NoJournal};
+pub use order::{CriticalPath, KeptEdges};
 pub use run::{
-    Backoff, Classify, Context, Done, ErrorClass, ErrorClasses, Failure, NodePolicy, NodeReport, OnFailure,
-    Outcome, Policy, Report, Retry, Run, RunEvent, Running, Schedule, StopReason, Summary, Worker,
+    AttemptFailure, Backoff, Classify, Context, Done, NodePolicy, NodeReport, NodeTotals, OnFailure, Outcome,
+    Policy, Report, Retry, RetryClass, RetryClasses, Run, RunEvent, RunningNodes, Schedule, StopReason,
+    Worker,
 };

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::graph::{Adjacency, Graph, NodeRef, Shape};
+use crate::graph::{Adjacency, Graph, GraphShape, NodeRef};
 use crate::id::Id;
 
-/// Which edges a graph keeps when nodes are taken out of it.
+/// The edges a graph keeps when nodes are taken out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edges {
+pub enum KeptEdges {
     /// Only those between nodes that stay: what a removed node put in order is no longer ordered.
     Induced,
     /// Also those that led through removed nodes, so nodes that stay keep their order. Removing a node
@@ -41,7 +41,7 @@ impl<N> Graph<N> {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        self.reach(of, &self.shape.needs)
+        self.reachable_from(of, &self.shape.needs)
     }
 
     /// Every node that needs some node of `of`, directly or not, in the stable order. Unknown ids are
@@ -50,17 +50,17 @@ impl<N> Graph<N> {
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
-        self.reach(of, &self.shape.dependents)
+        self.reachable_from(of, &self.shape.dependents)
     }
 
-    fn reach<I>(&self, of: I, along: &Adjacency) -> Vec<NodeRef<'_, N>>
+    fn reachable_from<I>(&self, of: I, along: &Adjacency) -> Vec<NodeRef<'_, N>>
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
         let mut reached = vec![false; self.len()];
         let mut open: Vec<u32> = of.into_iter().filter_map(|id| self.shape.find(id.as_ref())).collect();
         while let Some(position) = open.pop() {
-            for &next in along.of(position) {
+            for &next in along.neighbours(position) {
                 if !std::mem::replace(&mut reached[next as usize], true) {
                     open.push(next);
                 }
@@ -74,21 +74,21 @@ impl<N> Graph<N> {
         let pairs =
             self.edges().map(|(node, need)| (need.position() as u32, node.position() as u32)).collect();
         let keep = vec![true; self.len()];
-        self.rebuilt(&keep, pairs)
+        self.rebuild(&keep, pairs)
     }
 
     /// Keeps only some nodes. To keep the graph as well, call it on a clone or on [`Graph::as_ref`].
-    pub fn select(self, edges: Edges, mut keep: impl FnMut(NodeRef<'_, N>) -> bool) -> Self {
+    pub fn select(self, edges: KeptEdges, mut keep: impl FnMut(NodeRef<'_, N>) -> bool) -> Self {
         let kept: Vec<bool> = self.nodes().map(&mut keep).collect();
         let pairs = match edges {
-            Edges::Induced => self
+            KeptEdges::Induced => self
                 .edges()
                 .map(|(node, need)| (node.position() as u32, need.position() as u32))
                 .filter(|&(node, need)| kept[node as usize] && kept[need as usize])
                 .collect(),
-            Edges::Contracted => contracted(&self.shape, &kept),
+            KeptEdges::Contracted => contracted_edges(&self.shape, &kept),
         };
-        self.rebuilt(&kept, pairs)
+        self.rebuild(&kept, pairs)
     }
 
     /// The longest chain of needs, each node weighing what `weight` says (its expected time, say). Of
@@ -98,7 +98,7 @@ impl<N> Graph<N> {
         let mut length = weights.clone();
         let mut via = vec![None; self.len()];
         for position in 0..self.len() {
-            for &need in self.shape.needs.of(position as u32) {
+            for &need in self.shape.needs.neighbours(position as u32) {
                 let through = length[need as usize].saturating_add(weights[position]);
                 if via[position].is_none() || through > length[position] {
                     length[position] = through;
@@ -123,7 +123,7 @@ impl<N> Graph<N> {
 
     /// The graph of the kept nodes with edges `(node, need)` between old positions. The edges must agree
     /// with the old order or all oppose it, so there is no cycle.
-    fn rebuilt(self, kept: &[bool], pairs: Vec<(u32, u32)>) -> Self {
+    fn rebuild(self, kept: &[bool], pairs: Vec<(u32, u32)>) -> Self {
         let mut number = vec![0u32; self.len()];
         let mut ids = Vec::new();
         for &position in self.shape.by_id.iter().filter(|&&position| kept[position as usize]) {
@@ -132,7 +132,9 @@ impl<N> Graph<N> {
         }
         let pairs: Vec<(u32, u32)> =
             pairs.into_iter().map(|(node, need)| (number[node as usize], number[need as usize])).collect();
-        let Some((shape, position)) = Shape::arrange(ids.clone(), &Adjacency::new(ids.len(), &pairs)) else {
+        let Some((shape, position)) =
+            GraphShape::arrange_nodes(ids.clone(), &Adjacency::new(ids.len(), &pairs))
+        else {
             unreachable!("edges along one order cannot form a cycle");
         };
         let mut nodes: Vec<(u32, N)> = self
@@ -148,7 +150,7 @@ impl<N> Graph<N> {
 }
 
 /// Edges between kept nodes that stand for every path through removed ones.
-fn contracted(shape: &Shape, kept: &[bool]) -> Vec<(u32, u32)> {
+fn contracted_edges(shape: &GraphShape, kept: &[bool]) -> Vec<(u32, u32)> {
     /// Frontiers up to this size are remembered, so chains of removed nodes are walked once.
     const SMALL: usize = 4;
     let mut small: Vec<Option<Vec<u32>>> = vec![None; shape.len()];
@@ -157,7 +159,7 @@ fn contracted(shape: &Shape, kept: &[bool]) -> Vec<(u32, u32)> {
     let mut open = Vec::new();
     for position in 0..shape.len() as u32 {
         let mut frontier = Vec::new();
-        open.extend_from_slice(shape.needs.of(position));
+        open.extend_from_slice(shape.needs.neighbours(position));
         while let Some(need) = open.pop() {
             if std::mem::replace(&mut seen[need as usize], position) == position {
                 continue;
@@ -170,7 +172,7 @@ fn contracted(shape: &Shape, kept: &[bool]) -> Vec<(u32, u32)> {
             } else if let Some(known) = &small[need as usize] {
                 open.extend_from_slice(known);
             } else {
-                open.extend_from_slice(shape.needs.of(need));
+                open.extend_from_slice(shape.needs.neighbours(need));
             }
         }
         if kept[position as usize] {

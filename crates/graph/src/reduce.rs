@@ -11,7 +11,7 @@ mod search;
 use std::sync::Arc;
 
 use self::search::Search;
-use crate::graph::{Adjacency, Graph, Shape};
+use crate::graph::{Adjacency, Graph, GraphShape};
 
 /// Stages inside stages deeper than this are searched instead.
 const DEEPEST: u32 = 12;
@@ -32,12 +32,12 @@ impl<N> Graph<N> {
         starts.push(targets.len() as u32);
         let needs = Adjacency { starts, targets };
         // The longest chain below a node has no redundant edge, so waves and positions stay.
-        let shape = Shape {
+        let shape = GraphShape {
             ids: shape.ids.clone(),
             by_id: shape.by_id.clone(),
             wave: shape.wave.clone(),
             wave_starts: shape.wave_starts.clone(),
-            dependents: needs.flipped(),
+            dependents: needs.reversed_edges(),
             needs,
         };
         Graph { shape: Arc::new(shape), nodes: self.nodes }
@@ -45,7 +45,7 @@ impl<N> Graph<N> {
 }
 
 struct Reduction<'g> {
-    shape: &'g Shape,
+    shape: &'g GraphShape,
     /// By edge, in the order of `shape.needs.targets`.
     redundant: Vec<bool>,
     /// The part each node is in; edges between parts are decided.
@@ -57,7 +57,7 @@ struct Reduction<'g> {
 }
 
 impl<'g> Reduction<'g> {
-    fn new(shape: &'g Shape) -> Self {
+    fn new(shape: &'g GraphShape) -> Self {
         let nodes = shape.len();
         Self {
             shape,
@@ -100,7 +100,7 @@ impl<'g> Reduction<'g> {
         let mut forks = Vec::new();
         for (index, &member) in members.iter().enumerate() {
             let mut needs = 0;
-            for &need in self.shape.needs.of(member) {
+            for &need in self.shape.needs.neighbours(member) {
                 if self.part[need as usize] == part {
                     let a = find(&mut root, index as u32);
                     let b = find(&mut root, self.local[need as usize]);
@@ -151,8 +151,8 @@ impl<'g> Reduction<'g> {
         members
             .iter()
             .map(|&node| Closest {
-                first_out: self.shape.dependents.of(node).iter().find(inside).map(local),
-                last_in: self.shape.needs.of(node).iter().rev().find(inside).map(local),
+                first_out: self.shape.dependents.neighbours(node).iter().find(inside).map(local),
+                last_in: self.shape.needs.neighbours(node).iter().rev().find(inside).map(local),
             })
             .collect()
     }
@@ -177,7 +177,7 @@ impl<'g> Reduction<'g> {
         }
         for (index, &member) in members.iter().enumerate() {
             let start = self.shape.needs.starts[member as usize] as usize;
-            for (offset, &need) in self.shape.needs.of(member).iter().enumerate() {
+            for (offset, &need) in self.shape.needs.neighbours(member).iter().enumerate() {
                 if self.part[need as usize] != part {
                     continue;
                 }
@@ -221,7 +221,7 @@ impl<'g> Reduction<'g> {
         let part = self.new_part(members);
         let search = self.search.get_or_insert_with(|| Search::new(self.shape));
         for &node in members {
-            search.decide(node, part, &self.part, &mut self.redundant);
+            search.mark_redundant(node, part, &self.part, &mut self.redundant);
         }
     }
 }

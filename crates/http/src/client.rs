@@ -24,7 +24,26 @@ pub struct ClientOptions {
     pub plain_http: bool,
     /// The user agent; Helm's name if empty.
     pub user_agent: String,
+    pub redirects: RedirectScope,
+    /// Addresses to use instead of asking for a host's: those somebody has looked at.
+    pub pinned: Vec<PinnedHost>,
     pub network: NetworkOptions,
+}
+
+/// The addresses of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedHost {
+    pub host: String,
+    pub addresses: Vec<std::net::SocketAddr>,
+}
+
+/// The redirects that are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedirectScope {
+    #[default]
+    Anywhere,
+    /// None: the answer that redirects is the answer.
+    Nowhere,
 }
 
 /// The limits of a request, and its cancellation.
@@ -61,6 +80,7 @@ impl Default for NetworkLimits {
 pub struct HttpClient {
     inner: reqwest::Client,
     plain_http: bool,
+    redirects: RedirectScope,
     network: NetworkOptions,
 }
 
@@ -79,6 +99,13 @@ impl HttpClient {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .tls_danger_accept_invalid_certs(options.insecure_skip_tls_verify);
+        for pinned in &options.pinned {
+            builder = builder.resolve_to_addrs(&pinned.host, &pinned.addresses);
+        }
+        if !options.pinned.is_empty() {
+            // A proxy would ask for the host itself.
+            builder = builder.no_proxy();
+        }
         if let Some(ca) = &options.ca {
             builder = builder.tls_certs_merge(reqwest::Certificate::from_pem_bundle(ca).map_err(bad)?);
         }
@@ -88,6 +115,7 @@ impl HttpClient {
         Ok(Self {
             inner: builder.build().map_err(bad)?,
             plain_http: options.plain_http,
+            redirects: options.redirects,
             network: options.network.clone(),
         })
     }
@@ -145,7 +173,9 @@ impl HttpClient {
             let response = patience.wait_for(wait, builder.send()).await?;
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             match location {
-                Some(location) if is_redirect(response.status()) => {
+                Some(location)
+                    if is_redirect(response.status()) && self.redirects == RedirectScope::Anywhere =>
+                {
                     request.follow_redirect(response.status(), location)?;
                 }
                 _ => return Ok(HttpResponse { response, origin: request.url.origin(), patience }),

@@ -1,4 +1,5 @@
-//! The one HTTP client of repositories, registries, values files, schemas and secret backends.
+//! The one HTTP client of repositories, registries, values files, schemas and secret backends, and the one server
+//! ([`server`]) of the sandbox and the controller.
 //!
 //! Every request has a limit on its size and its time, and credentials go to the host they are for
 //! ([`Authorization`]), whatever a redirect says. Addresses, credentials and certificates come in as
@@ -8,9 +9,12 @@ mod assertion;
 mod client;
 mod error;
 mod request;
+pub mod server;
 
-pub use assertion::{AssertionError, sign_rs256};
-pub use client::{ClientOptions, HttpClient, HttpResponse, NetworkLimits, NetworkOptions};
+pub use assertion::{AssertionError, sign_rs256, sign_with_certificate};
+pub use client::{
+    ClientOptions, HttpClient, HttpResponse, NetworkLimits, NetworkOptions, PinnedHost, RedirectScope,
+};
 pub use error::HttpError;
 pub use request::{Authorization, HttpRequest, Login, parse_url, shown_url};
 /// The types requests are made of.

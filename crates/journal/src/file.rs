@@ -1,6 +1,6 @@
 //! A journal in a file: one JSON value a line, appended and flushed to the disk.
 //!
-//! The first line is `{"slipway-journal":1,"graph":"sha256:…","sum":"…"}`, every other one a [`Record`] with
+//! The first line is `{"slipway-journal":1,"graph":"sha256:…","sum":"…"}`, every other one a [`JournalRecord`] with
 //! a checksum. A line counts once its line break is written. A crash can only damage the end: an unfinished or
 //! unreadable last line is cut off when the journal is opened, anything unreadable before it is an error.
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use slipway_graph::{Fingerprint, Id, Journal, JournalError, Record};
+use slipway_graph::{Fingerprint, Id, Journal, JournalError, JournalRecord};
 use slipway_problem::{Location, Problem};
 
 use crate::chain::Chain;
@@ -39,7 +39,7 @@ struct Inner {
     end: u64,
     chain: Chain,
     graph: Option<Fingerprint>,
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
 }
 
 /// The end of a journal that a crash left unfinished; it was cut off.
@@ -61,7 +61,7 @@ struct Header {
 
 struct Parsed {
     graph: Option<Fingerprint>,
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
     chain: Chain,
     end: usize,
     torn: Option<TornLine>,
@@ -104,7 +104,7 @@ impl FileJournal {
 
     /// Reads a journal without opening it for writing, whoever else is using it: what it is bound to and
     /// every whole record.
-    pub fn read(path: impl AsRef<Path>) -> Result<(Option<Fingerprint>, Vec<Record>), JournalError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<(Option<Fingerprint>, Vec<JournalRecord>), JournalError> {
         let path = path.as_ref();
         let bytes = slipway_problem::read_file_within(path, LARGEST).map_err(|source| JournalError::Io {
             path: path.to_owned(),
@@ -125,7 +125,7 @@ impl FileJournal {
     }
 
     /// Everything recorded so far.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<JournalRecord> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
     }
 
@@ -140,7 +140,7 @@ impl FileJournal {
         let mut open: Vec<Id> = Vec::new();
         for record in &self.inner.lock().unwrap_or_else(PoisonError::into_inner).records {
             open.retain(|id| id != record.id());
-            if let Record::Started { id, .. } = record {
+            if let JournalRecord::Started { id, .. } = record {
                 open.push(id.clone());
             }
         }
@@ -185,7 +185,7 @@ impl Inner {
 }
 
 impl Journal for FileJournal {
-    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         if let Some(bound) = self.graph() {
             if bound != *graph {
                 return Err(JournalError::Mismatch { journal: bound, graph: graph.clone() });
@@ -206,7 +206,7 @@ impl Journal for FileJournal {
         .await
     }
 
-    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         let records = records.to_vec();
         self.blocking("write to", move |inner| {
             let mut lines = Vec::new();

@@ -24,6 +24,7 @@ mod resume;
 pub mod snapshot;
 mod store;
 mod summary;
+pub mod totals;
 
 pub use error::{RecordError, describe_io};
 pub use event::{ErrorRecord, EventType, RunEvent};
@@ -36,4 +37,4 @@ pub use record_store::{
 pub use resume::{RunProcess, failed_nodes, is_proven, records, settled_status};
 pub use snapshot::{NodeSnapshot, RunSnapshot};
 pub use store::DirectoryStore;
-pub use summary::{NodeStatus, NodeSummary, RunStatus, Summary, Totals};
+pub use summary::{NodeStatus, NodeSummary, RunStatus, Summary};

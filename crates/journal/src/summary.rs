@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipway_graph::NodeTotals;
 
 use crate::event::{EventType, RunEvent};
 
-/// The status of a run.
+/// The status of a run: where it stands, in the words of records. `event::RunOutcome` says how one ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -20,7 +21,7 @@ pub enum RunStatus {
     Interrupted,
 }
 
-/// The status of a node.
+/// The status of a node: where it stands, in the words of records. `event::NodeOutcome` says how one ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
@@ -53,18 +54,6 @@ macro_rules! shown_in_lower_case {
     )*};
 }
 shown_in_lower_case!(RunStatus, NodeStatus);
-
-/// The number of nodes for each status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    pub planned: usize,
-    pub succeeded: usize,
-    pub failed: usize,
-    pub skipped: usize,
-    pub running: usize,
-    pub blocked: usize,
-    pub canceled: usize,
-}
 
 /// One node of a summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,7 +91,8 @@ pub struct Summary {
     pub updated_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    pub totals: Totals,
+    #[serde(with = "crate::totals")]
+    pub totals: NodeTotals,
     pub nodes: BTreeMap<String, NodeSummary>,
 }
 
@@ -165,16 +155,19 @@ impl Summary {
     }
 
     fn count(&mut self) {
-        let of = |state: NodeStatus| self.nodes.values().filter(|node| node.status == state).count();
-        self.totals = Totals {
-            planned: self.nodes.len(),
-            succeeded: of(NodeStatus::Succeeded),
-            failed: of(NodeStatus::Failed),
-            skipped: of(NodeStatus::Skipped),
-            running: of(NodeStatus::Running) + of(NodeStatus::Retrying),
-            blocked: of(NodeStatus::Blocked),
-            canceled: of(NodeStatus::Canceled),
-        };
+        let mut totals = NodeTotals::default();
+        for node in self.nodes.values() {
+            *match node.status {
+                NodeStatus::Planned | NodeStatus::Queued => &mut totals.waiting,
+                NodeStatus::Running | NodeStatus::Retrying => &mut totals.running,
+                NodeStatus::Succeeded => &mut totals.succeeded,
+                NodeStatus::Failed => &mut totals.failed,
+                NodeStatus::Blocked => &mut totals.blocked,
+                NodeStatus::Skipped => &mut totals.skipped,
+                NodeStatus::Canceled => &mut totals.cancelled,
+            } += 1;
+        }
+        self.totals = totals;
     }
 }
 

@@ -38,6 +38,16 @@ impl AllowedKinds {
     }
 }
 
+/// Where Graphs may write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteScope {
+    /// In any namespace the controller may.
+    #[default]
+    AnyNamespace,
+    /// In the Graph's own namespace only, so that whoever may create Graphs gains nothing by it elsewhere.
+    OwnNamespace,
+}
+
 /// Settings of a controller.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
@@ -45,6 +55,7 @@ pub struct ControllerOptions {
     /// Which Graphs are carried out; all when there is none.
     pub selector: Option<LabelSelector>,
     pub allowed_kinds: AllowedKinds,
+    pub write_scope: WriteScope,
     /// How many Graphs are walked at once.
     pub workers: usize,
     /// How often what was applied is compared with what is there, give or take a fifth.
@@ -57,6 +68,7 @@ impl Default for ControllerOptions {
             group: ApiGroup::default(),
             selector: None,
             allowed_kinds: AllowedKinds::All,
+            write_scope: WriteScope::default(),
             workers: 8,
             resync: Duration::from_secs(30 * 60),
         }
@@ -161,7 +173,7 @@ impl GraphController {
 
     /// How many walks were begun so far.
     pub fn walks(&self) -> u64 {
-        self.engine.queue.walks()
+        self.engine.queue.started()
     }
 
     /// When the next timer is due.
@@ -197,7 +209,7 @@ impl Engine {
     /// Drops everything about a Graph that is gone.
     pub(crate) async fn forget(&self, graph: &Arc<GraphId>) {
         let memory = lock(&self.graphs).remove(graph);
-        self.queue.forget(&graph.owner(), graph);
+        self.queue.forget_owner(&graph.owner(), graph);
         if let Some(memory) = memory {
             let followed: BTreeSet<(Gvk, Place)> = std::mem::take(&mut memory.lock().await.followed);
             self.feeds.forget(graph, &followed);

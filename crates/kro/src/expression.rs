@@ -1,6 +1,5 @@
 //! Expressions: compiled once for all Graphs that share them, evaluated at a moment.
 
-use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
-use slipway_cel::{Bindings, CelError, Env, EvalError, EvalErrorKind, Library, Limits, Program, Type, Value};
+use slipway_cel::{Bindings, CelError, Env, EvalError, EvalErrorKind, Limits, Program, Type, Value};
 
 use crate::functions;
 
@@ -17,16 +16,6 @@ const COST: u64 = 1_000_000;
 const TIME: Duration = Duration::from_millis(100);
 /// How many expressions are kept compiled.
 const KEPT: usize = 4096;
-
-thread_local! {
-    /// The moment the expression under evaluation sees; evaluation never leaves its thread.
-    static MOMENT: Cell<Timestamp> = const { Cell::new(Timestamp::UNIX_EPOCH) };
-}
-
-/// The moment of the evaluation under way.
-pub(crate) fn moment() -> Timestamp {
-    MOMENT.get()
-}
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -59,11 +48,8 @@ impl Expression {
         scope: &Bindings<'a>,
         now: Timestamp,
     ) -> Result<Value<'a>, EvaluationFailure> {
-        let before = MOMENT.replace(now);
-        let scope = scope.clone().deadline(Instant::now() + TIME);
-        let result = self.program.eval(&scope);
-        MOMENT.set(before);
-        result.map_err(|error| self.failure(&error))
+        let scope = scope.clone().now(now).deadline(Instant::now() + TIME);
+        self.program.eval(&scope).map_err(|error| self.failure(&error))
     }
 
     /// Whether a condition holds; what cannot be read does not hold.
@@ -92,7 +78,7 @@ impl Expression {
 
     /// Whether its value changes by time alone.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.program.functions().any(|name| functions::CLOCK.contains(&name))
+        self.program.reads_clock()
     }
 
     /// Whether it asks for the state of nodes.
@@ -173,8 +159,7 @@ pub(crate) struct Expressions {
 impl Expressions {
     pub(crate) fn new() -> Self {
         let limits = Limits { cost: COST, ..Limits::default() };
-        let base = Library::ALL.iter().fold(Env::new(), |env, library| env.library(*library));
-        Self { base: functions::add(base).limits(limits), compiled: Mutex::default() }
+        Self { base: functions::add(Env::with_all_libraries()).limits(limits), compiled: Mutex::default() }
     }
 
     /// No variables at all.

@@ -6,12 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use slipway_cel::Bindings;
 
 use crate::expression::Expression;
-use crate::functions::CLOCK;
 
 /// How often a condition is looked at whose changes cannot be computed.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Functions through which the present enters in a straight line: differences and comparisons only.
-const LINEAR: &[&str] = &["duration", "timestamp"];
+const LINEAR: &[&str] = &["duration", "timestamp", "now", "time.now"];
 /// The farthest probe: 2^30 seconds are 34 years.
 const PROBES: u32 = 30;
 
@@ -23,20 +22,22 @@ pub(crate) fn next_change(condition: &Expression, scope: &Bindings<'_>, now: Tim
     if !condition.is_volatile() {
         return None;
     }
-    let truth = |at: Timestamp| condition.holds(scope, at).unwrap_or(false);
-    let later = |seconds: i64| now.checked_add(SignedDuration::from_secs(seconds)).ok();
+    let change = probe_change(now, |at| condition.holds(scope, at).unwrap_or(false));
+    if is_linear(condition) { change } else { change.into_iter().chain(now.checked_add(LOOK_AGAIN)).min() }
+}
+
+/// Finds a moment at which a truth changes, by probing ever farther ahead; the first one if it changes only once.
+pub fn probe_change(now: Timestamp, truth: impl Fn(Timestamp) -> bool) -> Option<Timestamp> {
     let present = truth(now);
     let mut before = now;
-    let mut change = None;
     for probe in 0..=PROBES {
-        let Some(at) = later(1_i64 << probe) else { break };
+        let at = now.checked_add(SignedDuration::from_secs(1_i64 << probe)).ok()?;
         if truth(at) != present {
-            change = Some(bisect(before, at, |at| truth(at) == present));
-            break;
+            return Some(bisect(before, at, |at| truth(at) == present));
         }
         before = at;
     }
-    if is_linear(condition) { change } else { change.into_iter().chain(now.checked_add(LOOK_AGAIN)).min() }
+    None
 }
 
 /// The first moment at which something no longer holds, between one at which it does and one at which it does not.
@@ -55,9 +56,8 @@ fn bisect(mut holds: Timestamp, mut ended: Timestamp, still: impl Fn(Timestamp) 
 
 /// Whether the present is compared once and in no other way.
 fn is_linear(condition: &Expression) -> bool {
-    let is_known = |name: &str| CLOCK.contains(&name) || LINEAR.contains(&name);
     let reads = condition.source.matches("now(").count();
-    reads == 1 && condition.program.functions().all(is_known)
+    reads == 1 && condition.program.functions().all(|name| LINEAR.contains(&name))
 }
 
 #[cfg(test)]

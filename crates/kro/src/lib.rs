@@ -24,10 +24,13 @@ mod specs;
 mod status;
 mod template;
 mod walk;
+mod work_queue;
 
 pub use api::{ApiGroup, GraphSpec, NodeSpec, NodeState};
 pub use compile::{CompileError, SpecFault, SpecProblem, check_spec};
-pub use controller::{AllowedKinds, ControllerError, ControllerOptions, GraphController};
+pub use controller::{AllowedKinds, ControllerError, ControllerOptions, GraphController, WriteScope};
 pub use definition::definitions;
+pub use flip::probe_change;
 pub use names::GraphId;
 pub use scan::{Segment, UnterminatedExpression, scan};
+pub use work_queue::WorkQueue;

@@ -149,6 +149,7 @@ impl Engine {
             mode: if turn.is_deleted() || is_abandoned { WalkMode::Teardown } else { WalkMode::Forward },
             is_resync,
             allowed: &self.options.allowed_kinds,
+            write_scope: self.options.write_scope,
             followed: &followed,
         };
         let before = self.nodes_before(turn, memory, &graph);
@@ -366,6 +367,10 @@ async fn is_terminating(
         Lookup::Found(live) => Some(live),
         Lookup::Absent | Lookup::Unknown => engine.cluster.get(&at).await.ok().flatten(),
     };
+    // A node may read the owner as well, and takes what is followed and not kept for absent.
+    if let Some(live) = &live {
+        feed.put(live);
+    }
     live.is_some_and(|live| {
         live["metadata"]["uid"] == uid && live["metadata"]["deletionTimestamp"].is_string()
     })

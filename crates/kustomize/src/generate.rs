@@ -8,6 +8,7 @@ use slipway_problem::{Problem, Problems};
 use crate::files::{BuildDirectory, FileReader};
 use crate::kustomization::{GeneratorEntry, GeneratorOptions, LocatedValue};
 use crate::resource::{Resource, ResourceOrigin, object_at};
+use slipway_problem::ProblemReason;
 
 /// The kind of a generated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,16 +135,16 @@ fn read_literal(text: &str) -> Option<(String, String)> {
 }
 
 /// Splits `key=path`, or takes the file's name for the key.
-fn split_file(text: &str) -> Result<(String, String), String> {
+fn split_file(text: &str) -> Result<(String, String), ProblemReason> {
     match text.split_once('=') {
         None => {
             let name = text.rsplit('/').next().unwrap_or(text);
             Ok((name.to_owned(), text.to_owned()))
         }
-        Some(("", _)) => Err(format!("`{text}` has no key before the `=`")),
-        Some((_, "")) => Err(format!("`{text}` has no file after the `=`")),
+        Some(("", _)) => Err(format!("`{text}` has no key before the `=`").into()),
+        Some((_, "")) => Err(format!("`{text}` has no file after the `=`").into()),
         Some((_, path)) if path.contains('=') => {
-            Err(format!("`{text}` has more than one `=`; neither keys nor files can contain it"))
+            Err(format!("`{text}` has more than one `=`; neither keys nor files can contain it").into())
         }
         Some((key, path)) => Ok((key.to_owned(), path.to_owned())),
     }

@@ -5,18 +5,21 @@ use serde_json::{Map, Value};
 use slipway_go::regexp;
 
 use crate::resource::{Resource, scalar_text};
+use slipway_problem::ProblemReason;
 
 /// A regular expression that has to match whole; absent ones match everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextPattern(Option<Regex>);
 
 impl TextPattern {
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, ProblemReason> {
         if text.is_empty() {
             return Ok(Self(None));
         }
         let compiled = regexp::compile_text_pattern(&format!("^(?:{text})$"), 1 << 20);
-        compiled.map(|regex| Self(Some(regex))).map_err(|_| format!("`{text}` is not a regular expression"))
+        compiled
+            .map(|regex| Self(Some(regex)))
+            .map_err(|_| ProblemReason::from(format!("`{text}` is not a regular expression")))
     }
 
     pub(crate) fn is_given(&self) -> bool {
@@ -81,12 +84,15 @@ enum Test {
 
 impl LabelRequirements {
     /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, ProblemReason> {
         split_outside_parentheses(text)
             .into_iter()
             .map(str::trim)
             .filter(|part| !part.is_empty())
-            .map(|part| read_requirement(part).ok_or_else(|| format!("`{part}` is not a label selector")))
+            .map(|part| {
+                read_requirement(part)
+                    .ok_or_else(|| ProblemReason::from(format!("`{part}` is not a label selector")))
+            })
             .collect::<Result<_, _>>()
             .map(Self)
     }

@@ -5,7 +5,7 @@
 //! everything else is written once: [`decode`] (JSON and protobuf, strict), [`encode`] (protobuf), [`patch`] (JSON, merge and
 //! strategic merge patches, applied and created), [`fields`] and [`apply`] (who owns what, server-side
 //! apply), [`diff`] (what changed, without noise and secrets). [`jsonpath`], [`selector`], [`quantity`],
-//! [`names`] read kubectl's small languages with its error texts.
+//! [`names`] read kubectl's small languages with its error texts; [`pods`] finds containers, [`image`] reads their images.
 //!
 //! Nothing here talks to a cluster, reads the environment or prints.
 
@@ -17,11 +17,13 @@ pub mod diff;
 pub mod encode;
 pub mod field_error;
 pub mod fields;
+pub mod image;
 pub mod jsonpath;
 pub mod names;
 pub mod object;
 mod object_ref;
 pub mod patch;
+pub mod pods;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::names;
+use slipway_go::GoError;
 
 /// The reason a selector cannot be read; the texts are Kubernetes'.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +60,7 @@ impl LabelSelector {
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let tokens = tokenize(text);
         let mut parser = Parser { tokens: &tokens, at: 0 };
-        let mut requirements = parser.parse_requirements().map_err(SelectorError)?;
+        let mut requirements = parser.parse_requirements().map_err(|error| SelectorError(error.into()))?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self(requirements))
     }
@@ -211,7 +212,7 @@ impl Parser<'_> {
         token
     }
 
-    fn parse_requirements(&mut self) -> Result<Vec<LabelRequirement>, String> {
+    fn parse_requirements(&mut self) -> Result<Vec<LabelRequirement>, GoError> {
         let mut requirements = Vec::new();
         loop {
             match self.peek() {
@@ -227,14 +228,16 @@ impl Parser<'_> {
                                 return Err(format!(
                                     "found '{}', expected: identifier after ','",
                                     self.peek().text()
-                                ));
+                                )
+                                .into());
                             }
                         }
                         other => {
                             return Err(format!(
                                 "found '{}', expected: ',' or 'end of string'",
                                 other.text()
-                            ));
+                            )
+                            .into());
                         }
                     }
                 }
@@ -243,23 +246,24 @@ impl Parser<'_> {
                     return Err(format!(
                         "found '{}', expected: !, identifier, or 'end of string'",
                         other.text()
-                    ));
+                    )
+                    .into());
                 }
             }
         }
     }
 
-    fn parse_requirement(&mut self) -> Result<LabelRequirement, String> {
+    fn parse_requirement(&mut self) -> Result<LabelRequirement, GoError> {
         let mut token = self.next();
         let absent = token == Token::Symbol("!");
         if absent {
             token = self.next();
         }
         let Token::Word(key) = token else {
-            return Err(format!("found '{}', expected: identifier", token.text()));
+            return Err(format!("found '{}', expected: identifier", token.text()).into());
         };
         if let Err(problems) = names::check_label_key(&key) {
-            return Err(format!("<nil>: Invalid value: {key:?}: {}", problems.join("; ")));
+            return Err(format!("<nil>: Invalid value: {key:?}: {}", problems.join("; ")).into());
         }
         let ends = matches!(self.peek(), Token::End | Token::Symbol(","));
         if absent {
@@ -275,20 +279,19 @@ impl Parser<'_> {
                 Some(self.parse_values()?).filter(|v| !v.is_empty()).unwrap_or_else(|| vec![String::new()])
             }
             "=" | "==" | "!=" | ">" | "<" => vec![self.parse_exact_value()?],
-            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt").into()),
         };
         for (index, value) in values.iter().enumerate() {
             if let Err(problems) = names::check_label_value(value) {
                 return Err(format!(
                     "values[{index}][{key}]: Invalid value: {value:?}: {}",
                     problems.join("; ")
-                ));
+                )
+                .into());
             }
         }
         let bound = |value: &str| {
-            value.parse::<i64>().map_err(|_| {
-                format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
-            })
+            value.parse::<i64>().map_err(|_| { GoError::new(format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")) })
         };
         let requires = match operator.text() {
             "notin" | "!=" => LabelCondition::NotIn(values),
@@ -299,18 +302,18 @@ impl Parser<'_> {
         Ok(LabelRequirement { key, requires })
     }
 
-    fn parse_exact_value(&mut self) -> Result<String, String> {
+    fn parse_exact_value(&mut self) -> Result<String, GoError> {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
             Token::Word(_) => Ok(self.next().text().to_owned()),
-            other => Err(format!("found '{}', expected: identifier", other.text())),
+            other => Err(format!("found '{}', expected: identifier", other.text()).into()),
         }
     }
 
-    fn parse_values(&mut self) -> Result<Vec<String>, String> {
+    fn parse_values(&mut self) -> Result<Vec<String>, GoError> {
         let open = self.next();
         if open != Token::Symbol("(") {
-            return Err(format!("found '{}' expected: '('", open.text()));
+            return Err(format!("found '{}' expected: '('", open.text()).into());
         }
         let mut values: Vec<String> = Vec::new();
         let mut expects_value = true;
@@ -340,12 +343,12 @@ impl Parser<'_> {
                     return Ok(values);
                 }
                 other if expects_value && values.is_empty() => {
-                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
+                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()).into());
                 }
                 other if expects_value => {
-                    return Err(format!("found '{}', expected: ',', or identifier", other.text()));
+                    return Err(format!("found '{}', expected: ',', or identifier", other.text()).into());
                 }
-                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text()).into()),
             }
         }
     }

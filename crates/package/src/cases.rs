@@ -10,7 +10,7 @@ use crate::kpatch::{self, StepKind};
 use crate::output::{EmitOptions, OutFile};
 use crate::package::Package;
 use crate::params::SetValue;
-use crate::report::{join_words, read_strictly, with_codes};
+use crate::report::{join_words, read_strictly, with_code};
 
 /// One test of a package.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Package {
                         .filter(|node| !node.is_null() && !is_golden(node))
                         .filter_map(|node| read_case(path, node, &mut problems)),
                 ),
-                Err(found) => problems.extend(with_codes(found, "KT001", "KT001", "KT001")),
+                Err(found) => problems.extend(with_code(found, "KT001")),
             }
         }
         problems.into_result(cases)

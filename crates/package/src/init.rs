@@ -9,7 +9,7 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 
 use crate::output::{OutFile, order_keys};
-use crate::report::{coded_error, with_codes};
+use crate::report::{coded_error, object_codes, with_code};
 use crate::schema::KindTypes;
 
 /// The files of a new package.
@@ -75,7 +75,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<PackageScaff
     let mut problems = Problems::new();
     let mut objects: Vec<Json> = Vec::new();
     for (file, text) in manifests {
-        match YamlReader::new().max_depth(100).max_nodes(1_000_000).read(text, file) {
+        match YamlReader::new().codes(object_codes()).max_depth(100).max_nodes(1_000_000).read(text, file) {
             Ok(documents) => {
                 let read: Vec<Json> =
                     documents.iter().filter(|node| !node.is_null()).map(YamlNode::to_json).collect();
@@ -91,7 +91,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<PackageScaff
                     }
                 }
             }
-            Err(found) => problems.extend(with_codes(found, "KR009", "KR013", "KR002")),
+            Err(found) => problems.extend(with_code(found, "KR002")),
         }
     }
     if objects.is_empty() && problems.is_empty() {

@@ -12,7 +12,7 @@ use slipway_yaml::YamlReader;
 use crate::files::PackageFiles;
 use crate::params::{PackageMetadata, ParamLayers, ResolvedParams, read_tree, resolve_params};
 use crate::patches::{self, Patch, PatchOrigin};
-use crate::report::{coded_error, coded_warning, with_codes};
+use crate::report::{coded_error, coded_warning, object_codes, with_code};
 use crate::resources::{self, Resource};
 use crate::schema::{KindTypes, ParameterSchema, UsageTracer, generate_schema};
 use crate::val::WrittenValue;
@@ -154,13 +154,18 @@ impl Package {
                 continue;
             }
             let Some(text) = self.files.text(&path, problems) else { continue };
-            match YamlReader::new().max_nodes(1_000_000).max_depth(200).read(text, &path) {
+            match YamlReader::new()
+                .codes(object_codes())
+                .max_nodes(1_000_000)
+                .max_depth(200)
+                .read(text, &path)
+            {
                 Ok(documents) => {
                     for document in documents {
                         self.kinds.learn(&document.to_json());
                     }
                 }
-                Err(found) => problems.extend(with_codes(found, "KR009", "KR013", "KR002")),
+                Err(found) => problems.extend(with_code(found, "KR002")),
             }
         }
         for path in ["schemas/parameters.overrides.json", "schemas/parameters.overrides.yaml"] {
@@ -170,7 +175,7 @@ impl Package {
             let Some(text) = self.files.text(path, problems) else { continue };
             match YamlReader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
                 Ok(node) => self.overrides.push((node.to_json(), Location::file(path))),
-                Err(found) => problems.extend(with_codes(found, "KS016", "KS016", "KS016")),
+                Err(found) => problems.extend(with_code(found, "KS016")),
             }
         }
         if let Some(inline) = &self.metadata.schema_overrides {

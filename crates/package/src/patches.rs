@@ -8,7 +8,7 @@ use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
 use crate::files::PackageFiles;
 use crate::kpatch::{self, PatchFile};
-use crate::report::{coded_error, coded_note, coded_warning, read_strictly, with_codes};
+use crate::report::{coded_error, coded_note, coded_warning, read_strictly, with_code};
 use crate::template::{ParamPath, Template};
 
 /// Whose patch it is.
@@ -127,7 +127,7 @@ fn read_sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Proble
     let node = match YamlReader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(with_codes(found, "KD002", "KD002", "KD002"));
+            problems.extend(with_code(found, "KD002"));
             patch.enabled = EnabledCondition::Broken;
             return;
         }

@@ -1,7 +1,7 @@
 //! Starting a coded problem, in one line.
 
 use slipway_problem::{Problem, ProblemSeverity, Problems};
-use slipway_yaml::{FieldReader, YamlNode};
+use slipway_yaml::{FieldReader, ProblemCodes, YamlNode};
 
 /// Starts an error with a code of the catalogue.
 pub(crate) fn coded_error(code: &str, message: impl Into<String>) -> Problem {
@@ -18,40 +18,34 @@ pub(crate) fn coded_note(code: &str, message: impl Into<String>) -> Problem {
     Problem::note(message).code(code)
 }
 
-/// Gives the problems of a YAML reader the codes of the file they were found in.
-pub(crate) fn with_codes(problems: Problems, duplicate: &str, bomb: &str, other: &str) -> Problems {
-    problems
-        .into_iter()
-        .map(|problem| {
-            let code = if problem.message.ends_with("is set twice") {
-                duplicate
-            } else if problem.message.contains("nodes allowed") || problem.message.contains("contains itself")
-            {
-                bomb
-            } else {
-                other
-            };
-            problem.code(code)
-        })
-        .collect()
+/// Gives every problem of a file one code, unless it has one.
+pub(crate) fn with_code(problems: Problems, code: &str) -> Problems {
+    let coded = |problem: Problem| if problem.code.is_some() { problem } else { problem.code(code) };
+    problems.into_iter().map(coded).collect()
+}
+
+/// The codes of YAML files: keys set twice, documents that grow too large, anything else.
+pub(crate) fn yaml_codes(duplicate: &'static str, growth: &'static str, other: &'static str) -> ProblemCodes {
+    ProblemCodes { syntax: other, duplicate, limit: growth, value: other, aliases: growth }
+}
+
+/// The codes of files of objects.
+pub(crate) fn object_codes() -> ProblemCodes {
+    yaml_codes("KR009", "KR013", "KR002")
 }
 
 /// Reads a mapping strictly: unknown keys get one code, everything else that is wrong the other.
 pub(crate) fn read_strictly<'n, T>(
     node: &'n YamlNode,
-    (unknown, wrong): (&str, &str),
+    (unknown, wrong): (&'static str, &str),
     problems: &mut Problems,
     read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
 ) -> T {
     let mut found = Problems::new();
-    let mut fields = FieldReader::new(node, &mut found);
+    let mut fields = FieldReader::new(node, &mut found).with_unknown_code(unknown);
     let value = read(&mut fields);
     fields.finish();
-    problems.extend(found.into_iter().map(|problem| match problem.code {
-        None if problem.message.starts_with("unknown key") => problem.code(unknown),
-        None => problem.code(wrong),
-        Some(_) => problem,
-    }));
+    problems.extend(with_code(found, wrong));
     value
 }
 

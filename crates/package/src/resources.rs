@@ -11,7 +11,7 @@ use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader, is_yaml11_bool};
 
 use crate::apply::PathSegment;
 use crate::files::PackageFiles;
-use crate::report::{coded_error, coded_warning, with_codes};
+use crate::report::{coded_error, coded_warning, object_codes, with_code};
 use crate::schema::{FieldType, KindTypes};
 use crate::template::Template;
 
@@ -145,11 +145,11 @@ pub(crate) fn load_resources(
             continue;
         }
         let Some(text) = files.text(path, problems) else { continue };
-        let reader = YamlReader::new().max_nodes(1_000_000).max_depth(100);
+        let reader = YamlReader::new().codes(object_codes()).max_nodes(1_000_000).max_depth(100);
         let documents = match reader.read(text, path) {
             Ok(documents) => documents,
             Err(found) => {
-                problems.extend(with_codes(found, "KR009", "KR013", "KR002"));
+                problems.extend(with_code(found, "KR002"));
                 continue;
             }
         };

@@ -10,6 +10,7 @@ mod bounded;
 mod location;
 mod nearest;
 mod problem;
+mod reason;
 
 pub use bounded::{
     LARGEST_FILE, read_file, read_file_within, read_hint, read_regular_file, read_stream, read_text_file,
@@ -17,3 +18,4 @@ pub use bounded::{
 pub use location::Location;
 pub use nearest::nearest_name;
 pub use problem::{Problem, ProblemSeverity, Problems};
+pub use reason::ProblemReason;

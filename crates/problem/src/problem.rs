@@ -69,6 +69,11 @@ impl Problem {
         Self::with_severity(ProblemSeverity::Note, message)
     }
 
+    /// Tells that it is an error, not a warning or note.
+    pub fn is_error(&self) -> bool {
+        self.severity == ProblemSeverity::Error
+    }
+
     /// Sets the location.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {

@@ -16,6 +16,9 @@ pub enum ProgramError {
     TimedOut { program: String, limit: Duration },
     #[error("{program} wrote more than {limit} bytes")]
     TooMuchOutput { program: String, limit: usize },
+    /// A program that is asked line by line closed its output.
+    #[error("{program} ended without an answer")]
+    Ended { program: String },
     /// The caller ended the work.
     #[error("stopped while {program} was running")]
     Interrupted { program: String },

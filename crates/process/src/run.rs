@@ -18,7 +18,8 @@ impl Program {
         if self.stop.is_cancelled() {
             return Err(ProgramError::Interrupted { program });
         }
-        let mut child = self.command().spawn().map_err(not_started)?;
+        let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        let mut child = self.command(stdin).spawn().map_err(not_started)?;
         let group = GroupGuard::new(self.group, child.id());
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
@@ -56,7 +57,7 @@ impl Program {
         block_on(self.run()).unwrap_or_else(|source| Err(ProgramError::NotStarted { program, source }))
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self, stdin: Stdio) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
         if let EnvironmentBase::Named(names) = &self.base {
@@ -67,7 +68,6 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
         if self.group == ProcessGroup::Own {

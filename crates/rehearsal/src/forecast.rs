@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use slipway_cluster::{Cluster, ListOptions};
-use slipway_manifest::{Gvk, ObjectRef};
+use slipway_manifest::{Gvk, ObjectRef, object, pods};
 use slipway_problem::{Problem, Problems};
 use slipway_release::ReleasePlan;
 use slipway_release::decide::ObjectChange;
@@ -253,15 +253,6 @@ fn some_of(names: &BTreeSet<&str>) -> String {
 
 /// The images of an object's pods.
 fn images(object: &Value) -> Vec<&str> {
-    let pod = match object["kind"].as_str().unwrap_or_default() {
-        "Pod" => &object["spec"],
-        "CronJob" => &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
-            &object["spec"]["template"]["spec"]
-        }
-        _ => return Vec::new(),
-    };
-    let lists = ["initContainers", "containers"];
-    let containers = lists.iter().flat_map(|list| pod[*list].as_array().into_iter().flatten());
-    containers.filter_map(|container| container["image"].as_str()).collect()
+    let containers = pods::pod_containers(&object::gvk(object), object);
+    containers.iter().filter_map(pods::PodContainer::image).collect()
 }

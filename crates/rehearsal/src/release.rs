@@ -49,6 +49,7 @@ pub async fn rehearse_release(
 ) -> Result<Option<RehearsedRelease>, RehearsalError> {
     let silent = Events::silent();
     let plan = plan(cluster, request, &silent).await.map_err(RehearsalError::from_failure)?;
+    plan.check_policy().map_err(RehearsalError::from_failure)?;
     if plan.is_empty() {
         return Ok(None);
     }

@@ -37,6 +37,9 @@ pub enum Failure {
     /// Something is wrong with what was asked for; nothing was written.
     #[error("{0}")]
     Problems(Problems),
+    /// The source cannot be rendered; nothing was written.
+    #[error("{0}")]
+    Source(Problems),
     /// Objects would have to change fields that cannot be changed; nothing was written.
     #[error("{0}")]
     Immutable(Problems),
@@ -58,6 +61,9 @@ pub enum Failure {
     /// The user stopped it.
     #[error("{message}")]
     Cancelled { message: String, report: Option<Box<ReleaseReport>> },
+    /// A policy denies the plan; nothing was written.
+    #[error("{0}")]
+    Refused(Problems),
     /// A plan does not fit what is there now.
     #[error("{0}")]
     Stale(Problems),
@@ -72,9 +78,12 @@ impl Failure {
             Self::Cancelled { .. } => FailureCause::Cancelled,
             Self::Locked(_) => FailureCause::Timeout,
             Self::Immutable(_) => FailureCause::Cluster(ErrorClass::Immutable),
-            Self::Problems(_) | Self::Ownership(_) | Self::NotFound(_) | Self::Stale(_) => {
-                FailureCause::Other
-            }
+            Self::Problems(_)
+            | Self::Source(_)
+            | Self::Ownership(_)
+            | Self::NotFound(_)
+            | Self::Refused(_)
+            | Self::Stale(_) => FailureCause::Other,
         }
     }
 

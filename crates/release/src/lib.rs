@@ -15,19 +15,24 @@ pub mod inspect;
 pub mod logs;
 pub mod lookup;
 mod name;
+mod object_state;
 pub mod ops;
 pub mod owners;
 pub mod plan;
+mod policy;
 pub mod record;
 pub mod resource;
 pub mod saved;
 pub mod show;
 pub mod stage;
+pub mod validate;
 pub mod wait;
 
 pub use execute::{ExecuteOptions, MOST_PLANS, ReleaseReport, ReleaseStatus, RunTimeout, apply, execute};
 pub use failure::{FailedPart, Failure, FailureCause};
 pub use name::{Namespace, ReleaseName, Revision};
+pub use object_state::{ObjectCondition, ObjectState, read_object_states};
 pub use plan::{
     MissingNamespace, PlanOptions, PlanPurpose, ReleaseContent, ReleasePlan, ReleaseRequest, plan,
 };
+pub use policy::PolicyCheck;

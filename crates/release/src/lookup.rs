@@ -94,7 +94,7 @@ pub(crate) async fn render_source(
         })
     };
     match tokio::task::spawn_blocking(work).await {
-        Ok(rendered) => Ok(rendered?),
+        Ok(rendered) => rendered.map_err(Failure::Source),
         Err(error) => Err(Problem::error(format!("rendering broke off: {error}")).into()),
     }
 }

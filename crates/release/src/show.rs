@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use slipway_manifest::diff::{self, DiffOptions, LineKind, NoiseFilter, Significance, ValueRedactor};
 use slipway_manifest::object;
+use slipway_policy::PolicyReport;
 
 use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
@@ -88,6 +89,8 @@ pub struct PlanView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     pub summary: Vec<(String, usize)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyReport>,
 }
 
 impl ReleasePlan {
@@ -112,6 +115,7 @@ impl ReleasePlan {
             kept: self.kept.clone(),
             warnings: self.warnings.iter().map(ToString::to_string).collect(),
             summary,
+            policy: self.policy.clone(),
         }
     }
 

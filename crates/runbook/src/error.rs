@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use slipway_cluster::{ConnectionFault, ErrorClass};
-use slipway_graph::{Classify, ErrorClass as Class};
+use slipway_graph::{Classify, RetryClass as Class};
 use slipway_problem::Problems;
 use slipway_release::{FailedPart, Failure, FailureCause};
 
@@ -167,7 +167,11 @@ impl From<Failure> for StepError {
         match failure {
             Failure::Cluster(error) => error.into(),
             Failure::Ownership(problems) => Self::foreign(problems.to_string()).caused_by(problems),
-            Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
+            Failure::Problems(problems)
+            | Failure::Source(problems)
+            | Failure::Immutable(problems)
+            | Failure::Refused(problems)
+            | Failure::Stale(problems) => {
                 Self::new(ErrorKind::Render, problems.to_string()).caused_by(problems)
             }
             Failure::NotFound(message) => Self::new(ErrorKind::NotFound, message),

@@ -118,7 +118,8 @@ pub fn load(
 }
 
 fn reader() -> YamlReader {
-    let codes = ProblemCodes { syntax: "E003", duplicate: "E006", limit: "E010", value: "E011" };
+    let codes =
+        ProblemCodes { syntax: "E003", duplicate: "E006", limit: "E010", value: "E011", aliases: "E003" };
     YamlReader::new().max_depth(100).max_nodes(1_000_000).codes(codes)
 }
 

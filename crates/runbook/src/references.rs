@@ -83,7 +83,7 @@ impl StepResolver<'_> {
         let node = self.node.clone();
         let work = move || resolver.resolve(&wrapped, &node);
         match tokio::task::spawn_blocking(work).await {
-            Ok(resolved) => resolved.map_err(|error| StepError::from(error.problems).permanent()),
+            Ok(resolved) => resolved.map_err(|error| StepError::from(error.problems()).permanent()),
             Err(error) => {
                 Err(StepError::new(ErrorKind::Render, format!("resolving secrets broke off: {error}")))
             }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::setting::SettingError;
+
 /// The speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ClockSpeed {
@@ -19,16 +21,18 @@ pub enum ClockSpeed {
 
 /// `real`, `max`, `manual` or a factor such as `10`.
 impl std::str::FromStr for ClockSpeed {
-    type Err = String;
+    type Err = SettingError;
 
-    fn from_str(text: &str) -> Result<ClockSpeed, String> {
+    fn from_str(text: &str) -> Result<ClockSpeed, SettingError> {
         match text {
             "real" => Ok(ClockSpeed::Real),
             "max" => Ok(ClockSpeed::Max),
             "manual" => Ok(ClockSpeed::Manual),
             _ => match text.trim_end_matches('x').parse::<f64>() {
                 Ok(times) if times.is_finite() && times > 0.0 => Ok(ClockSpeed::Times(times)),
-                _ => Err(format!("`{text}` is no speed: use real, max, manual or a factor such as 10")),
+                _ => {
+                    Err(format!("`{text}` is no speed: use real, max, manual or a factor such as 10").into())
+                }
             },
         }
     }

@@ -16,6 +16,7 @@ mod core;
 mod http;
 mod ids;
 mod sandbox;
+mod setting;
 mod state;
 mod status;
 mod store;
@@ -32,6 +33,7 @@ pub use controllers::cron::CronSchedule;
 pub use controllers::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 pub use ids::{fnv32a, safe_encode};
 pub use sandbox::{BuildError, Sandbox, SandboxBuilder};
+pub use setting::SettingError;
 pub use status::{Status, StatusCause};
 pub use store::{
     ChangeType, DataNotice, DurableError, ObjectKey, RecoveryMode, Snapshot, Store, StoreEvent, StoredObject,

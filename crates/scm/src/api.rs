@@ -1,5 +1,6 @@
 //! JSON requests to one server: limits, breaker, conditional requests, pages.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use slipway_http::{
 use url::Url;
 
 use crate::app_token::AppTokens;
-use crate::breaker::{Breaker, Halt, HostReport};
+use crate::breaker::{Breaker, Halt, HostReport, RequestCount};
 use crate::credential::{ScmCredential, token_header};
 use crate::error::ScmError;
 use crate::remote::ProviderKind;
@@ -34,6 +35,8 @@ pub(crate) struct HostState {
     host: String,
     breaker: Mutex<Breaker>,
     kept: Mutex<IndexMap<String, KeptAnswer>>,
+    /// Requests by what they did and the status of the answer; 0 where there was none.
+    requests: Mutex<BTreeMap<(String, u16), u64>>,
 }
 
 struct KeptAnswer {
@@ -66,7 +69,7 @@ pub(crate) struct ApiAnswer {
 
 impl HostState {
     pub(crate) fn new(host: String) -> Self {
-        Self { host, breaker: Mutex::new(Breaker::new()), kept: Mutex::default() }
+        Self { host, breaker: Mutex::new(Breaker::new()), kept: Mutex::default(), requests: Mutex::default() }
     }
 
     pub(crate) fn report(&self, now: Timestamp) -> HostReport {
@@ -76,7 +79,26 @@ impl HostState {
             breaker: breaker.state(now),
             limited_until: breaker.limited_until.filter(|until| now < *until),
             remaining: breaker.remaining,
+            requests: self.request_counts(),
         }
+    }
+
+    fn request_counts(&self) -> Vec<RequestCount> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |((action, status), count): (&(String, u16), &u64)| RequestCount {
+            action: action.clone(),
+            status: *status,
+            count: *count,
+        };
+        requests.iter().map(count).collect()
+    }
+
+    fn count_request(&self, doing: &str, status: u16) {
+        // Numbers of pull requests are no part of what a request does.
+        let words = doing.split(' ').filter(|word| !word.contains(|c: char| c.is_ascii_digit()));
+        let action = words.collect::<Vec<_>>().join(" ");
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry((action, status)).or_insert(0) += 1;
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
@@ -221,6 +243,7 @@ impl ApiClient {
             Ok::<_, HttpError>((head, answer.read_body(LARGEST_ANSWER).await?))
         };
         let outcome = sent.await;
+        self.state.count_request(&doing, outcome.as_ref().map_or(0, |(head, _)| head.status));
         let now = self.clock.now();
         let mut breaker = self.state.breaker();
         let (head, body) = match outcome {

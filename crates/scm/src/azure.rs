@@ -15,7 +15,7 @@ use crate::error::ScmError;
 use crate::github::{already_gone, merge_outcome};
 use crate::provider::{
     AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -70,6 +70,8 @@ struct CommitAnswer {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
+    #[serde(default)]
+    id: Option<String>,
     #[serde(default)]
     unique_name: Option<String>,
     #[serde(default)]
@@ -393,6 +395,28 @@ impl ScmProvider for AzureDevOps {
                 let url = self.pull_url(number, &["labels"]);
                 let doing = format!("label pull request {number}");
                 self.api.command(Method::POST, url, Some(&json!({"name": label})), &doing).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn request_reviews<'a>(
+        &'a self,
+        number: u64,
+        wanted: &'a ReviewRequest,
+    ) -> BoxFuture<'a, Result<(), ScmError>> {
+        async move {
+            // Teams are identities as well.
+            for id in wanted.users.iter().chain(&wanted.teams) {
+                let url = self.pull_url(number, &["reviewers", id]);
+                let doing = format!("ask for reviews of {number}");
+                let now = self.answer(number).await?;
+                // Asking somebody again would take their vote away.
+                if now.reviewers.iter().any(|known| known.identity.id.as_deref() == Some(id.as_str())) {
+                    continue;
+                }
+                self.api.command(Method::PUT, url, Some(&json!({"id": id, "vote": 0})), &doing).await?;
             }
             Ok(())
         }

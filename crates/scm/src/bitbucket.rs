@@ -15,7 +15,7 @@ use crate::error::ScmError;
 use crate::github::{already_gone, merge_outcome};
 use crate::provider::{
     AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -366,6 +366,13 @@ impl ScmProvider for Bitbucket {
             self.put(number, &json!({"title": now.title, "description": text})).await
         }
         .boxed()
+    }
+
+    fn request_reviews<'a>(&'a self, _: u64, _: &'a ReviewRequest) -> BoxFuture<'a, Result<(), ScmError>> {
+        // Reviewers are account ids there, which nobody writes into a pipeline.
+        let unsupported =
+            ScmError::Unsupported { provider: ProviderKind::Bitbucket, operation: "ask for reviews by name" };
+        futures::future::ready(Err(unsupported)).boxed()
     }
 
     fn reviews(&self, number: u64) -> BoxFuture<'_, Result<ReviewSummary, ScmError>> {

@@ -25,6 +25,18 @@ pub struct HostReport {
     pub limited_until: Option<Timestamp>,
     /// Requests the server still allows, where it says so.
     pub remaining: Option<u64>,
+    /// The requests sent so far.
+    pub requests: Vec<RequestCount>,
+}
+
+/// Requests of one kind that had the same answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestCount {
+    /// What the request did, without names and numbers.
+    pub action: String,
+    /// The status of the answer; 0 where there was none.
+    pub status: u16,
+    pub count: u64,
 }
 
 /// Failures in a row after which nothing is sent for a while.

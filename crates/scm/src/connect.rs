@@ -31,6 +31,18 @@ pub struct ConnectOptions {
     pub network: NetworkOptions,
     /// The pause between two looks at a pull request that is not there yet.
     pub settle_pause: Duration,
+    /// A server in this process, asked instead of every other: for rehearsals.
+    pub in_process: Option<InProcessServer>,
+}
+
+/// A server of pull requests in this process.
+#[derive(Clone)]
+pub struct InProcessServer(pub Arc<dyn ScmProvider>);
+
+impl std::fmt::Debug for InProcessServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InProcessServer").field(&self.0.kind()).finish()
+    }
 }
 
 impl Default for ConnectOptions {
@@ -45,6 +57,7 @@ impl Default for ConnectOptions {
             identity: None,
             network: NetworkOptions { limits, ..NetworkOptions::default() },
             settle_pause: Duration::from_millis(250),
+            in_process: None,
         }
     }
 }
@@ -78,6 +91,9 @@ impl ScmConnections {
         credential: ScmCredential,
         options: &ConnectOptions,
     ) -> Result<Arc<dyn ScmProvider>, ScmError> {
+        if let Some(InProcessServer(server)) = &options.in_process {
+            return Ok(server.clone());
+        }
         if repository.kind == ProviderKind::None {
             return Ok(Arc::new(PlainServer { credential }));
         }

@@ -18,7 +18,7 @@ use crate::github::{
 };
 use crate::provider::{
     AccessReport, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest, PullRequest,
-    PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -302,6 +302,19 @@ impl ScmProvider for Gitea {
             // Numbers are understood by old and new versions.
             let url = self.url(&["issues", &number.to_string(), "labels"], &[]);
             self.api.command(Method::POST, url, Some(&json!({"labels": ids})), &doing).await
+        }
+        .boxed()
+    }
+
+    fn request_reviews<'a>(
+        &'a self,
+        number: u64,
+        wanted: &'a ReviewRequest,
+    ) -> BoxFuture<'a, Result<(), ScmError>> {
+        async move {
+            let url = self.url(&["pulls", &number.to_string(), "requested_reviewers"], &[]);
+            let body = json!({"reviewers": wanted.users, "team_reviewers": wanted.teams});
+            self.api.command(Method::POST, url, Some(&body), &format!("ask for reviews of {number}")).await
         }
         .boxed()
     }

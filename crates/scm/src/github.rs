@@ -15,7 +15,7 @@ use crate::credential::{ScmCredential, token_user};
 use crate::error::ScmError;
 use crate::provider::{
     AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -313,6 +313,19 @@ impl ScmProvider for GitHub {
             }
             let url = self.url(&["issues", &number.to_string(), "labels"], &[]);
             self.api.command(Method::POST, url, Some(&json!({"labels": labels})), &doing).await
+        }
+        .boxed()
+    }
+
+    fn request_reviews<'a>(
+        &'a self,
+        number: u64,
+        wanted: &'a ReviewRequest,
+    ) -> BoxFuture<'a, Result<(), ScmError>> {
+        async move {
+            let url = self.url(&["pulls", &number.to_string(), "requested_reviewers"], &[]);
+            let body = json!({"reviewers": wanted.users, "team_reviewers": wanted.teams});
+            self.api.command(Method::POST, url, Some(&body), &format!("ask for reviews of {number}")).await
         }
         .boxed()
     }

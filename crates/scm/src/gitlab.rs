@@ -14,7 +14,7 @@ use crate::error::ScmError;
 use crate::github::{CommentAnswer, already_gone, merge_outcome, write_comment};
 use crate::provider::{
     AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -62,6 +62,17 @@ struct DiffRefs {
 #[derive(Deserialize)]
 struct UserAnswer {
     username: String,
+}
+
+#[derive(Deserialize)]
+struct ReviewersAnswer {
+    #[serde(default)]
+    reviewers: Vec<UserIdAnswer>,
+}
+
+#[derive(Deserialize)]
+struct UserIdAnswer {
+    id: u64,
 }
 
 #[derive(Deserialize)]
@@ -315,6 +326,35 @@ impl ScmProvider for GitLab {
     fn add_labels<'a>(&'a self, number: u64, labels: &'a [String]) -> BoxFuture<'a, Result<(), ScmError>> {
         // `labels` would replace those of others.
         async move { self.put(number, &json!({"add_labels": labels.join(",")})).await }.boxed()
+    }
+
+    fn request_reviews<'a>(
+        &'a self,
+        number: u64,
+        wanted: &'a ReviewRequest,
+    ) -> BoxFuture<'a, Result<(), ScmError>> {
+        async move {
+            if !wanted.teams.is_empty() {
+                return Err(ScmError::Unsupported {
+                    provider: ProviderKind::GitLab,
+                    operation: "ask teams for reviews",
+                });
+            }
+            let doing = format!("ask for reviews of {number}");
+            let now: ReviewersAnswer = self.api.get(self.request_url(number, &[], &[]), &doing).await?;
+            // The list is replaced as a whole.
+            let mut ids: Vec<u64> = now.reviewers.iter().map(|user| user.id).collect();
+            for name in &wanted.users {
+                let url = self.api.url(&["users"], &[("username", name)]);
+                let found: Vec<UserIdAnswer> = self.api.get(url, &doing).await?;
+                let user = found.first().ok_or_else(|| ScmError::NotFound { doing: doing.clone() })?;
+                if !ids.contains(&user.id) {
+                    ids.push(user.id);
+                }
+            }
+            self.put(number, &json!({"reviewer_ids": ids})).await
+        }
+        .boxed()
     }
 
     fn reviews(&self, number: u64) -> BoxFuture<'_, Result<ReviewSummary, ScmError>> {

@@ -27,8 +27,8 @@ mod provider;
 mod remote;
 mod webhook;
 
-pub use breaker::{BreakerState, HostReport};
-pub use connect::{ConnectOptions, ScmConnections};
+pub use breaker::{BreakerState, HostReport, RequestCount};
+pub use connect::{ConnectOptions, InProcessServer, ScmConnections};
 pub use content::{
     ArtifactRow, ChangeRow, ConfigChange, GateRow, GateStatus, Link, PromotionKind, PromotionSummary,
     PromotionUrgency, UpstreamRow, gates_comment,
@@ -40,7 +40,7 @@ pub use marker::StepMarker;
 pub use open::{OpenOutcome, open_pull_request};
 pub use provider::{
     AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewSummary, ScmProvider,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 pub use remote::{ProviderKind, RemoteError, RemoteRepository};
 pub use webhook::{

@@ -9,6 +9,9 @@ pub struct StepMarker {
     pub bundle: String,
     pub env: String,
     pub v: u32,
+    /// The id of the pipeline, by which one installation knows its own pull requests from another's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 const START: &str = "<!-- kardinal:";
@@ -18,7 +21,17 @@ const LONGEST: usize = 4_096;
 
 impl StepMarker {
     pub fn new(step: &str, bundle: &str, environment: &str) -> Self {
-        Self { step: step.to_owned(), bundle: bundle.to_owned(), env: environment.to_owned(), v: 1 }
+        Self {
+            step: step.to_owned(),
+            bundle: bundle.to_owned(),
+            env: environment.to_owned(),
+            v: 1,
+            owner: None,
+        }
+    }
+
+    pub fn of_pipeline(self, id: &str) -> Self {
+        Self { owner: Some(id.to_owned()), ..self }
     }
 
     /// The comment. No value can end it early.

@@ -11,7 +11,7 @@ use crate::credential::ScmCredential;
 use crate::error::ScmError;
 use crate::provider::{
     AccessReport, CommitCheck, MergeMethod, MergeOutcome, NewPullRequest, PullRequest, PullRequestChange,
-    ReviewSummary, ScmProvider,
+    ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::ProviderKind;
 
@@ -88,6 +88,10 @@ impl ScmProvider for PlainServer {
 
     fn add_labels<'a>(&'a self, _: u64, _: &'a [String]) -> BoxFuture<'a, Result<(), ScmError>> {
         cannot("label pull requests")
+    }
+
+    fn request_reviews<'a>(&'a self, _: u64, _: &'a ReviewRequest) -> BoxFuture<'a, Result<(), ScmError>> {
+        cannot("ask for reviews")
     }
 
     fn reviews(&self, _: u64) -> BoxFuture<'_, Result<ReviewSummary, ScmError>> {

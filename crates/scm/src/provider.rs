@@ -77,6 +77,21 @@ pub struct ReviewSummary {
     pub changes_requested: Vec<String>,
 }
 
+/// People and teams to ask for a review.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReviewRequest {
+    /// Names of users; Azure DevOps takes the ids of identities.
+    pub users: Vec<String>,
+    /// Names of teams, where a server has such.
+    pub teams: Vec<String>,
+}
+
+impl ReviewRequest {
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.teams.is_empty()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeMethod {
     Merge,
@@ -185,6 +200,13 @@ pub trait ScmProvider: Send + Sync {
 
     /// Adds labels, and takes none away.
     fn add_labels<'a>(&'a self, number: u64, labels: &'a [String]) -> BoxFuture<'a, Result<(), ScmError>>;
+
+    /// Asks for reviews, and takes no reviewer away. Not every server can ask teams, or ask at all.
+    fn request_reviews<'a>(
+        &'a self,
+        number: u64,
+        wanted: &'a ReviewRequest,
+    ) -> BoxFuture<'a, Result<(), ScmError>>;
 
     fn reviews(&self, number: u64) -> BoxFuture<'_, Result<ReviewSummary, ScmError>>;
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use slipway_problem::{Problem, Problems};
+use slipway_problem::Problem;
 
 use crate::config::{CredentialSource, ProviderConfig, ProviderType, SecretsConfig};
-use crate::error::SecretsError;
+use crate::error::{SecretsError, UnresolvedCause, UnresolvedSecret};
+use crate::place::{ProblemSubject, ReferenceProblems};
 use crate::policy::{JudgedReference, PolicyDecision, PolicyTarget};
 use crate::reference::{ProviderName, SecretReference};
 use crate::trust::{RepositoryTrust, check_trust};
@@ -20,6 +21,19 @@ pub(crate) struct AdmittedReference {
     pub(crate) bound: SecretReference,
     pub(crate) provider: ProviderName,
     pub(crate) provider_type: ProviderType,
+}
+
+impl AdmittedReference {
+    /// The same as a reference that got no value.
+    pub(crate) fn unresolved(&self, cause: UnresolvedCause) -> UnresolvedSecret {
+        UnresolvedSecret {
+            reference: self.bound.clone(),
+            written: self.written.clone(),
+            place: None,
+            provider_type: self.provider_type,
+            cause,
+        }
+    }
 }
 
 /// The facts admission decides on.
@@ -39,15 +53,16 @@ pub(crate) fn admit_references(
     context: &AdmissionContext<'_>,
     references: &BTreeSet<SecretReference>,
 ) -> Result<Vec<AdmittedReference>, SecretsError> {
-    let mut invalid = Problems::new();
-    let mut refused = Problems::new();
+    let mut invalid = ReferenceProblems::default();
+    let mut refused = ReferenceProblems::default();
     let mut admitted = Vec::new();
     let mut checked: BTreeSet<ProviderName> = BTreeSet::new();
     for reference in references {
+        let subject = || ProblemSubject::Reference(reference.clone());
         let Some(name) = context.config.provider_of(reference) else {
             let message = format!("secret reference `{reference}` needs a default provider");
-            invalid
-                .push(Problem::error(message).hint("set secrets.defaultProvider or give --secret-provider"));
+            let problem = Problem::error(message);
+            invalid.push(subject(), problem.hint("set secrets.defaultProvider or give --secret-provider"));
             continue;
         };
         let provider_type = match context.provider_type(&name) {
@@ -56,6 +71,7 @@ pub(crate) fn admit_references(
                 let message =
                     format!("policy: {reference} uses the provider `{name}`, which is not configured");
                 refused.push(
+                    subject(),
                     Problem::error(message)
                         .hint("define it under `secrets.providers`: `policy.implicitProviders` is false"),
                 );
@@ -71,18 +87,22 @@ pub(crate) fn admit_references(
                     .hint
                     .clone()
                     .unwrap_or_else(|| "define it under `secrets.providers` of slipway.yaml".to_owned());
-                invalid.push(problem.hint(hint));
+                invalid.push(subject(), problem.hint(hint));
                 continue;
             }
         };
         let bound = reference.with_default_provider(&name);
         let judged = JudgedReference { reference: &bound, provider: &name, provider_type };
-        refused.extend(context.judge(judged));
+        if let Some(denied) = context.judge(judged) {
+            refused.push(subject(), denied);
+        }
         if checked.insert(name.clone())
             && let Some(provider) = context.config.providers.get(&name)
         {
-            refused.extend(check_trust(provider, context.repository, context.trust));
-            refused.extend(context.check_literals(provider));
+            let untrusted = check_trust(provider, context.repository, context.trust);
+            for problem in untrusted.into_iter().chain(context.check_literals(provider)) {
+                refused.push(ProblemSubject::Other, problem);
+            }
         }
         admitted.push(AdmittedReference { written: reference.clone(), bound, provider: name, provider_type });
     }

@@ -8,6 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::provider::ProviderError;
+
 /// One use of one reference by one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,11 +111,29 @@ pub trait AuditSink: Send + Sync {
 
 /// The reason an audit line could not be kept.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the audit file {}", .path.display())]
-pub struct AuditError {
-    pub path: PathBuf,
-    #[source]
-    pub source: std::io::Error,
+pub enum AuditError {
+    #[error("cannot use the audit file {}", .path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot send the audit to {address}")]
+    Webhook {
+        address: String,
+        #[source]
+        source: ProviderError,
+    },
+}
+
+impl AuditError {
+    /// The failure with its cause, in one line.
+    pub(crate) fn with_cause(&self) -> String {
+        match self {
+            Self::File { source, .. } => format!("{self}: {source}"),
+            Self::Webhook { source, .. } => format!("{self}: {source}"),
+        }
+    }
 }
 
 /// Keeps no lines.
@@ -139,7 +159,7 @@ impl AuditFile {
     }
 
     fn error(&self, source: std::io::Error) -> AuditError {
-        AuditError { path: self.path.clone(), source }
+        AuditError::File { path: self.path.clone(), source }
     }
 
     fn open(&self) -> std::io::Result<File> {
@@ -185,7 +205,7 @@ pub struct AuditLog {
 /// Reads an audit file.
 pub fn read_audit(path: &Path) -> Result<AuditLog, AuditError> {
     let text = slipway_problem::read_text_file(path)
-        .map_err(|source| AuditError { path: path.to_owned(), source })?;
+        .map_err(|source| AuditError::File { path: path.to_owned(), source })?;
     let mut log = AuditLog::default();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         match serde_json::from_str(line) {

@@ -7,6 +7,11 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
+/// SHA-1, where a file's name or a protocol is made of it.
+pub(crate) fn sha1_hex(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&sha1::Sha1::digest(bytes))
+}
+
 pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     // A key of any length is fine for HMAC, so this cannot fail.
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&[0; 64].into()));

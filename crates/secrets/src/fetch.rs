@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
@@ -37,7 +38,12 @@ pub(crate) struct FetchCache {
     slots: Arc<Semaphore>,
     /// The size a secret may have.
     max_bytes: usize,
+    /// Everything backends lent to this run. A lease is noted when it arrives, whether anybody still waits for it or not.
+    leases: Arc<Mutex<BTreeMap<String, ProviderName>>>,
 }
+
+/// The time reads that are under way have left when a run ends.
+const LAST_READS: Duration = Duration::from_secs(2);
 
 type SharedBatch = Shared<BoxFuture<'static, Arc<FinishedBatch>>>;
 
@@ -49,7 +55,7 @@ struct FinishedBatch {
 impl FetchCache {
     pub(crate) fn new(limits: &ResolveLimits) -> Self {
         let slots = Arc::new(Semaphore::new(limits.concurrency));
-        Self { reads: Mutex::default(), slots, max_bytes: limits.max_bytes }
+        Self { reads: Mutex::default(), slots, max_bytes: limits.max_bytes, leases: Arc::default() }
     }
 
     /// Fetches what nobody fetched yet and waits for everything, at most until `deadline`.
@@ -93,7 +99,7 @@ impl FetchCache {
             let locators: Vec<Locator> =
                 missed.iter().filter(|key| key.provider == *name).map(|key| key.locator.clone()).collect();
             for chunk in locators.chunks(provider.batch_size().max(1)) {
-                let batch = self.start(Arc::clone(provider), chunk.to_vec());
+                let batch = self.start(name.clone(), Arc::clone(provider), chunk.to_vec());
                 for locator in chunk {
                     let key = FetchKey { provider: name.clone(), locator: locator.clone() };
                     reads.insert(key, batch.clone());
@@ -105,13 +111,21 @@ impl FetchCache {
     }
 
     /// Starts a batch as a task of its own, so that it goes on when the node that asked first is cancelled.
-    fn start(&self, provider: Arc<dyn Provider>, locators: Vec<Locator>) -> SharedBatch {
-        let slots = Arc::clone(&self.slots);
+    fn start(&self, name: ProviderName, provider: Arc<dyn Provider>, locators: Vec<Locator>) -> SharedBatch {
+        let (slots, leases) = (Arc::clone(&self.slots), Arc::clone(&self.leases));
         let (asked, max_bytes) = (locators.clone(), self.max_bytes);
         let task = tokio::spawn(async move {
-            let _slot = slots.acquire_owned().await;
+            let Ok(_slot) = slots.acquire_owned().await else {
+                let stopped = ProviderError::new(ErrorCode::Interrupted, "stopped");
+                return FinishedBatch { outcomes: all_failed(&asked, &stopped), latency_ms: 0 };
+            };
             let start = Instant::now();
             let mut outcomes = provider.fetch(&asked).await;
+            let lent = outcomes.values().flatten().filter_map(|fetched| fetched.lease.clone());
+            leases
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(lent.map(|lease| (lease, name.clone())));
             for outcome in outcomes.values_mut().filter(|outcome| is_larger(outcome, max_bytes)) {
                 *outcome = Err(too_large(max_bytes));
             }
@@ -130,9 +144,15 @@ impl FetchCache {
         .shared()
     }
 
-    /// Forgets everything; values nobody holds are wiped.
-    pub(crate) fn clear(&self) {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Ends the run: lets reads under way come in for a moment, forgets everything (values nobody holds are wiped) and
+    /// gives the leases to return.
+    pub(crate) async fn close(&self) -> BTreeMap<String, ProviderName> {
+        let reads = std::mem::take(&mut *self.reads.lock().unwrap_or_else(PoisonError::into_inner));
+        let pending = reads.into_values().filter(|read| read.peek().is_none());
+        // Nothing new begins; what does not come in leaves its lease to expire.
+        self.slots.close();
+        let _ = tokio::time::timeout(LAST_READS, futures::future::join_all(pending)).await;
+        std::mem::take(&mut *self.leases.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

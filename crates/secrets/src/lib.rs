@@ -20,6 +20,7 @@ mod environment;
 mod error;
 mod fetch;
 mod material;
+mod place;
 mod policy;
 mod provider;
 mod reference;
@@ -31,6 +32,7 @@ mod sentinel;
 mod taint;
 mod trust;
 mod unresolved;
+mod webhook;
 
 pub use audit::{
     AuditError, AuditFile, AuditLine, AuditLog, AuditResult, AuditSink, CacheUse, NoAudit, Purpose,
@@ -44,6 +46,7 @@ pub use discover::{DiscoveredReference, discover_references};
 pub use environment::Environment;
 pub use error::{SecretsError, UnresolvedCause, UnresolvedSecret};
 pub use material::{MaskingStrength, SecretContent, SecretJson};
+pub use place::{ReferencePlaces, ReferenceProblems};
 pub use policy::{Automation, PolicyTarget};
 pub use provider::{
     EntryKind, ErrorCode, FetchOutcomes, FetchedSecret, ListEntry, LoginInfo, LogoutOutcome, Provider,

@@ -1,6 +1,6 @@
 //! Secret values in memory: wiped when dropped, never printed.
 
-use secrecy::{ExposeSecret, SecretBox, SecretSlice};
+use secrecy::{ExposeSecret, SecretBox, SecretSlice, SecretString};
 use serde_json::Value;
 use slipway_event::{Coverage, Redactor};
 use zeroize::Zeroize;
@@ -45,6 +45,8 @@ pub enum SecretContent {
     Bytes(SecretSlice<u8>),
     /// A structure with named fields.
     Fields(SecretJson),
+    /// Several texts: a list where one is asked for, otherwise joined by commas.
+    List(Vec<SecretString>),
 }
 
 impl SecretContent {
@@ -61,6 +63,7 @@ impl SecretContent {
         match self {
             Self::Bytes(bytes) => bytes.expose_secret().len(),
             Self::Fields(tree) => tree.expose_secret().value().to_string().len(),
+            Self::List(texts) => texts.iter().map(|text| text.expose_secret().len() + 1).sum(),
         }
     }
 }

@@ -4,7 +4,7 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{FieldReader, YamlNode};
 
-use crate::config::ProviderType;
+use crate::config::{ProviderType, problem_of_type};
 use crate::reference::{ProviderName, SecretReference};
 
 /// The policy of one configuration file.
@@ -111,6 +111,8 @@ impl Policy {
     /// Reads the `policy` section.
     pub(crate) fn read(fields: &mut FieldReader<'_, '_>) -> Self {
         let has = |fields: &FieldReader<'_, '_>, key: &str| fields.has_key(key);
+        fields.ignore("approvedProviders");
+        fields.ignore("approvedTypes");
         let approved_providers =
             has(fields, "approvedProviders").then(|| fields.seq("approvedProviders", provider_name));
         let approved_types = has(fields, "approvedTypes").then(|| fields.seq("approvedTypes", provider_type));
@@ -140,8 +142,8 @@ fn read_rule(fields: &mut FieldReader<'_, '_>, seen: &mut Vec<String>) -> Option
         profile: globs(when, "profile"),
         ci: when.bool("ci"),
     });
-    let allow = fields.fields("allow", RuleMatch::read);
-    let deny = fields.fields("deny", RuleMatch::read);
+    let allow = fields.fields("allow", |allow| RuleMatch::read(allow, "allow"));
+    let deny = fields.fields("deny", |deny| RuleMatch::read(deny, "deny"));
     let require = fields.fields("require", |require| require.bool("version") == Some(true));
     if allow.is_none() && deny.is_none() && require.is_none() {
         let at: Location = fields.node().location();
@@ -172,12 +174,14 @@ impl RuleCondition {
 }
 
 impl RuleMatch {
-    fn read(fields: &mut FieldReader<'_, '_>) -> Self {
+    fn read(fields: &mut FieldReader<'_, '_>, what: &str) -> Self {
         let providers = globs(fields, "providers");
         let paths = globs(fields, "paths");
         let types = fields.seq("types", provider_type);
-        if providers.is_empty() && paths.is_empty() && types.is_empty() {
-            let problem = Problem::error("names no references").at(fields.node().location());
+        let is_given = ["providers", "paths", "types"].iter().any(|key| fields.has_key(key));
+        if !is_given {
+            let problem =
+                Problem::error(format!("`{what}` names no references")).at(fields.node().location());
             fields.problems().push(problem.hint("give `providers`, `types` or `paths`"));
         }
         Self { providers, types, paths }
@@ -193,11 +197,11 @@ impl RuleMatch {
 }
 
 fn provider_name(node: &YamlNode, problems: &mut Problems) -> Option<ProviderName> {
-    let name = node.as_str().and_then(ProviderName::parse);
+    let text = node.as_str().unwrap_or_default();
+    let name = ProviderName::parse(text);
     if name.is_none() {
-        problems.push(
-            Problem::error("is no name of a provider").at(node.location()).hint("letters, digits and dashes"),
-        );
+        let problem = Problem::error(format!("`{text}` is no name of a provider")).at(node.location());
+        problems.push(problem.hint("letters, digits and dashes, at most 63"));
     }
     name
 }
@@ -207,7 +211,7 @@ fn provider_type(node: &YamlNode, problems: &mut Problems) -> Option<ProviderTyp
     let found = ProviderType::parse(text);
     if found.is_none() {
         let problem = Problem::error(format!("unknown type of provider `{text}`")).at(node.location());
-        problems.push(problem.hint("types are file, env, exec, vault, aws-secrets-manager, aws-ssm, gcp-secret-manager, azure-key-vault"));
+        problems.push(problem_of_type(problem, text));
     }
     found
 }

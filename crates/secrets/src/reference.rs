@@ -191,7 +191,11 @@ impl FromStr for SecretReference {
                     .hint("a provider's name has letters, digits and dashes only, at most 63")
             })?),
         };
-        let path = decode(path.unwrap_or_default()).map_err(&wrong)?;
+        let path = decode(path.unwrap_or_default()).map_err(|reason| {
+            wrong(reason).hint(
+                "characters are encoded as `%` and two hexadecimal digits of UTF-8; `%25` is `%` itself",
+            )
+        })?;
         if path.trim_matches('/').is_empty() {
             let named = provider.as_ref().map_or("provider", ProviderName::as_str);
             return Err(wrong("has no path").hint(format!("write `secret://{named}/PATH#KEY`")));
@@ -229,6 +233,10 @@ impl SecretReference {
 
     fn read_query(&mut self, query: &str) -> Result<(), Mistake> {
         let mut seen: Vec<&str> = Vec::new();
+        if query.is_empty() {
+            let hint = "write `?version=VALUE`, or leave `?` out".to_owned();
+            return Err(("ends with `?` and no parameter".to_owned(), hint));
+        }
         for parameter in query.split('&') {
             let (name, value) = split(parameter, '=');
             let value = decode(value.unwrap_or_default()).map_err(|reason| {

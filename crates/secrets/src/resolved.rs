@@ -78,14 +78,15 @@ impl ResolvedSecrets {
         &self.warnings
     }
 
-    /// `resolved 3 references (vault 2, aws-secrets-manager 1)`
-    pub fn summary(&self) -> String {
+    /// `resolved 3 references (vault 2, aws-secrets-manager 1)`, for references of these types.
+    pub fn count_by_type(types: impl IntoIterator<Item = ProviderType>) -> String {
         let mut counts: BTreeMap<ProviderType, usize> = BTreeMap::new();
-        for secret in self.secrets.values() {
-            *counts.entry(secret.provider_type).or_default() += 1;
+        for provider_type in types {
+            *counts.entry(provider_type).or_default() += 1;
         }
+        let total: usize = counts.values().sum();
         let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let noun = if self.len() == 1 { "reference" } else { "references" };
-        format!("resolved {} {noun} ({})", self.len(), counts.join(", "))
+        let noun = if total == 1 { "reference" } else { "references" };
+        format!("resolved {total} {noun} ({})", counts.join(", "))
     }
 }

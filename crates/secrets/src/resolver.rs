@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use slipway_event::{Clock, Redactor, SystemClock};
@@ -11,12 +12,13 @@ use slipway_problem::{Problem, Problems};
 use tokio::time::Instant;
 
 use crate::admit::{AdmissionContext, AdmittedReference, admit_references, implicit_type};
-use crate::audit::{AuditLine, AuditResult, AuditSink, CacheUse, NoAudit, RunIdentity};
+use crate::audit::{AuditError, AuditLine, AuditResult, AuditSink, CacheUse, NoAudit, RunIdentity};
 use crate::config::{AuditFailure, ProviderConfig, ProviderSettings, ProviderType, SecretsConfig};
 use crate::environment::Environment;
-use crate::error::{SecretsError, UnresolvedCause, UnresolvedSecret};
+use crate::error::{SecretsError, UnresolvedCause};
 use crate::fetch::{FetchCache, FetchKey, FetchOutcome};
 use crate::material::{MaskingStrength, SecretJson, register};
+use crate::place::ReferenceProblems;
 use crate::policy::PolicyTarget;
 use crate::provider::build::{BuildContext, build_provider};
 use crate::provider::{
@@ -28,6 +30,7 @@ use crate::scan::{distinct, find_references};
 use crate::select::select_value;
 use crate::sentinel::SecretOrigin;
 use crate::trust::{RepositoryTrust, trust_of};
+use crate::webhook::AuditWebhook;
 
 /// The surroundings of a resolver.
 #[derive(Clone)]
@@ -77,10 +80,12 @@ pub struct Resolver {
 struct RunState {
     config: SecretsConfig,
     options: ResolverOptions,
+    webhook: Option<AuditWebhook>,
     trust: RepositoryTrust,
     providers: Mutex<BTreeMap<ProviderName, BuiltProvider>>,
     cache: FetchCache,
-    leases: Mutex<BTreeMap<String, Lease>>,
+    /// Leases that references want to outlive the run.
+    kept_leases: Mutex<BTreeSet<String>>,
     /// References whose values the redactor knows, and how well it masks them.
     registered: Mutex<BTreeMap<SecretReference, MaskingStrength>>,
 }
@@ -92,23 +97,23 @@ struct BuiltProvider {
     default_key: Option<String>,
 }
 
-struct Lease {
-    provider: ProviderName,
-    end: LeaseEnd,
-}
+/// The time all backends together have for taking back what they lent.
+const CLEANUP_LIMIT: Duration = Duration::from_secs(10);
 
 impl Resolver {
     /// Prepares a run. No provider is touched before a reference needs it.
     pub fn new(config: SecretsConfig, options: ResolverOptions) -> Self {
         let listed = trust_of(options.repository.as_deref(), &config.trusted_repositories);
         let trust = if listed == RepositoryTrust::Trusted { listed } else { options.trust };
+        let webhook = config.audit.as_ref().and_then(|audit| audit.webhook.clone());
         let run = RunState {
             cache: FetchCache::new(&config.limits),
+            webhook: webhook.map(|settings| AuditWebhook::new(settings, build_context(&config, &options))),
             config,
             options,
             trust,
             providers: Mutex::default(),
-            leases: Mutex::default(),
+            kept_leases: Mutex::default(),
             registered: Mutex::default(),
         };
         Self { run: Arc::new(run), node: Arc::default() }
@@ -145,7 +150,16 @@ impl Resolver {
         &self,
         references: &BTreeSet<SecretReference>,
     ) -> Result<ResolvedSecrets, SecretsError> {
-        let admitted = self.admit(references)?;
+        let admitted = match self.admit(references) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                // A refusal stands whether it is recorded or not.
+                if let Err(lost) = self.deliver_audit().await {
+                    tracing::warn!("{}", lost.with_cause());
+                }
+                return Err(error);
+            }
+        };
         let mut providers = BTreeMap::new();
         let mut failures: BTreeMap<ProviderName, ProviderError> = BTreeMap::new();
         let mut keys = BTreeSet::new();
@@ -161,7 +175,9 @@ impl Resolver {
         let backends =
             providers.iter().map(|(name, built)| (name.clone(), Arc::clone(&built.provider))).collect();
         let deadline = Instant::now() + self.run.config.limits.phase;
-        let mut outcomes = self.run.cache.fetch(&keys, &backends, deadline).await;
+        let stop = &self.run.options.network.stop;
+        let fetched = stop.run_until_cancelled(self.run.cache.fetch(&keys, &backends, deadline)).await;
+        let mut outcomes = fetched.filter(|_| !stop.is_cancelled()).ok_or(SecretsError::Interrupted)?;
         for reference in &admitted {
             if let Some(error) = failures.get(&reference.provider) {
                 let outcome =
@@ -169,7 +185,39 @@ impl Resolver {
                 outcomes.insert(fetch_key(reference), outcome);
             }
         }
-        self.assemble(admitted, &outcomes, &providers)
+        let assembled = self.assemble(admitted, &outcomes, &providers);
+        let delivered = self.deliver_audit().await;
+        let mut resolved = assembled?;
+        if let Err(error) = delivered {
+            self.lose_audit(error, &mut resolved)?;
+        }
+        Ok(resolved)
+    }
+
+    /// Sends recorded lines to the webhook, if there is one.
+    async fn deliver_audit(&self) -> Result<(), AuditError> {
+        match &self.run.webhook {
+            Some(webhook) => webhook.deliver().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Decides what a lost audit line means: a warning, or no secrets.
+    fn lose_audit(&self, error: AuditError, resolved: &mut ResolvedSecrets) -> Result<(), SecretsError> {
+        match self.run.config.audit.as_ref().map(|audit| audit.on_failure) {
+            Some(AuditFailure::Abort) => Err(SecretsError::Audit(error)),
+            _ => {
+                resolved.warn(Problem::warning(error.with_cause()));
+                Ok(())
+            }
+        }
+    }
+
+    fn record_audit(&self, line: &AuditLine) -> Result<(), AuditError> {
+        if let Some(webhook) = &self.run.webhook {
+            webhook.record(line);
+        }
+        self.run.options.audit.record(line)
     }
 
     /// Resolves every reference of a values tree in place. Values without references cost a walk and nothing else.
@@ -203,26 +251,36 @@ impl Resolver {
         built.provider.logout().await.map_err(unresolved)
     }
 
-    /// Ends the run: gives back leases and tokens this run created, wipes values, makes the audit durable.
-    /// What could not be given back is reported; it expires by itself.
+    /// Ends the run: gives back leases and tokens this run created, wipes values, makes the audit durable. It takes a
+    /// bounded time, also after the user stopped the run. What could not be given back is reported; it expires by
+    /// itself.
     pub async fn finish(&self) -> Problems {
-        let mut problems = Problems::new();
-        let leases = std::mem::take(&mut *self.run.leases.lock().unwrap_or_else(PoisonError::into_inner));
+        let leases = self.run.cache.close().await;
+        let kept = std::mem::take(&mut *self.run.kept_leases.lock().unwrap_or_else(PoisonError::into_inner));
         let providers =
             std::mem::take(&mut *self.run.providers.lock().unwrap_or_else(PoisonError::into_inner));
-        self.run.cache.clear();
-        for (name, built) in providers {
-            let own =
-                leases.iter().filter(|(_, lease)| lease.provider == name && lease.end == LeaseEnd::Revoke);
+        let finished = providers.into_iter().map(|(name, built)| {
+            let own = leases.iter().filter(|(id, owner)| **owner == name && !kept.contains(*id));
             let own: Vec<String> = own.map(|(id, _)| id.clone()).collect();
-            if let Err(error) = built.provider.finish(&own).await {
-                problems.push(Problem::warning(format!(
-                    "provider `{name}` did not take everything back: {error}"
-                )));
+            async move {
+                let late = |_| ProviderError::new(ErrorCode::Timeout, "no answer in time");
+                let finished = tokio::time::timeout(CLEANUP_LIMIT, built.provider.finish(&own)).await;
+                (name, finished.map_err(late).flatten())
+            }
+        });
+        let mut problems = Problems::new();
+        for (name, finished) in futures::future::join_all(finished).await {
+            if let Err(error) = finished {
+                let problem =
+                    Problem::warning(format!("provider `{name}` did not take everything back: {error}"));
+                problems.push(
+                    problem.hint("leases and tokens expire by themselves; revoke them by hand to be sure"),
+                );
             }
         }
-        if let Err(error) = self.run.options.audit.flush() {
-            problems.push(Problem::warning(format!("{error}: {}", error.source)));
+        let lost = [self.deliver_audit().await, self.run.options.audit.flush()];
+        for error in lost.into_iter().filter_map(Result::err) {
+            problems.push(Problem::warning(error.with_cause()));
         }
         problems
     }
@@ -233,11 +291,10 @@ impl Resolver {
     ) -> Result<(BuiltProvider, impl FnOnce(ProviderError) -> SecretsError + use<>), SecretsError> {
         let admitted = self.admit(&BTreeSet::from([reference.clone()]))?;
         let unresolved = |error: ProviderError, one: &AdmittedReference| {
-            let (reference, provider_type) = (one.bound.clone(), one.provider_type);
-            SecretsError::Unresolved(vec![UnresolvedSecret { reference, provider_type, cause: error.into() }])
+            SecretsError::Unresolved(vec![one.unresolved(error.into())])
         };
         let Some(one) = admitted.into_iter().next() else {
-            return Err(SecretsError::Invalid(Problems::new()));
+            return Err(SecretsError::Invalid(ReferenceProblems::default()));
         };
         let built = self.provider(&one.provider).map_err(|error| unresolved(error, &one))?;
         Ok((built, move |error| unresolved(error, &one)))
@@ -258,7 +315,7 @@ impl Resolver {
         };
         let admitted = admit_references(&context, references);
         if let Err(SecretsError::Refused(problems)) = &admitted {
-            self.audit_refusal(references, problems);
+            self.audit_refusal(references, &problems.problems());
         }
         admitted
     }
@@ -279,13 +336,7 @@ impl Resolver {
                 &implicit
             }
         };
-        let context = BuildContext {
-            environment: self.run.options.environment.clone(),
-            redactor: self.run.options.redactor.clone(),
-            limits: self.run.config.limits,
-            network: self.run.options.network.clone(),
-            clock: Arc::clone(&self.run.options.clock),
-        };
+        let context = build_context(&self.run.config, &self.run.options);
         let default_key = match &config.settings {
             ProviderSettings::Vault(vault) => vault.key.clone(),
             _ => None,
@@ -311,21 +362,13 @@ impl Resolver {
             let default_key =
                 providers.get(&reference.provider).and_then(|built| built.default_key.as_deref());
             let selected = self.select(&reference, outcome, default_key);
-            let recorded =
-                self.run.options.audit.record(&self.audit_line(&reference, outcome, selected.as_ref().err()));
-            if let Err(error) = recorded {
-                match self.run.config.audit.as_ref().map(|audit| audit.on_failure) {
-                    Some(AuditFailure::Abort) => audited = Err(error),
-                    _ => resolved.warn(Problem::warning(format!("{error}: {}", error.source))),
-                }
+            let line = self.audit_line(&reference, outcome, selected.as_ref().err());
+            if let Err(error) = self.record_audit(&line) {
+                audited = self.lose_audit(error, &mut resolved);
             }
             match selected {
                 Ok(secret) => resolved.insert(&reference, secret),
-                Err(cause) => unresolved.push(UnresolvedSecret {
-                    reference: reference.bound,
-                    provider_type: reference.provider_type,
-                    cause,
-                }),
+                Err(cause) => unresolved.push(reference.unresolved(cause)),
             }
         }
         audited?;
@@ -362,13 +405,8 @@ impl Resolver {
     }
 
     fn keep_lease(&self, reference: &AdmittedReference, fetched: &FetchedSecret) {
-        let Some(id) = &fetched.lease else { return };
-        let mut leases = self.run.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let lease = leases
-            .entry(id.clone())
-            .or_insert_with(|| Lease { provider: reference.provider.clone(), end: reference.bound.lease });
-        if reference.bound.lease == LeaseEnd::Keep {
-            lease.end = LeaseEnd::Keep;
+        if let (Some(id), LeaseEnd::Keep) = (&fetched.lease, reference.bound.lease) {
+            self.run.kept_leases.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
         }
     }
 
@@ -396,8 +434,8 @@ impl Resolver {
             let mut line = self.blank_line(reference, name.as_ref().map_or("", ProviderName::as_str));
             line.result = AuditResult::Denied;
             line.policy = format!("deny: {first}");
-            if let Err(error) = self.run.options.audit.record(&line) {
-                tracing::warn!("{error}: {}", error.source);
+            if let Err(error) = self.record_audit(&line) {
+                tracing::warn!("{}", error.with_cause());
             }
         }
     }
@@ -430,6 +468,16 @@ impl Resolver {
             policy: "allow".to_owned(),
             purpose: identity.purpose,
         }
+    }
+}
+
+fn build_context(config: &SecretsConfig, options: &ResolverOptions) -> BuildContext {
+    BuildContext {
+        environment: options.environment.clone(),
+        redactor: options.redactor.clone(),
+        limits: config.limits,
+        network: options.network.clone(),
+        clock: Arc::clone(&options.clock),
     }
 }
 

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use slipway_problem::{Problem, Problems};
+use slipway_problem::Problem;
 
+use crate::place::{ProblemSubject, ReferenceProblems};
 use crate::reference::{SCHEME, SecretReference, is_reference};
 
 /// The treatment of `${secret://…}` inside of longer texts.
@@ -32,22 +33,18 @@ pub struct FoundReference {
 pub fn find_references(
     values: &Value,
     interpolation: Interpolation,
-) -> Result<Vec<FoundReference>, Problems> {
+) -> Result<Vec<FoundReference>, ReferenceProblems> {
     let mut found = Vec::new();
-    let mut problems = Problems::new();
-    visit(values, &mut String::new(), &mut |at, text| match parse_text(text, interpolation) {
-        Ok(ScannedText::Plain) => {}
-        Ok(ScannedText::Whole(reference)) => found.push(FoundReference { at: at.to_owned(), reference }),
-        Ok(ScannedText::Mixed(parts)) => {
-            let references = parts.into_iter().filter_map(|part| match part {
-                TextPart::Reference(reference) => Some(reference),
-                TextPart::Literal(_) => None,
-            });
-            found.extend(references.map(|reference| FoundReference { at: at.to_owned(), reference }));
+    let mut problems = ReferenceProblems::default();
+    visit(values, &mut String::new(), &mut |at, text| match references_of_text(text, interpolation) {
+        Ok(references) => {
+            let found_here =
+                references.into_iter().map(|reference| FoundReference { at: at.to_owned(), reference });
+            found.extend(found_here);
         }
         Err(mut problem) => {
             problem.message = format!("`{at}`: {}", problem.message);
-            problems.push(problem);
+            problems.push(ProblemSubject::Text(text.to_owned()), problem);
         }
     });
     problems.into_result(found)
@@ -68,10 +65,12 @@ pub fn mentions_secret(values: &serde_json::Map<String, Value>) -> bool {
 }
 
 fn mentions_scheme(text: &str) -> bool {
-    let (word, mark) = SCHEME.split_at(SCHEME.len() - "://".len());
-    text.match_indices(mark).any(|(at, _)| {
+    const MARK: &str = "://";
+    let word = &SCHEME.as_bytes()[..SCHEME.len() - MARK.len()];
+    // A search for one character is the cheapest there is, and most texts have no colon.
+    text.match_indices(':').any(|(at, _)| {
         let before = at.checked_sub(word.len()).and_then(|start| text.as_bytes().get(start..at));
-        before.is_some_and(|before| before.eq_ignore_ascii_case(word.as_bytes()))
+        text[at..].starts_with(MARK) && before.is_some_and(|before| before.eq_ignore_ascii_case(word))
     })
 }
 
@@ -123,6 +122,24 @@ fn replaced_text(
             Some(Value::String(whole))
         }
     }
+}
+
+/// The references of one text of the values.
+pub(crate) fn references_of_text(
+    text: &str,
+    interpolation: Interpolation,
+) -> Result<Vec<SecretReference>, Problem> {
+    Ok(match parse_text(text, interpolation)? {
+        ScannedText::Plain => Vec::new(),
+        ScannedText::Whole(reference) => vec![reference],
+        ScannedText::Mixed(parts) => {
+            let references = parts.into_iter().filter_map(|part| match part {
+                TextPart::Reference(reference) => Some(reference),
+                TextPart::Literal(_) => None,
+            });
+            references.collect()
+        }
+    })
 }
 
 /// A text of the values, taken apart.

@@ -54,7 +54,10 @@ pub(crate) fn select_value(
     reference: &SecretReference,
     default_key: Option<&str>,
 ) -> Result<SecretJson, SelectError> {
-    let leaf = select_leaf(content, reference.field.as_ref(), default_key)?;
+    let leaf = match (content, reference.value_type) {
+        (SecretContent::List(texts), ValueType::Json | ValueType::Yaml) => Leaf::Tree(list(texts)),
+        _ => select_leaf(content, reference.field.as_ref(), default_key)?,
+    };
     let bytes = match leaf {
         Leaf::Bytes(bytes) => bytes,
         Leaf::Tree(value) => match (value, reference.value_type) {
@@ -97,6 +100,11 @@ fn select_leaf(
         (SecretContent::Bytes(bytes), None) => return Ok(Leaf::Bytes(bytes.expose_secret().to_vec())),
         (SecretContent::Bytes(bytes), Some(field)) => &fields_of_text(bytes.expose_secret(), field)?,
         (SecretContent::Fields(tree), _) => tree.expose_secret().value(),
+        (SecretContent::List(texts), None) => {
+            let texts: Vec<&str> = texts.iter().map(ExposeSecret::expose_secret).collect();
+            return Ok(Leaf::Bytes(texts.join(",").into_bytes()));
+        }
+        (SecretContent::List(texts), Some(_)) => &list(texts),
     };
     let Some(field) = field else { return single_field(fields, default_key).cloned().map(Leaf::Tree) };
     let found = match field {
@@ -106,6 +114,10 @@ fn select_leaf(
             .try_fold(fields, |node, segment| step(node, segment).ok_or_else(|| missing(segment, node))),
     };
     found.cloned().map(Leaf::Tree)
+}
+
+fn list(texts: &[SecretString]) -> Value {
+    texts.iter().map(|text| text.expose_secret().to_owned()).collect()
 }
 
 /// One step into a structure: a key of a mapping, or an index of a list.

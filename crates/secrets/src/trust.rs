@@ -66,11 +66,18 @@ impl TrustCheck {
             // Google credentials that are not the file's own go to Google's addresses only.
             ProviderSettings::GcpSecretManager(gcp) => {
                 self.file("credentialsFile", gcp.credentials_file.as_deref());
+                if gcp.credentials_file.as_deref().is_some_and(takes_tokens_from_elsewhere) {
+                    self.found.push("takes tokens from elsewhere (credentialsFile)".to_owned());
+                }
             }
             ProviderSettings::AzureKeyVault(azure) => {
                 self.credential("clientSecret", azure.client_secret.as_ref());
                 self.file("federatedTokenFile", azure.federated_token_file.as_deref());
-                if !self.is_own(azure.client_secret.as_ref()) {
+                let certificate = azure.client_certificate.as_deref();
+                self.file("clientCertificate", certificate);
+                let is_own = certificate.is_some_and(|path| self.is_inside(path))
+                    || self.is_own(azure.client_secret.as_ref());
+                if !is_own {
                     self.sends_ambient("vaultUrl", azure.is_custom_address);
                     self.sends_ambient("endpoint", azure.endpoint.is_some());
                 }
@@ -114,7 +121,7 @@ impl TrustCheck {
             }
         };
         if !is_own {
-            self.sends_ambient("address", vault.address.is_some());
+            self.sends_ambient("address", !vault.addresses.is_empty());
             self.sends_ambient("caCert", vault.ca_cert.is_some());
         }
     }
@@ -167,6 +174,17 @@ impl TrustCheck {
     fn is_inside(&self, path: &Path) -> bool {
         real_path(path).starts_with(&self.root)
     }
+}
+
+/// Tells that a file of Google credentials names other files, addresses or programs to get a token from, and the address to
+/// trade it at.
+fn takes_tokens_from_elsewhere(path: &Path) -> bool {
+    let text = slipway_problem::read_text_file(path).unwrap_or_default();
+    let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let is_plain = |file: &serde_json::Value| {
+        file.get("type").is_none_or(|name| name == "service_account" || name == "authorized_user")
+    };
+    !is_plain(&file)
 }
 
 /// Tells whether a path stays below a directory, links followed.

@@ -8,6 +8,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
+use crate::config::ProgressInterval;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -26,7 +27,7 @@ const STYLES: Styles = Styles::styled()
     disable_help_subcommand = true,
     after_help = "Data goes to standard output, everything else to standard error.\n\
                   Exit codes: 0 done, 1 failed, 2 changes pending, 3 only a new revision pending,\n\
-                  10 invalid stack, 11 nothing selected, 12 inputs or cluster changed since the plan,\n\
+                  10 invalid files, 11 nothing selected, 12 inputs or cluster changed since the plan,\n\
                   13 locked by somebody else, 14 not confirmed, 15 refused by policy or gate,\n\
                   16 a secret could not be had, 17 the required daemon is not reachable, 64 usage,\n\
                   130/143 interrupted."
@@ -48,7 +49,17 @@ impl Cli {
         {
             return Ok(Self { globals, command: Command::Render(args) });
         }
-        Self::try_parse_from(commands::package::flags::spelled(words))
+        Self::try_parse_from(commands::package::flags::spelled(&spell_words_as_flags(words)))
+    }
+}
+
+/// Rewrites `help COMMAND` and `version`, which users of other tools type as commands, as the flags they are here.
+fn spell_words_as_flags(words: &[OsString]) -> Vec<OsString> {
+    let (program, rest) = words.split_at(words.len().min(1));
+    match rest.split_first() {
+        Some((first, command)) if first == "help" => [program, command, &["--help".into()]].concat(),
+        Some((first, [])) if first == "version" => [program, &["--version".into()]].concat(),
+        _ => words.to_vec(),
     }
 }
 
@@ -75,7 +86,7 @@ enum Rendering {
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Kubeconfig file to use
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", alias = "kube-config")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use
@@ -110,9 +121,79 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "FORM")]
     pub log_format: Option<LogFormat>,
 
+    /// In a pipe, tell again what is under way after this time without a line; 0 for never
+    #[arg(long, global = true, value_name = "TIME")]
+    pub progress_interval: Option<ProgressInterval>,
+
     /// Configuration file to use instead of the user's own
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub connection: ConnectionFlags,
+}
+
+/// Overrides of what the kubeconfig says of the cluster, under Helm's names and Nelm's.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster connection")]
+pub struct ConnectionFlags {
+    /// Address of the API server
+    #[arg(long, global = true, value_name = "URL", alias = "kube-api-server", hide_short_help = true)]
+    pub kube_apiserver: Option<String>,
+
+    /// User to act as
+    #[arg(long, global = true, value_name = "NAME", alias = "kube-impersonate-user", hide_short_help = true)]
+    pub kube_as_user: Option<String>,
+
+    /// Group to act as; repeat for more
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        alias = "kube-impersonate-group",
+        hide_short_help = true
+    )]
+    pub kube_as_group: Vec<String>,
+
+    /// Certificates of the API server to trust
+    #[arg(long, global = true, value_name = "FILE", alias = "kube-ca", hide_short_help = true)]
+    pub kube_ca_file: Option<PathBuf>,
+
+    /// Accept any certificate of the API server
+    #[arg(long, global = true, alias = "no-verify-kube-tls", hide_short_help = true)]
+    pub kube_insecure_skip_tls_verify: bool,
+
+    /// Name the API server's certificate must have
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        alias = "kube-api-server-tls-name",
+        hide_short_help = true
+    )]
+    pub kube_tls_server_name: Option<String>,
+
+    /// Bearer token
+    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
+    pub kube_token: Option<String>,
+
+    /// File with a bearer token
+    #[arg(long, global = true, value_name = "FILE", alias = "kube-token-path", hide_short_help = true)]
+    pub kube_token_file: Option<PathBuf>,
+
+    /// The kubeconfig itself, encoded in base64
+    #[arg(long, global = true, value_name = "TEXT", conflicts_with_all = ["kubeconfig", "sandbox"], hide_short_help = true)]
+    pub kube_config_base64: Option<String>,
+
+    /// Proxy to reach the API server through
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub kube_proxy_url: Option<String>,
+
+    #[arg(long, global = true, hide = true)]
+    pub burst_limit: Option<i64>,
+
+    #[arg(long, global = true, hide = true)]
+    pub qps: Option<f32>,
 }
 
 /// How a command shows its result.
@@ -188,8 +269,24 @@ pub enum Command {
     Run(commands::run::Args),
     /// Take many releases to their clusters as one graph
     Stack(Box<commands::stack::Args>),
+    /// Release units: bundle, plan, apply, promote and verify one file
+    Unit(Box<commands::unit::Args>),
+    /// Pipelines of environments: what is where, why it waits, promote and rehearse
+    Pipeline(Box<commands::pipeline::Args>),
+    /// Versions on their way through a pipeline
+    Bundle(Box<commands::bundle::Args>),
+    /// Policy gates: list, test, simulate, explain and override them
+    Gate(Box<commands::gate::Args>),
     /// References to secrets: test, find and check them
     Secrets(Box<commands::secrets::Args>),
+    /// The controller of promotions: run, install and remove it
+    Controller(Box<commands::controller::Args>),
+    /// Carry out the steps of one shard for a controller in another cluster
+    Agent(Box<commands::agent::Args>),
+    /// What happened to promotions, and proof that nobody changed the record
+    Audit(commands::audit::Args),
+    /// Look at everything promotion needs and say what is wrong
+    Doctor(commands::doctor::Args),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs
@@ -231,6 +328,17 @@ mod tests {
             });
             assert_eq!(small.expect(line), whole.expect(line), "{line}");
         }
+    }
+
+    #[test]
+    fn help_and_version_may_be_words() {
+        let read = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            Cli::read(&words).expect_err(line).to_string()
+        };
+        assert_eq!(read("slipway version"), read("slipway --version"));
+        assert_eq!(read("slipway help"), read("slipway --help"));
+        assert_eq!(read("slipway help stack plan"), read("slipway stack plan --help"));
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
+use secrecy::SecretString;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::FieldReader;
 
-use crate::cli::{Color, Globals, LogFormat, Output};
+use crate::cli::{Color, ConnectionFlags, Globals, LogFormat, Output};
 use crate::files;
 
 /// A value and where it comes from.
@@ -38,6 +41,25 @@ impl std::fmt::Display for Origin {
     }
 }
 
+/// The time nothing is said in a pipe before what is under way is told again; zero is never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgressInterval(pub Duration);
+
+impl Default for ProgressInterval {
+    fn default() -> Self {
+        Self(Duration::from_secs(5))
+    }
+}
+
+impl FromStr for ProgressInterval {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let time = slipway_go::time::Duration::parse_unsigned(text);
+        time.map(Self).ok_or("expected a duration such as 5s; 0 for never")
+    }
+}
+
 /// Every setting of an invocation.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -47,6 +69,8 @@ pub struct Settings {
     pub output: Setting<Output>,
     pub color: Setting<Color>,
     pub log_format: Setting<LogFormat>,
+    pub progress_interval: Setting<ProgressInterval>,
+    pub connection: ConnectionSettings,
     /// Use the embedded cluster.
     pub sandbox: bool,
     /// The configuration file, if there is one.
@@ -64,21 +88,21 @@ impl Settings {
         let settings = Self {
             kubeconfig: layers.pick(
                 globals.kubeconfig.clone().map(Some),
-                &["SLIPWAY_KUBECONFIG", "KUBECONFIG"],
+                &["SLIPWAY_KUBECONFIG", "NELM_KUBE_CONFIG", "KUBECONFIG"],
                 "kubeconfig",
                 |text| Ok(Some(PathBuf::from(text))),
                 &mut problems,
             ),
             context: layers.pick(
                 globals.context.clone().map(Some),
-                &["SLIPWAY_CONTEXT"],
+                &["SLIPWAY_CONTEXT", "HELM_KUBECONTEXT", "NELM_KUBE_CONTEXT"],
                 "context",
                 |text| Ok(Some(text.to_owned())),
                 &mut problems,
             ),
             namespace: layers.pick(
                 globals.namespace.clone().map(Some),
-                &["SLIPWAY_NAMESPACE"],
+                &["SLIPWAY_NAMESPACE", "HELM_NAMESPACE", "NELM_NAMESPACE"],
                 "namespace",
                 |text| Ok(Some(text.to_owned())),
                 &mut problems,
@@ -92,10 +116,137 @@ impl Settings {
                 word,
                 &mut problems,
             ),
+            progress_interval: layers.pick(
+                globals.progress_interval,
+                &["SLIPWAY_PROGRESS_INTERVAL", "NELM_PROGRESS_INTERVAL"],
+                "progressInterval",
+                |text| text.parse().map_err(|expected: &str| Problem::error(expected)),
+                &mut problems,
+            ),
+            connection: ConnectionSettings::resolve(&globals.connection, &layers, &mut problems),
             sandbox: globals.sandbox,
             file: file.map(Path::to_owned),
         };
         problems.into_result(settings)
+    }
+}
+
+/// Overrides of what the kubeconfig says of the cluster. They come from flags and variables alone.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    pub server: Setting<Option<String>>,
+    pub token: Setting<Option<SecretString>>,
+    pub token_file: Setting<Option<PathBuf>>,
+    pub certificate_authority: Setting<Option<PathBuf>>,
+    pub skip_tls_verify: Setting<bool>,
+    pub tls_server_name: Setting<Option<String>>,
+    pub user: Setting<Option<String>>,
+    pub groups: Setting<Vec<String>>,
+    pub proxy: Setting<Option<String>>,
+    /// The text of a kubeconfig.
+    pub kubeconfig_text: Setting<Option<SecretString>>,
+}
+
+impl ConnectionSettings {
+    fn resolve(flags: &ConnectionFlags, layers: &Layers, problems: &mut Problems) -> Self {
+        let text = |text: &str| Ok(Some(text.to_owned()));
+        let path = |text: &str| Ok(Some(PathBuf::from(text)));
+        let secret = |text: &str| Ok(Some(SecretString::from(text)));
+        let groups = (!flags.kube_as_group.is_empty()).then(|| flags.kube_as_group.clone());
+        let kubeconfig = flags.kube_config_base64.as_deref().map(kubeconfig_text);
+        let kubeconfig = kubeconfig.and_then(|read| {
+            problems.collect_from(read.map_err(|problem| problem.at(Location::file("--kube-config-base64"))))
+        });
+        Self {
+            server: layers.pick(
+                flags.kube_apiserver.clone().map(Some),
+                &["HELM_KUBEAPISERVER", "NELM_KUBE_API_SERVER"],
+                "connection.server",
+                text,
+                problems,
+            ),
+            token: layers.pick(
+                flags.kube_token.clone().map(|token| Some(token.into())),
+                &["HELM_KUBETOKEN", "NELM_KUBE_TOKEN"],
+                "connection.token",
+                secret,
+                problems,
+            ),
+            token_file: layers.pick(
+                flags.kube_token_file.clone().map(Some),
+                &["NELM_KUBE_TOKEN_PATH"],
+                "connection.tokenFile",
+                path,
+                problems,
+            ),
+            certificate_authority: layers.pick(
+                flags.kube_ca_file.clone().map(Some),
+                &["HELM_KUBECAFILE", "NELM_KUBE_CA"],
+                "connection.certificateAuthority",
+                path,
+                problems,
+            ),
+            skip_tls_verify: layers.pick(
+                flags.kube_insecure_skip_tls_verify.then_some(true),
+                &["HELM_KUBEINSECURE_SKIP_TLS_VERIFY", "NELM_NO_VERIFY_KUBE_TLS"],
+                "connection.skipTLSVerify",
+                truth,
+                problems,
+            ),
+            tls_server_name: layers.pick(
+                flags.kube_tls_server_name.clone().map(Some),
+                &["HELM_KUBETLS_SERVER_NAME", "NELM_KUBE_API_SERVER_TLS_NAME"],
+                "connection.tlsServerName",
+                text,
+                problems,
+            ),
+            user: layers.pick(
+                flags.kube_as_user.clone().map(Some),
+                &["HELM_KUBEASUSER", "NELM_KUBE_IMPERSONATE_USER"],
+                "connection.user",
+                text,
+                problems,
+            ),
+            groups: layers.pick(
+                groups,
+                &["HELM_KUBEASGROUPS", "NELM_KUBE_IMPERSONATE_GROUP"],
+                "connection.groups",
+                |text| Ok(text.split(',').map(|group| group.trim().to_owned()).collect()),
+                problems,
+            ),
+            proxy: layers.pick(
+                flags.kube_proxy_url.clone().map(Some),
+                &["NELM_KUBE_PROXY_URL"],
+                "connection.proxy",
+                text,
+                problems,
+            ),
+            kubeconfig_text: layers.pick(
+                kubeconfig.map(Some),
+                &["NELM_KUBE_CONFIG_BASE_64", "NELM_KUBE_CONFIG_BASE64"],
+                "connection.kubeconfig",
+                |text| kubeconfig_text(text).map(Some),
+                problems,
+            ),
+        }
+    }
+}
+
+/// Decodes a kubeconfig given as base64. No part of it is shown.
+fn kubeconfig_text(encoded: &str) -> Result<SecretString, Problem> {
+    let bytes = slipway_go::binary::base64_decode(encoded.trim().as_bytes()).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    let problem =
+        || Problem::error("the kubeconfig is not text in base64").hint("`base64 -w0 FILE` encodes a file");
+    text.map(SecretString::from).ok_or_else(problem)
+}
+
+/// Reads a truth value as Go's `strconv.ParseBool` does, which Helm uses.
+fn truth(text: &str) -> Result<bool, Problem> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(Problem::error(format!("`{text}` is neither true nor false"))),
     }
 }
 
@@ -127,13 +278,15 @@ pub enum Variable {
     XdgCacheHome,
     DockerConfig,
     GnupgHome,
+    UnitBuilder,
+    GitToken,
     Visual,
     Editor,
 }
 
 impl Variable {
     /// Every variable, in the order they are shown.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::HelmDriver,
         Self::StackRoot,
         Self::StackProfile,
@@ -158,6 +311,8 @@ impl Variable {
         Self::XdgCacheHome,
         Self::DockerConfig,
         Self::GnupgHome,
+        Self::UnitBuilder,
+        Self::GitToken,
         Self::Visual,
         Self::Editor,
     ];
@@ -189,6 +344,8 @@ impl Variable {
             Self::XdgCacheHome => ("XDG_CACHE_HOME", "cacheHome"),
             Self::DockerConfig => ("DOCKER_CONFIG", "charts.dockerConfig"),
             Self::GnupgHome => ("GNUPGHOME", "charts.keyring"),
+            Self::UnitBuilder => ("SLIPWAY_UNIT_BUILDER", "unit.builder"),
+            Self::GitToken => ("SLIPWAY_GIT_TOKEN", "git.token"),
             Self::Visual => ("VISUAL", "editor"),
             Self::Editor => ("EDITOR", "editor"),
         }
@@ -206,7 +363,14 @@ impl Variable {
 
     /// Whether its value may be shown.
     pub const fn is_secret(self) -> bool {
-        matches!(self, Self::SecretKey | Self::NelmSecretKey | Self::WerfSecretKey | Self::WerfOldSecretKey)
+        matches!(
+            self,
+            Self::SecretKey
+                | Self::NelmSecretKey
+                | Self::WerfSecretKey
+                | Self::WerfOldSecretKey
+                | Self::GitToken
+        )
     }
 
     /// Its value; one that is empty counts as not set.
@@ -302,7 +466,8 @@ fn file_path(globals: &Globals) -> (Option<PathBuf>, bool) {
 /// What the configuration file says: key, text, place.
 type FileSettings = Vec<(&'static str, String, Location)>;
 
-const KEYS: [&str; 6] = ["kubeconfig", "context", "namespace", "output", "color", "logFormat"];
+const KEYS: [&str; 7] =
+    ["kubeconfig", "context", "namespace", "output", "color", "logFormat", "progressInterval"];
 
 /// What editors should know of the file.
 pub fn schema() -> serde_json::Value {
@@ -321,7 +486,9 @@ pub fn schema() -> serde_json::Value {
         (key.to_owned(), schema)
     };
     let mut properties: serde_json::Map<_, _> = KEYS.into_iter().map(property).collect();
-    properties.insert("secrets".to_owned(), serde_json::json!({ "type": "object" }));
+    for section in ["secrets", "environments", "promotion"] {
+        properties.insert(section.to_owned(), serde_json::json!({ "type": "object" }));
+    }
     serde_json::json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Slipway configuration file",
@@ -344,8 +511,10 @@ fn read(path: &Path) -> Result<FileSettings, Problems> {
             settings.push((key, value, fields.node_of(key).location()));
         }
     }
-    // Read by whoever uses secrets.
+    // Read by whoever uses secrets, and by units.
     fields.ignore("secrets");
+    fields.ignore("environments");
+    fields.ignore("promotion");
     fields.finish();
     problems.into_result(settings)
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use slipway_cluster::connect::{ConnectOptions, Connection, Impersonation, KubeconfigSource, connect};
 use slipway_problem::Problem;
 
-use crate::commands::flags::ClusterFlags;
 use crate::commands::sandbox::place::Place;
 use crate::config::Settings;
 use crate::session::Session;
@@ -14,13 +13,8 @@ use crate::term::report::chain;
 impl Session {
     /// Connects to the cluster the user means. Must run inside [`Session::block_on`].
     pub async fn connect(&self) -> anyhow::Result<Connection> {
-        self.connect_with(&ClusterFlags::default()).await
-    }
-
-    /// The same, with what Helm's own flags say of the cluster.
-    pub async fn connect_with(&self, flags: &ClusterFlags) -> anyhow::Result<Connection> {
         if !self.settings.sandbox {
-            return Ok(connect(&options(&self.settings, flags), self.redactor()).await?);
+            return Ok(connect(&options(&self.settings), self.redactor()).await?);
         }
         let place = Place::of_user()?;
         place.ensure()?;
@@ -35,42 +29,51 @@ impl Session {
         settings: &Settings,
         context: Option<&str>,
     ) -> anyhow::Result<Connection> {
-        let options = options(settings, &ClusterFlags::default());
+        let options = options(settings);
         let context = context.map(str::to_owned).or(options.context);
         Ok(connect(&ConnectOptions { context, ..options }, self.redactor()).await?)
     }
 
-    /// Connects to the running sandbox as its administrator.
+    /// Connects to the running sandbox, as its administrator or as whom flags name.
     pub async fn connect_to_sandbox(&self, place: &Place) -> anyhow::Result<Connection> {
-        let kubeconfig = KubeconfigSource::Files(vec![place.kubeconfig()]);
-        Ok(connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }, self.redactor()).await?)
+        let options = ConnectOptions {
+            kubeconfig: KubeconfigSource::Files(vec![place.kubeconfig()]),
+            impersonation: impersonation(&self.settings),
+            ..ConnectOptions::default()
+        };
+        Ok(connect(&options, self.redactor()).await?)
     }
 }
 
-fn options(settings: &Settings, flags: &ClusterFlags) -> ConnectOptions {
-    let kubeconfig = match &settings.kubeconfig.value {
+fn options(settings: &Settings) -> ConnectOptions {
+    let connection = &settings.connection;
+    let kubeconfig = match (&connection.kubeconfig_text.value, &settings.kubeconfig.value) {
+        (Some(text), _) => KubeconfigSource::Text(text.clone()),
         // $KUBECONFIG may list several.
-        Some(paths) => KubeconfigSource::Files(
+        (None, Some(paths)) => KubeconfigSource::Files(
             std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()).collect(),
         ),
-        None => KubeconfigSource::Default(crate::config::user_home().map(own_kubeconfig)),
+        (None, None) => KubeconfigSource::Default(crate::config::user_home().map(own_kubeconfig)),
     };
     ConnectOptions {
         kubeconfig,
         context: settings.context.value.clone(),
         namespace: settings.namespace.value.clone(),
-        server: flags.kube_apiserver.clone(),
-        token: flags.kube_token.clone().map(Into::into),
-        certificate_authority: flags.kube_ca_file.clone(),
-        skip_tls_verify: flags.kube_insecure_skip_tls_verify,
-        tls_server_name: flags.kube_tls_server_name.clone(),
-        impersonation: Impersonation {
-            user: flags.kube_as_user.clone(),
-            groups: flags.kube_as_group.clone(),
-            uid: None,
-        },
+        server: connection.server.value.clone(),
+        token: connection.token.value.clone(),
+        token_file: connection.token_file.value.clone(),
+        certificate_authority: connection.certificate_authority.value.clone(),
+        skip_tls_verify: connection.skip_tls_verify.value,
+        tls_server_name: connection.tls_server_name.value.clone(),
+        impersonation: impersonation(settings),
+        proxy: connection.proxy.value.clone(),
         ..ConnectOptions::default()
     }
+}
+
+fn impersonation(settings: &Settings) -> Impersonation {
+    let connection = &settings.connection;
+    Impersonation { user: connection.user.value.clone(), groups: connection.groups.value.clone(), uid: None }
 }
 
 fn own_kubeconfig(home: PathBuf) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use slipway_problem::{Problem, Problems};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 
 /// Tells how the process ends. A code means the same in every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,13 @@ impl Exit {
             Self::Revision => (3, "only a new revision pending, where `--exit-code` asked for it"),
             Self::Invalid => (
                 10,
-                "invalid files or selectors of a stack, invalid references to secrets or their providers",
+                "invalid files: sources, values, stacks, selectors, units, policies, references to secrets",
             ),
             Self::NothingSelected => (11, "nothing selected"),
             Self::Stale => (12, "inputs or cluster changed since the plan"),
             Self::Locked => (13, "locked by somebody else"),
             Self::Unconfirmed => (14, "not confirmed"),
-            Self::Refused => (15, "refused by a policy or gate"),
+            Self::Refused => (15, "refused by a policy or gate, or for want of a signature or evidence"),
             Self::SecretMissing => (16, "a secret could not be had"),
             Self::DaemonUnreachable => (17, "the required daemon is not reachable"),
             Self::Usage => (64, "the command line or configuration is wrong; of a runbook, its file as well"),
@@ -94,6 +94,18 @@ impl Exit {
         if cause.is::<UsageError>() {
             return Some(Self::Usage);
         }
+        if cause.is::<InterruptedError>() {
+            return Some(Self::of_signal());
+        }
+        if cause.is::<PolicyFileError>() {
+            return Some(Self::Invalid);
+        }
+        if cause.is::<PolicyRefusal>() {
+            return Some(Self::Refused);
+        }
+        if let Some(slipway_rehearsal::RehearsalError::Refused(_)) = cause.downcast_ref() {
+            return Some(Self::Refused);
+        }
         if cause.is::<SecretError>() {
             return Some(Self::SecretMissing);
         }
@@ -103,6 +115,9 @@ impl Exit {
         if let Some(failure) = cause.downcast_ref::<slipway_release::Failure>() {
             return Self::of_release(failure);
         }
+        if let Some(error) = cause.downcast_ref::<slipway_unit::UnitError>() {
+            return Self::of_unit(error);
+        }
         if let Some(slipway_runbook::RunError::Stale(_)) = cause.downcast_ref() {
             return Some(Self::Stale);
         }
@@ -110,9 +125,23 @@ impl Exit {
             return Some(Self::of_stack(error));
         }
         if let Some(error) = cause.downcast_ref::<slipway_chart::ChartError>() {
-            return matches!(error, slipway_chart::ChartError::Secret(_)).then_some(Self::SecretMissing);
+            return Self::of_chart(error);
+        }
+        if let Some(problems) = cause.downcast_ref::<Problems>() {
+            return Self::of_problems(problems);
+        }
+        if let Some(problem) = cause.downcast_ref::<Problem>() {
+            return Self::of_problems([problem]);
         }
         None
+    }
+
+    /// The code of problems: those with a line are wrong in a file. A path alone is what could not be read or written.
+    fn of_problems<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Option<Self> {
+        let is_in_file = |problem: &Problem| {
+            problem.severity == ProblemSeverity::Error && problem.at.as_ref().is_some_and(|at| at.line > 0)
+        };
+        problems.into_iter().any(is_in_file).then_some(Self::Invalid)
     }
 
     fn of_release(failure: &slipway_release::Failure) -> Option<Self> {
@@ -120,6 +149,46 @@ impl Exit {
         match failure {
             Failure::Stale(_) => Some(Self::Stale),
             Failure::Locked(_) => Some(Self::Locked),
+            Failure::Source(_) => Some(Self::Invalid),
+            Failure::Problems(problems) => Self::of_problems(problems),
+            Failure::Refused(_) => Some(Self::Refused),
+            Failure::Immutable(_)
+            | Failure::Ownership(_)
+            | Failure::Cluster(_)
+            | Failure::NotFound(_)
+            | Failure::Run { .. }
+            | Failure::Cancelled { .. } => None,
+        }
+    }
+
+    fn of_chart(error: &slipway_chart::ChartError) -> Option<Self> {
+        use slipway_chart::ChartError;
+        match error {
+            ChartError::Load(_)
+            | ChartError::Values(_)
+            | ChartError::Unusable(_)
+            | ChartError::Schema(_)
+            | ChartError::Template(_)
+            | ChartError::Manifest(_) => Some(Self::Invalid),
+            ChartError::Secret(_) => Some(Self::SecretMissing),
+            ChartError::Publish(_)
+            | ChartError::Denied(_)
+            | ChartError::UnknownVersion(_)
+            | ChartError::Interrupted(_) => None,
+        }
+    }
+
+    /// The code of a unit that cannot be used as asked.
+    fn of_unit(error: &slipway_unit::UnitError) -> Option<Self> {
+        use slipway_unit::UnitError;
+        match error {
+            UnitError::Problems(_)
+            | UnitError::NotAUnit { .. }
+            | UnitError::Tampered { .. }
+            | UnitError::LedgerChanged { .. } => Some(Self::Invalid),
+            UnitError::NotReproduced(_) => Some(Self::Stale),
+            UnitError::Signature(_) | UnitError::NoEvidence(_) | UnitError::Refused(_) => Some(Self::Refused),
+            UnitError::Locked(_) => Some(Self::Locked),
             _ => None,
         }
     }
@@ -131,7 +200,14 @@ impl Exit {
             SecretsError::Invalid(_) => Self::Invalid,
             SecretsError::Refused(_) => Self::Refused,
             SecretsError::Unresolved(_) | SecretsError::Audit(_) => Self::SecretMissing,
+            SecretsError::Interrupted => Self::of_signal(),
         }
+    }
+
+    /// The code of work that a signal ended.
+    fn of_signal() -> Self {
+        let received = crate::interrupt::Interrupt::listen().ok().and_then(crate::interrupt::Interrupt::exit);
+        received.unwrap_or(Self::Interrupted)
     }
 
     /// The code of a stack that cannot be run.
@@ -182,6 +258,21 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub struct UsageError(pub Problems);
 
+/// Marks work that ended because the user wanted it to.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped; nothing was changed")]
+pub struct InterruptedError;
+
+/// Policy files that cannot be read or are wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PolicyFileError(pub Problems);
+
+/// Plans that policies deny.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PolicyRefusal(pub Problems);
+
 /// Marks a failure to get hold of a secret.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -190,6 +281,7 @@ pub struct SecretError(pub Problem);
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use slipway_problem::Location;
 
     use super::*;
 
@@ -209,19 +301,35 @@ mod tests {
     #[test]
     fn failures_have_the_code_of_their_kind() {
         let problem = || Problem::error("wrong");
+        let located_release =
+            slipway_release::Failure::Problems(problem().at(Location::in_text("web.yaml", "", 0)).into());
         for (failure, expected) in [
             (anyhow::anyhow!("any"), Exit::Failed),
             (problem().into(), Exit::Failed),
+            (problem().at(Location::file("web.yaml")).into(), Exit::Failed),
+            (problem().at(Location::in_text("web.yaml", "", 0)).into(), Exit::Invalid),
+            (Problems::from(problem().at(Location::in_text("web.yaml", "", 0))).into(), Exit::Invalid),
+            (slipway_release::Failure::Problems(problem().into()).into(), Exit::Failed),
+            (located_release.into(), Exit::Invalid),
+            (slipway_release::Failure::Source(problem().into()).into(), Exit::Invalid),
+            (slipway_chart::ChartError::Template("parse error".into()).into(), Exit::Invalid),
+            (slipway_chart::ChartError::Denied("401".into()).into(), Exit::Failed),
             (UsageError(problem().into()).into(), Exit::Usage),
             (anyhow::Error::from(SecretError(problem())).context("render"), Exit::SecretMissing),
             (slipway_release::Failure::Stale(problem().into()).into(), Exit::Stale),
             (slipway_release::Failure::Locked("held".into()).into(), Exit::Locked),
+            (slipway_release::Failure::Refused(problem().into()).into(), Exit::Refused),
+            (PolicyRefusal(problem().into()).into(), Exit::Refused),
+            (PolicyFileError(problem().into()).into(), Exit::Invalid),
+            (slipway_unit::UnitError::NotReproduced(Vec::new()).into(), Exit::Stale),
+            (slipway_unit::UnitError::NoEvidence("never".into()).into(), Exit::Refused),
+            (slipway_unit::UnitError::Locked("held".into()).into(), Exit::Locked),
             (slipway_release::Failure::NotFound("web".into()).into(), Exit::Failed),
             (slipway_stack::Error::from(problem()).into(), Exit::Invalid),
             (slipway_chart::ChartError::Secret("no key fits".into()).into(), Exit::SecretMissing),
             (slipway_chart::ChartError::Publish("gone".into()).into(), Exit::Failed),
-            (slipway_secrets::SecretsError::Invalid(problem().into()).into(), Exit::Invalid),
-            (slipway_secrets::SecretsError::Refused(problem().into()).into(), Exit::Refused),
+            (slipway_secrets::SecretsError::Invalid(Problems::from(problem()).into()).into(), Exit::Invalid),
+            (slipway_secrets::SecretsError::Refused(Problems::from(problem()).into()).into(), Exit::Refused),
             (slipway_secrets::SecretsError::Unresolved(Vec::new()).into(), Exit::SecretMissing),
         ] {
             assert_eq!(Exit::of(&failure), expected, "{failure:#}");

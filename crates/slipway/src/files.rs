@@ -12,26 +12,54 @@ pub struct Text {
     pub text: String,
 }
 
+/// The reason a text file gave no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextError {
+    /// It cannot be read at all.
+    Unreadable(Problem),
+    /// Its content is no text.
+    NotText(Problem),
+}
+
+impl From<TextError> for Problem {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Unreadable(problem) | TextError::NotText(problem) => problem,
+        }
+    }
+}
+
 /// Reads a text file or, for `-`, standard input.
 pub fn read_text(path: &Path) -> Result<Text, Problem> {
     read_text_within(path, LARGEST_FILE)
 }
 
+/// As [`read_text`], for callers that tell the reasons apart.
+pub fn try_read_text(path: &Path) -> Result<Text, TextError> {
+    try_read_text_within(path, LARGEST_FILE)
+}
+
 /// Reads a text file of at most `limit` bytes or, for `-`, standard input.
 pub fn read_text_within(path: &Path, limit: u64) -> Result<Text, Problem> {
+    Ok(try_read_text_within(path, limit)?)
+}
+
+fn try_read_text_within(path: &Path, limit: u64) -> Result<Text, TextError> {
     let name = shown(path);
     let bytes = if path.as_os_str() == "-" {
         read_stream(std::io::stdin().lock(), limit)
     } else {
         read_file_within(path, limit)
     };
-    let bytes = bytes.map_err(|error| unreadable(&name, &error))?;
+    let bytes = bytes.map_err(|error| TextError::Unreadable(unreadable(&name, &error)))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let valid = String::from_utf8_lossy(&error.as_bytes()[..offset]).into_owned();
-        Problem::error("the file is not UTF-8 text")
-            .at(Location::in_text(name.as_str(), &valid, offset))
-            .hint("expected a YAML text file; is this a binary or compressed one?")
+        TextError::NotText(
+            Problem::error("the file is not UTF-8 text")
+                .at(Location::in_text(name.as_str(), &valid, offset))
+                .hint("expected a YAML text file; is this a binary or compressed one?"),
+        )
     })?;
     Ok(Text { name, text })
 }

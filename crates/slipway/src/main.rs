@@ -14,23 +14,27 @@ mod files;
 mod helm;
 mod interrupt;
 mod logs;
+mod memory;
+mod other_tools;
+mod panic;
 mod reference;
 mod session;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::output::{self, Ending, OutputLost};
-use crate::term::style::{ERROR, paint};
+use crate::term::style::{ERROR, HINT, paint};
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(report_panic));
+    std::panic::set_hook(Box::new(panic::report_panic));
     let words: Vec<_> = std::env::args_os().collect();
     let exit = match Cli::read(&words) {
         Ok(cli) => run(cli),
-        Err(error) => usage(&error),
+        Err(error) => usage(&error, &words),
     };
     let exit = match output::finish() {
         Ending::Written | Ending::Closed => exit,
@@ -56,19 +60,15 @@ fn run(cli: Cli) -> Exit {
 }
 
 /// Prints what clap has to say: help and version are answers, the rest is a usage error (64).
-fn usage(error: &clap::Error) -> Exit {
+fn usage(error: &clap::Error, line: &[OsString]) -> Exit {
     let text = term::escape::mark(&error.render().ansi().to_string());
     if error.use_stderr() {
         output::message(&text);
+        if let Some(hint) = other_tools::translation_hint(error, line) {
+            say!("  {} {hint}", paint(HINT, "hint:"));
+        }
         return Exit::Usage;
     }
     output::print(&text);
     Exit::Done
-}
-
-/// Says that there is a bug, through the writer that masks and never fails.
-fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
-    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
-    let message = panic.payload_as_str().unwrap_or("no message");
-    say!("{} this is a bug in slipway: {message}{place}", paint(ERROR, "error:"));
 }

@@ -7,7 +7,8 @@ use slipway_event::{Events, JsonLines, Redactor, RunId, Sink, SystemClock};
 
 use crate::cli::{Globals, LogFormat, Output};
 use crate::config::Settings;
-use crate::exit::UsageError;
+use crate::exit::{InterruptedError, UsageError};
+use crate::interrupt;
 use crate::logs::{self, Verbosity};
 use crate::term;
 
@@ -44,13 +45,17 @@ impl Session {
         &self.redactor
     }
 
-    /// Starts an event stream shown as the user asked for: JSON lines, a live view, or plain lines.
-    pub fn events(&self) -> Events {
-        let sink: Arc<dyn Sink> = match self.settings.log_format.value {
+    /// Shows events as the user asked for: JSON lines, a live view, or plain lines.
+    pub fn sink(&self) -> Arc<dyn Sink> {
+        match self.settings.log_format.value {
             LogFormat::Json => Arc::new(JsonLines::new(term::output::Stderr)),
-            LogFormat::Text => term::progress::sink(self.verbosity),
-        };
-        Events::new(RunId::generate(&SystemClock), Arc::new(SystemClock), self.redactor.clone(), sink)
+            LogFormat::Text => term::progress::sink(self.verbosity, self.settings.progress_interval.value.0),
+        }
+    }
+
+    /// Starts an event stream that is [shown](Session::sink).
+    pub fn events(&self) -> Events {
+        Events::new(RunId::generate(&SystemClock), Arc::new(SystemClock), self.redactor.clone(), self.sink())
     }
 
     /// Runs asynchronous work on a runtime of its own. The work itself runs on this thread; what it left to
@@ -62,5 +67,13 @@ impl Session {
         // What blocks a thread, a stalled download or an endless template, must not keep the process.
         runtime.shutdown_timeout(Duration::from_secs(1));
         result
+    }
+
+    /// As [`Session::block_on`], for work that changes nothing: it ends where it stands once the user wants to stop.
+    pub fn block_on_reading<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        self.block_on(async {
+            let ended = interrupt::stopping().run_until_cancelled(work).await;
+            ended.unwrap_or_else(|| Err(InterruptedError.into()))
+        })
     }
 }

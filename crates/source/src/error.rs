@@ -2,6 +2,8 @@
 
 use slipway_problem::{Problem, Problems};
 
+use slipway_secrets::{ReferencePlaces, ReferenceProblems, SecretsError};
+
 use crate::fetch::FetchError;
 
 /// Tells why a source could not be loaded.
@@ -60,7 +62,7 @@ impl LoadError {
         match self {
             Self::Problems(problems) => problems,
             Self::NoKey(problem) => problem.into(),
-            Self::Resolve(error) => error.problems,
+            Self::Resolve(error) => error.problems(),
             error @ (Self::Chart(_) | Self::Fetch(_) | Self::Digest { .. }) => {
                 Problem::error(error.to_string()).into()
             }
@@ -71,15 +73,40 @@ impl LoadError {
 
 /// Names every reference to a secret that could not be resolved; never a value.
 #[derive(Debug, thiserror::Error)]
-#[error("{problems}")]
-pub struct ResolveError {
-    pub problems: Problems,
-    /// The resolver's own error, for those who decide on it.
-    pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+pub enum ResolveError {
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// There is no resolver: its settings cannot be read, say.
+    #[error("{0}")]
+    Problems(Problems),
+}
+
+impl ResolveError {
+    /// Every problem, for reports.
+    pub fn problems(&self) -> Problems {
+        match self {
+            Self::Secrets(error) => error.problems(),
+            Self::Problems(problems) => problems.clone(),
+        }
+    }
+
+    /// The same with the places of the references it is about.
+    pub(crate) fn located(self, places: &ReferencePlaces) -> Self {
+        match self {
+            Self::Secrets(error) => Self::Secrets(error.located(places)),
+            error @ Self::Problems(_) => error,
+        }
+    }
 }
 
 impl From<Problems> for ResolveError {
     fn from(problems: Problems) -> Self {
-        Self { problems, cause: None }
+        Self::Problems(problems)
+    }
+}
+
+impl From<ReferenceProblems> for ResolveError {
+    fn from(problems: ReferenceProblems) -> Self {
+        Self::Secrets(SecretsError::Invalid(problems))
     }
 }

@@ -264,7 +264,7 @@ impl LoadedSource {
 
     /// The user's values as a package takes them.
     fn package_inputs(&self, values: &Map<String, Value>) -> BuildInputs {
-        let Some(user) = self.values.as_given() else {
+        let Some(user) = self.values.as_given().filter(|user| user.overlays.is_empty()) else {
             let text = Value::Object(values.clone()).to_string();
             return BuildInputs {
                 values: vec![ValuesFile { name: "values".into(), text }],

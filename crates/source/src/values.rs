@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 use slipway_chart::UserValues;
 use slipway_package::{BuildInputs, SetKind};
-use slipway_secrets::NodeContext;
+use slipway_secrets::{NodeContext, ReferencePlaces};
 
 use crate::error::{LoadError, ResolveError};
 
@@ -37,7 +37,12 @@ pub trait SecretResolver: Send + Sync + fmt::Debug {
             // A file that cannot be read is told by the package, with its place.
             let Ok(parsed) = slipway_yaml::parse_one(&file.text, &file.name) else { continue };
             let Value::Object(values) = parsed.to_json() else { continue };
-            if let Some(resolved) = self.resolve(&values, node)? {
+            let resolved = self.resolve(&values, node).map_err(|error| {
+                let mut places = ReferencePlaces::default();
+                places.add_file(&file.name, file.text.as_bytes());
+                error.located(&places)
+            })?;
+            if let Some(resolved) = resolved {
                 file.text = Value::Object(resolved.used).to_string();
             }
         }
@@ -123,16 +128,28 @@ impl SourceValues {
     /// Keeps the values of a package, whose `--set` is not always Helm's: what Helm cannot read is not recorded.
     pub(crate) fn of_package(user: UserValues, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
-            || !user.files.is_empty();
+            || !user.files.is_empty()
+            || !user.overlays.is_empty();
         let recorded = if is_given { user.build_map().unwrap_or_default() } else { Map::new() };
         Self { user, recorded, ..Self::default() }.with_resolved_secrets(secrets)
     }
 
     fn with_resolved_secrets(mut self, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
         if let Some(resolver) = secrets.resolver {
-            self.resolved = resolver.resolve(self.used_values(), secrets.node)?;
+            let resolved = resolver.resolve(self.used_values(), secrets.node);
+            self.resolved = resolved.map_err(|error| error.located(&self.reference_places()))?;
         }
         Ok(self)
+    }
+
+    /// The places of references in the user's files.
+    fn reference_places(&self) -> ReferencePlaces {
+        let mut places = ReferencePlaces::default();
+        let inputs = self.user_inputs();
+        for (name, content) in inputs.files.iter().chain(&inputs.overlays) {
+            places.add_file(name, content);
+        }
+        places
     }
 
     /// The values as a release records them: references and encrypted values stay what they are.

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_cluster::Deadline;
 use slipway_event::Events;
-use slipway_graph::{Classify, ErrorClass};
+use slipway_graph::{Classify, RetryClass};
 use slipway_journal::digest;
+use slipway_policy::PolicyReport;
 use tokio_util::sync::CancellationToken;
 
 use crate::plan::{ClusterRef, Command, Node};
@@ -144,6 +145,9 @@ pub struct ReleasePreview {
     pub revision: bool,
     /// The differences for people to read.
     pub diff: String,
+    /// The policies' results, where there are policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyReport>,
 }
 
 impl ReleasePreview {
@@ -301,18 +305,18 @@ fn steady(message: &str) -> String {
 }
 
 impl Classify for NodeError {
-    fn class(&self) -> ErrorClass {
+    fn class(&self) -> RetryClass {
         match (self.retryable, self.class) {
-            (_, FailureClass::Canceled) => ErrorClass::Cancelled,
-            (Some(true), _) => ErrorClass::Transient,
-            (Some(false), _) => ErrorClass::Permanent,
-            (None, FailureClass::RateLimit) => ErrorClass::Throttled,
+            (_, FailureClass::Canceled) => RetryClass::Cancelled,
+            (Some(true), _) => RetryClass::Transient,
+            (Some(false), _) => RetryClass::Permanent,
+            (None, FailureClass::RateLimit) => RetryClass::Throttled,
             (None, FailureClass::Server5xx | FailureClass::Transport | FailureClass::HelmBusy) => {
-                ErrorClass::Transient
+                RetryClass::Transient
             }
-            (None, FailureClass::Conflict) => ErrorClass::Conflict,
-            (None, FailureClass::WaitTimeout) => ErrorClass::Timeout,
-            (None, _) => ErrorClass::Permanent,
+            (None, FailureClass::Conflict) => RetryClass::Conflict,
+            (None, FailureClass::WaitTimeout) => RetryClass::Timeout,
+            (None, _) => RetryClass::Permanent,
         }
     }
 
@@ -345,7 +349,7 @@ mod tests {
     fn only_passing_failures_are_tried_again() {
         for class in FailureClass::ALL {
             let transient =
-                slipway_graph::ErrorClasses::TRANSIENT.contains(NodeError::new(class, "x").class());
+                slipway_graph::RetryClasses::TRANSIENT.contains(NodeError::new(class, "x").class());
             let expected = matches!(
                 class,
                 FailureClass::RateLimit

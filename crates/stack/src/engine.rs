@@ -9,12 +9,13 @@ use slipway_chart::UserValues;
 use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
+use slipway_policy::PolicySet;
 use slipway_problem::Problem;
 use slipway_release::plan::read_situation;
 use slipway_release::show::ViewOptions;
 use slipway_release::{
-    ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleaseContent, ReleasePlan,
-    ReleaseReport, ReleaseRequest, ReleaseStatus, RunTimeout, inspect,
+    ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, PolicyCheck, ReleaseContent,
+    ReleasePlan, ReleaseReport, ReleaseRequest, ReleaseStatus, RunTimeout, inspect,
 };
 use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
@@ -54,6 +55,17 @@ pub struct Engine<C> {
     pub profile: Option<String>,
     /// The stream of plans and checks, which belong to no attempt.
     pub events: Events,
+    /// The policies every release is held against, before anything of it is written.
+    pub policy: Option<StackPolicy>,
+}
+
+/// The policies of a stack.
+#[derive(Clone, Debug)]
+pub struct StackPolicy {
+    pub policies: Arc<PolicySet>,
+    /// The environment; the profile's name where none is given.
+    pub environment: Option<String>,
+    pub now: Timestamp,
 }
 
 impl<C: Connect> Engine<C> {
@@ -143,6 +155,7 @@ impl<C: Connect> Engine<C> {
             no_final_tracking: !node.apply.wait,
             track_hooks: true,
             missing_namespace,
+            policy: self.policy_check(node),
             ..PlanOptions::default()
         };
         let content = ReleaseContent::Source(Arc::new(self.source(node).await?));
@@ -154,12 +167,23 @@ impl<C: Connect> Engine<C> {
         })
     }
 
-    fn removal(node: &Node) -> ReleaseRequest {
+    /// The policies for a release of one of the stack's clusters.
+    fn policy_check(&self, node: &Node) -> Option<Arc<PolicyCheck>> {
+        let policy = self.policy.as_ref()?;
+        Some(Arc::new(PolicyCheck {
+            policies: Arc::clone(&policy.policies),
+            environment: policy.environment.clone().or_else(|| self.profile.clone()),
+            cluster: Some(node.cluster.name.clone()),
+            now: policy.now,
+        }))
+    }
+
+    fn removal(&self, node: &Node) -> ReleaseRequest {
         ReleaseRequest {
             name: node.name.as_str().into(),
             namespace: node.namespace.as_str().into(),
             content: ReleaseContent::Nothing,
-            options: PlanOptions::default(),
+            options: PlanOptions { policy: self.policy_check(node), ..PlanOptions::default() },
         }
     }
 
@@ -167,7 +191,7 @@ impl<C: Connect> Engine<C> {
     pub async fn prepare(&self, node: &Node, command: Command) -> Result<ReleasePlan, NodeError> {
         let request = match command {
             Command::Apply => self.request(node).await?,
-            Command::Delete => Self::removal(node),
+            Command::Delete => self.removal(node),
         };
         let cluster = self.connect.connect(&node.cluster).await?;
         slipway_release::plan(&cluster, &request, &self.events).await.map_err(failed)
@@ -236,7 +260,7 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn delete(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
-        let request = Self::removal(node);
+        let request = self.removal(node);
         let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
         let known = read_situation(&cluster, &node.name, &node.namespace, StorageDriver::Secret).await;
         let known = known.map_err(|failure| failed(failure.with_timeout(timeout.as_ref(), READING)))?;
@@ -307,6 +331,7 @@ impl<C: Connect> Deploy for Engine<C> {
             recreate: count(&["recreate"]),
             delete: count(&["delete"]),
             revision: !view.empty,
+            policy: plan.policy.clone(),
             diff,
         })
     }
@@ -319,7 +344,7 @@ impl<C: Connect> Deploy for Engine<C> {
             return Ok(ReleaseVerdict { absent: true, ..ReleaseVerdict::default() });
         }
         // What was deployed is compared, so none of the release's inputs is read.
-        let request = Self::removal(node);
+        let request = self.removal(node);
         let changes =
             inspect::find_drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
@@ -387,11 +412,17 @@ fn unloaded(error: LoadError) -> NodeError {
 fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
-        Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
+        Failure::Problems(problems)
+        | Failure::Source(problems)
+        | Failure::Ownership(problems)
+        | Failure::Stale(problems) => {
             NodeError::new(FailureClass::Invalid, problems.to_string()).caused_by(problems)
         }
         Failure::Immutable(problems) => {
             NodeError::new(FailureClass::ImmutableField, problems.to_string()).caused_by(problems)
+        }
+        Failure::Refused(problems) => {
+            NodeError::new(FailureClass::Policy, problems.to_string()).caused_by(problems)
         }
         Failure::NotFound(message) => NodeError::new(FailureClass::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(FailureClass::Canceled, message),

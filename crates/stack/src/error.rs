@@ -56,20 +56,6 @@ impl Error {
             Self::Io { .. } => None,
         }
     }
-
-    /// The exit code of a process that meets it: 10 wrong files or selectors, 11 nothing selected, 12 drift,
-    /// 13 locked, 14 not confirmed, 1 anything else.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Invalid(_) => 10,
-            Self::Empty { git_only: true, .. } => 0,
-            Self::Empty { git_only: false, .. } => 11,
-            Self::Drift(_) => 12,
-            Self::Locked { .. } => 13,
-            Self::Unconfirmed(_) => 14,
-            Self::Unwritable(_) | Self::Io { .. } => 1,
-        }
-    }
 }
 
 fn in_use(holder: Option<&LockHolder>) -> String {

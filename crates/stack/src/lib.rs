@@ -35,7 +35,7 @@ pub use deploy::{
     ReleaseVerdict,
 };
 pub use error::Error;
-pub use execute::{ExecutedRun, RunOptions, RunOutcome, execute};
+pub use execute::{ExecutedRun, RunOptions, StackRunResult, execute};
 pub use git::Git;
 pub use id::ReleaseId;
 pub use inherit::Profile;

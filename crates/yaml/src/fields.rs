@@ -41,6 +41,8 @@ pub struct FieldReader<'n, 'p> {
     known: Vec<Cow<'static, str>>,
     prefixes: Vec<&'static str>,
     open: bool,
+    /// The code of unknown keys, here and in what is read inside.
+    unknown_code: Option<&'static str>,
 }
 
 impl<'n, 'p> FieldReader<'n, 'p> {
@@ -50,7 +52,14 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         if mapping.is_none() && !node.is_null() {
             problems.push(node.problem(format!("expected a mapping, not {}", node.kind_name())));
         }
-        Self { node, mapping, problems, known: Vec::new(), prefixes: Vec::new(), open: false }
+        let (known, prefixes) = (Vec::new(), Vec::new());
+        Self { node, mapping, problems, known, prefixes, open: false, unknown_code: None }
+    }
+
+    /// Gives unknown keys a code, here and in what is read inside.
+    pub fn with_unknown_code(mut self, code: &'static str) -> Self {
+        self.unknown_code = Some(code);
+        self
     }
 
     /// The mapping being read.
@@ -222,8 +231,9 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         key: &'static str,
         mut read: impl FnMut(&mut FieldReader<'n, '_>) -> Option<T>,
     ) -> Vec<T> {
+        let unknown_code = self.unknown_code;
         self.seq(key, |item, problems| {
-            let mut fields = FieldReader::new(item, problems);
+            let mut fields = FieldReader { unknown_code, ..FieldReader::new(item, problems) };
             let value = read(&mut fields);
             fields.finish();
             value
@@ -237,7 +247,8 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
     ) -> Option<T> {
         let node = self.optional(key)?;
-        let mut fields = FieldReader::new(node, self.problems);
+        let mut fields =
+            FieldReader { unknown_code: self.unknown_code, ..FieldReader::new(node, self.problems) };
         let value = read(&mut fields);
         fields.finish();
         Some(value)
@@ -302,14 +313,19 @@ impl<'n, 'p> FieldReader<'n, 'p> {
 
     /// Ends reading: reports the unknown keys.
     pub fn finish(self) {
-        let Self { mapping: Some(mapping), problems, known, prefixes, open: false, .. } = self else {
+        let Self { mapping: Some(mapping), problems, known, prefixes, open: false, unknown_code, .. } = self
+        else {
             return;
         };
         for (key, _) in mapping.iter() {
             let name = key.key_text();
             let is_known = known.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix));
             if !is_known {
-                problems.push(unknown_key(key, &name, &known));
+                let problem = unknown_key(key, &name, &known);
+                problems.push(match unknown_code {
+                    Some(code) => problem.code(code),
+                    None => problem,
+                });
             }
         }
     }

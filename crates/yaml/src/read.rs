@@ -32,6 +32,8 @@ pub struct ProblemCodes {
     pub limit: &'static str,
     /// A key, tag or number that cannot be one.
     pub value: &'static str,
+    /// An anchor that contains itself.
+    pub aliases: &'static str,
 }
 
 /// Reads YAML into trees; the default is for files of our own: [`ScalarRules::Core`], no duplicate keys.
@@ -309,7 +311,8 @@ impl NodeBuilder<'_, '_> {
                     return self.make_node(item, NodeValue::Null);
                 }
                 if tape.items[*target as usize].next > index {
-                    self.report_problem(item, format!("anchor `&{name}` contains itself"));
+                    let message = format!("anchor `&{name}` contains itself");
+                    self.complain_as(item, message, |codes| codes.aliases);
                     return self.make_node(item, NodeValue::Null);
                 }
                 // What the alias says stands elsewhere; where it is used is what messages should name.

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
 mod release;
+mod units;
 
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,9 @@ const BENCHES: &[Bench] = &[
     Bench { name: "runbook", run: runbook },
     Bench { name: "sandbox", run: sandbox },
     Bench { name: "kro", run: kro },
+    Bench { name: "gates", run: gates },
+    Bench { name: "promotion", run: promotion },
+    Bench { name: "units", run: units::run },
 ];
 
 /// Beside real programs on a real control plane; only when asked for.
@@ -76,10 +80,15 @@ pub fn run(args: &[&str]) -> Result<()> {
 
 /// Runs an example of a crate and reads the JSON lines it prints.
 fn example(package: &str, example: &str, effort: Effort, args: &[&str]) -> Result<Vec<Value>> {
-    let profile: &[&str] = if effort == Effort::Full { &["--release"] } else { &[] };
-    let mut command =
-        shell::cargo(&["run", "--quiet", "--locked", "--package", package, "--example", example]);
-    command.args(profile).arg("--").args(args);
+    let mut command = match effort {
+        Effort::Short => Command::new(shell::example(example)?),
+        Effort::Full => {
+            let run =
+                ["run", "--quiet", "--locked", "--release", "--package", package, "--example", example, "--"];
+            shell::cargo(&run)
+        }
+    };
+    command.args(args);
     let printed = shell::output(&mut command)?;
     printed.lines().map(|line| serde_json::from_str(line).with_context(|| format!("read `{line}`"))).collect()
 }
@@ -139,6 +148,38 @@ fn kro(effort: Effort) -> Result<Vec<Value>> {
     });
     if let (Effort::Full, Some(slow)) = (effort, slow) {
         bail!("{slow} misses a bar: 30 s, 200 MB, 5 writes a minute, 2 s");
+    }
+    Ok(rows)
+}
+
+/// Gates from the plainest to one that reads most of the context.
+fn gates(effort: Effort) -> Result<Vec<Value>> {
+    let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
+    let rows = example("slipway-promotion", "gate_bench", effort, size)?;
+    let slow = rows.iter().find(|row| row["evaluate, µs"].as_f64().is_some_and(|figure| figure > 20.0));
+    if let (Effort::Full, Some(slow)) = (effort, slow) {
+        bail!("{slow} misses the bar of 20 µs for an evaluation");
+    }
+    Ok(rows)
+}
+
+/// The translator on a pipeline of a hundred environments, then live promotions in three numbers. The bars are those of 5,000.
+fn promotion(effort: Effort) -> Result<Vec<Value>> {
+    let sizes: &[&str] = if effort == Effort::Short { &["5", "20"] } else { &["50", "500", "5000"] };
+    let mut rows = example("slipway-promotion", "promotion_bench", effort, &["translate"])?;
+    for size in sizes {
+        rows.extend(example("slipway-promotion", "promotion_bench", effort, &[size])?);
+    }
+    let over = |row: &Value, key: &str, bar: f64| row[key].as_f64().is_some_and(|figure| figure > bar);
+    let slow = rows.iter().find(|row| {
+        over(row, "translate, ms", 5.0)
+            || over(row, "cold start, s", 30.0)
+            || over(row, "controller, MB", 200.0)
+            || over(row, "idle writes a minute", 5.0)
+            || over(row, "flip to step, ms", 2000.0)
+    });
+    if let (Effort::Full, Some(slow)) = (effort, slow) {
+        bail!("{slow} misses a bar: 5 ms, 30 s, 200 MB, 5 writes a minute, 2 s");
     }
     Ok(rows)
 }

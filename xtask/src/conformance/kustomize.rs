@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -66,7 +66,7 @@ fn found(roots: impl Iterator<Item = PathBuf>, theirs: &Path, ours: &Path) -> Re
             let real = Command::new(theirs).arg("build").arg(&directory).output()?;
             let same = match (real.status.success(), mine.status.success()) {
                 (true, true) => real.stdout == mine.stdout,
-                (false, false) => mine.status.code() == Some(1),
+                (false, false) => is_refusal(&mine.status),
                 _ => false,
             };
             tally.count(&directory.display().to_string(), same);
@@ -159,7 +159,7 @@ fn one(seed: u64, place: &Path, theirs: &Path, ours: &Path) -> Result<Answers> {
     let mine = Command::new(ours).args(["kustomize", "build"]).arg(&root).output()?;
     let answers = match (real.status.success(), mine.status.success()) {
         (true, true) if real.stdout == mine.stdout => Answers::Same,
-        (false, false) if mine.status.code() == Some(1) => Answers::BothRefuse,
+        (false, false) if is_refusal(&mine.status) => Answers::BothRefuse,
         // A crash is no answer to compare with.
         (false, _)
             if real.stderr.windows(7).any(|seen| seen == b"\npanic:")
@@ -204,4 +204,9 @@ fn cases(root: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns true if a build ended as one that is refused does: failed, or with files that are wrong.
+fn is_refusal(status: &ExitStatus) -> bool {
+    matches!(status.code(), Some(1 | 10))
 }

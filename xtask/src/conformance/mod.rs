@@ -5,6 +5,8 @@ mod helm;
 mod kubectl;
 mod kustomize;
 mod package;
+mod prometheus;
+mod promotion;
 mod provenance;
 mod random;
 mod release;
@@ -12,12 +14,16 @@ mod runbook;
 mod sandbox;
 mod scm;
 mod secrets;
+mod unit;
 
+use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
 
-use crate::shell;
+use crate::{peers, shell};
 
 /// One comparison with a real program.
 struct Suite {
@@ -44,8 +50,15 @@ const SUITES: &[Suite] = &[
     Suite { name: "release", run: release::run, when: When::Named },
     Suite { name: "kubectl", run: kubectl::run, when: When::Named },
     Suite { name: "secrets", run: secrets::run, when: When::Always },
+    Suite { name: "vault", run: secrets::run_vault, when: When::Named },
     Suite { name: "scm", run: scm::run, when: When::Named },
+    Suite { name: "promotion-metrics", run: prometheus::run, when: When::Named },
+    Suite { name: "promotion", run: promotion::run, when: When::Named },
+    Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
+    Suite { name: "unit-registry", run: unit::run_registry, when: When::Named },
+    Suite { name: "unit-images", run: unit::run_images, when: When::Named },
+    Suite { name: "unit", run: unit::run, when: When::Named },
 ];
 
 /// Runs the named suites, or all that always run. `--charts DIR` gives `kubectl` more charts to install.
@@ -104,4 +117,32 @@ impl Tally {
         }
         Ok(())
     }
+}
+
+/// Runs a script with the programs it asks in a directory of its own, and counts the verdicts it writes there.
+fn compare_by_script(
+    suite: &'static str,
+    script: &str,
+    programs: &[PathBuf],
+    package: Option<&str>,
+) -> Result<()> {
+    let directory = peers::cache()?.join(suite);
+    if directory.exists() {
+        fs::remove_dir_all(&directory)?;
+    }
+    fs::create_dir_all(&directory)?;
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(shell::root().join("conformance").join(script)).args(programs).arg(&directory);
+    if let Some(package) = package {
+        python.env("PYTHONPATH", peers::python_package(package)?);
+    }
+    shell::run(&mut python)?;
+    let verdicts = fs::read_to_string(directory.join("verdicts.json")).context("read the verdicts")?;
+    let verdicts: Map<String, Value> = serde_json::from_str(&verdicts)?;
+    let mut tally = Tally::new(suite);
+    for (name, verdict) in &verdicts {
+        let agrees = verdict["expected"] == verdict["found"];
+        tally.count(&format!("{name}: expected {}, found {}", verdict["expected"], verdict["found"]), agrees);
+    }
+    tally.finish()
 }

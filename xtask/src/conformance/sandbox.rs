@@ -1,5 +1,5 @@
 //! The request scripts of `conformance/*suite.py`, put to a real API server and to the sandbox, and objects
-//! of every kind changed in one place after the other (`conformance/mutate.py`).
+//! of every kind changed in one place after the other (`conformance/api/mutations.py`).
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time.
 
@@ -29,14 +29,14 @@ pub fn run() -> Result<()> {
             let path = real.path()?;
             let compare = |suite: &str| {
                 let mut compare = Command::new("python3");
-                compare.arg(shell::root().join("conformance").join(suite));
+                compare.arg(shell::root().join("conformance/api").join(suite));
                 compare.arg("--a").arg(real.kubeconfig()).arg("--b").arg(&kubeconfig);
                 // A real cluster takes its time; what differs by that alone does not differ twice.
                 compare.args(["--retries", "2"]);
                 shell::run(compare.env("PATH", &path).env("PYTHONPATH", &yaml))
             };
             // All run, so that one report shows everything that differs.
-            ["diffsuite.py", "moresuite.py", "edgesuite.py", "widesuite.py", "mutate.py"]
+            ["compare.py", "kinds_and_verbs.py", "corner_cases.py", "invalid_members.py", "mutations.py"]
                 .map(compare)
                 .into_iter()
                 .collect::<Result<()>>()

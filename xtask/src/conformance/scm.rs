@@ -9,9 +9,8 @@ use crate::gitea::{Gitea, PASSWORD, USER};
 use crate::{peers, shell};
 
 pub fn run() -> Result<()> {
-    shell::run(&mut shell::cargo(&["build", "--locked", "--package", "slipway-scm", "--example", "gitea"]))?;
+    let example = shell::example("gitea")?;
     let gitea = Gitea::start(&peers::cache()?.join("scm"))?;
-    let example = shell::target().join("debug/examples/gitea");
     let mut command = Command::new(&example);
     command.args([&gitea.root, USER, PASSWORD]).env("GITEA_TOKEN", &gitea.token).env("NO_PROXY", "127.0.0.1");
     let output = command.output().with_context(|| format!("run {}", example.display()))?;

@@ -17,7 +17,7 @@ use crate::value::Value;
 const FOLDED: &[&str] = &["duration", "timestamp", "quantity", "semver", "ip", "cidr", "url", "bytes"];
 
 impl Checker<'_> {
-    pub(super) fn call(
+    pub(super) fn check_call(
         &mut self,
         expr: &Expr,
         target: Option<&Expr>,
@@ -31,22 +31,22 @@ impl Checker<'_> {
             let name: Arc<str> = name.trim_start_matches('.').into();
             return self.plain_call(&name, args, expr.offset);
         };
-        if let Some(full) = self.qualified(target, name) {
+        if let Some(full) = self.qualified_name(target, name) {
             return self.plain_call(&full, args, expr.offset);
         }
-        let (target_node, target_type) = self.expr(target);
+        let (target_node, target_type) = self.check_expr(target);
         let mut nodes = vec![target_node];
         let mut types = vec![target_type];
         for arg in args {
-            let (node, ty) = self.expr(arg);
+            let (node, ty) = self.check_expr(arg);
             nodes.push(node);
             types.push(ty);
         }
-        self.resolve(name, true, nodes, types, expr.offset)
+        self.resolve_overload(name, true, nodes, types, expr.offset)
     }
 
     /// The full name of a function with dots (`math.greatest`), when the target is no variable.
-    fn qualified(&self, target: &Expr, name: &str) -> Option<Arc<str>> {
+    fn qualified_name(&self, target: &Expr, name: &str) -> Option<Arc<str>> {
         let mut head = target;
         while let Kind::Select { operand, .. } = &head.kind {
             head = operand;
@@ -62,14 +62,14 @@ impl Checker<'_> {
     fn plain_call(&mut self, name: &Arc<str>, args: &[Expr], offset: u32) -> Checked {
         let (mut nodes, mut types) = (Vec::with_capacity(args.len()), Vec::with_capacity(args.len()));
         for arg in args {
-            let (node, ty) = self.expr(arg);
+            let (node, ty) = self.check_expr(arg);
             nodes.push(node);
             types.push(ty);
         }
-        self.resolve(name, false, nodes, types, offset)
+        self.resolve_overload(name, false, nodes, types, offset)
     }
 
-    fn resolve(
+    fn resolve_overload(
         &mut self,
         name: &Arc<str>,
         member: bool,
@@ -82,13 +82,13 @@ impl Checker<'_> {
             let found = nearest_name(name, env.functions.names().chain(super::macros::NAMES.iter().copied()));
             let hint = found.map(|found| format!("did you mean `{found}`?"));
             let message = format!("undeclared reference to '{name}' (in container '')");
-            self.fail(CelErrorKind::Undeclared, offset, message).hint = hint;
-            return self.wrong(offset);
+            self.report_error(CelErrorKind::Undeclared, offset, message).hint = hint;
+            return self.error_node(offset);
         };
         let mark = self.params.mark();
         let mut fitting: Vec<(Arc<Overload>, Type)> = Vec::new();
         for overload in known.iter().filter(|one| one.member == member && one.params.len() == types.len()) {
-            if let Some(result) = self.fits(overload, &types) {
+            if let Some(result) = self.fit_overload(overload, &types) {
                 fitting.push((overload.clone(), result));
             }
             self.params.undo(mark);
@@ -96,11 +96,11 @@ impl Checker<'_> {
         if fitting.is_empty() {
             let hint = overload_hint(known, member);
             self.no_overload(offset, name, member, &types).hint = hint;
-            return self.wrong(offset);
+            return self.error_node(offset);
         }
         // What the only candidate asks of parameters holds.
         if let [(overload, result)] = &mut fitting[..]
-            && let Some(again) = self.fits(overload, &types)
+            && let Some(again) = self.fit_overload(overload, &types)
         {
             *result = again;
         }
@@ -114,7 +114,7 @@ impl Checker<'_> {
     }
 
     /// The result when the overload takes the types.
-    fn fits(&mut self, overload: &Overload, types: &[Type]) -> Option<Type> {
+    fn fit_overload(&mut self, overload: &Overload, types: &[Type]) -> Option<Type> {
         if overload.generics == 0 {
             let fits = overload.params.iter().zip(types).all(|(param, ty)| self.params.unify(param, ty));
             return fits.then(|| overload.result.clone());
@@ -143,12 +143,12 @@ impl Checker<'_> {
                 Ok(pattern) => {
                     args.truncate(1);
                     if let Some(text) = args.pop() {
-                        return self.node(offset, Step::Matches(Box::new(text), pattern), ty);
+                        return self.make_node(offset, Step::Matches(Box::new(text), pattern), ty);
                     }
                 }
                 Err(reason) => {
                     let place = args[1].offset;
-                    let error = self.fail(CelErrorKind::Constant, place, "invalid matches argument");
+                    let error = self.report_error(CelErrorKind::Constant, place, "invalid matches argument");
                     error.hint = Some(reason.to_string());
                 }
             }
@@ -157,7 +157,7 @@ impl Checker<'_> {
             let value = name == "orValue";
             if let (Some(other), Some(target)) = (args.pop(), args.pop()) {
                 let step = Step::Or2 { target: Box::new(target), other: Box::new(other), value };
-                return self.node(offset, step, ty);
+                return self.make_node(offset, step, ty);
             }
             args.clear();
         }
@@ -166,16 +166,16 @@ impl Checker<'_> {
             && let Some(overload) = overloads.iter().find(|one| one.admits(std::slice::from_ref(value)))
         {
             match (overload.run)(&Meter::unlimited(), std::slice::from_ref(value)) {
-                Ok(value) => return self.node(offset, Step::Literal(value), ty),
+                Ok(value) => return self.make_node(offset, Step::Literal(value), ty),
                 Err(reason) if matches!(name, "duration" | "timestamp") => {
                     let message = format!("invalid {name} argument");
                     let place = *place;
-                    self.fail(CelErrorKind::Constant, place, message).hint = Some(reason.to_string());
+                    self.report_error(CelErrorKind::Constant, place, message).hint = Some(reason.to_string());
                 }
                 Err(_) => {}
             }
         }
-        self.node(offset, Step::Call { overloads, args }, ty)
+        self.make_node(offset, Step::Call { overloads, args }, ty)
     }
 }
 

@@ -75,14 +75,14 @@ impl Checker<'_> {
     ) -> Option<Checked> {
         let found = find(&self.env.libraries, target, name, args.len())?;
         Some(match (found, target) {
-            (Macro::Has, _) => self.has(args, offset),
-            (Macro::Bind, _) => self.bind(args, offset),
+            (Macro::Has, _) => self.check_has(args, offset),
+            (Macro::Bind, _) => self.check_bind(args, offset),
             (Macro::OptMap, Some(target)) => self.opt_map(target, args, false, offset),
             (Macro::OptFlatMap, Some(target)) => self.opt_map(target, args, true, offset),
             (Macro::Loop { kind, variables, filtered }, Some(target)) => {
-                self.comprehension(kind, variables, filtered, target, args, offset)
+                self.check_comprehension(kind, variables, filtered, target, args, offset)
             }
-            _ => self.wrong(offset),
+            _ => self.error_node(offset),
         })
     }
 
@@ -91,50 +91,51 @@ impl Checker<'_> {
         match &arg.kind {
             Kind::Ident(name) if !name.starts_with('.') => name.clone(),
             _ => {
-                self.fail(CelErrorKind::Syntax, arg.offset, "argument must be a simple name");
+                self.report_error(CelErrorKind::Syntax, arg.offset, "argument must be a simple name");
                 "_".into()
             }
         }
     }
 
-    fn bind(&mut self, args: &[Expr], offset: u32) -> Checked {
-        let [name, init, body] = args else { return self.wrong(offset) };
+    fn check_bind(&mut self, args: &[Expr], offset: u32) -> Checked {
+        let [name, init, body] = args else { return self.error_node(offset) };
         let name = self.simple_name(name);
-        let (init, ty) = self.expr(init);
-        let slot = self.enter(&name, ty);
-        let (body, ty) = self.expr(body);
-        self.leave(1);
+        let (init, ty) = self.check_expr(init);
+        let slot = self.enter_scope(&name, ty);
+        let (body, ty) = self.check_expr(body);
+        self.leave_scope(1);
         let step = Step::Bind { slot, init: Box::new(init), body: Box::new(body) };
-        (self.node(offset, step, &ty), ty)
+        (self.make_node(offset, step, &ty), ty)
     }
 
     fn opt_map(&mut self, target: &Expr, args: &[Expr], flat: bool, offset: u32) -> Checked {
-        let [name, body] = args else { return self.wrong(offset) };
-        let (target_node, ty) = self.expr(target);
+        let [name, body] = args else { return self.error_node(offset) };
+        let (target_node, ty) = self.check_expr(target);
         let inner = self.inside_optional(&ty, target.offset);
         let name = self.simple_name(name);
-        let slot = self.enter(&name, inner);
-        let (body_node, body_type) = self.expr(body);
-        self.leave(1);
+        let slot = self.enter_scope(&name, inner);
+        let (body_node, body_type) = self.check_expr(body);
+        self.leave_scope(1);
         let ty = if flat {
             Type::optional(self.inside_optional(&body_type, body.offset))
         } else {
             Type::optional(body_type)
         };
         let step = Step::OptMap { slot, target: Box::new(target_node), body: Box::new(body_node), flat };
-        (self.node(offset, step, &ty), ty)
+        (self.make_node(offset, step, &ty), ty)
     }
 
     /// A part that must be true or false.
-    pub(super) fn condition(&mut self, expr: &Expr) -> Node {
-        let (node, ty) = self.expr(expr);
+    pub(super) fn check_condition(&mut self, expr: &Expr) -> Node {
+        let checked = self.check_expr(expr);
+        let (node, ty) = self.as_truth(expr, checked);
         let bare = match self.params.shallow(&ty) {
             Type::Nullable(inner) => self.params.shallow(&inner),
             other => other,
         };
         if !self.params.unify(&Type::Bool, &bare) {
             let found = self.params.deep(&ty);
-            self.fail(
+            self.report_error(
                 CelErrorKind::Mismatch,
                 expr.offset,
                 format!("expected type 'bool' but found '{found}'"),
@@ -158,13 +159,13 @@ impl Checker<'_> {
                     "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
                     self.params.deep(&other)
                 );
-                self.fail(CelErrorKind::Mismatch, offset, message);
+                self.report_error(CelErrorKind::Mismatch, offset, message);
                 (Type::Error, Type::Error)
             }
         }
     }
 
-    fn comprehension(
+    fn check_comprehension(
         &mut self,
         kind: LoopKind,
         variables: usize,
@@ -173,12 +174,12 @@ impl Checker<'_> {
         args: &[Expr],
         offset: u32,
     ) -> Checked {
-        let (range, range_type) = self.expr(target);
+        let (range, range_type) = self.check_expr(target);
         let (first, second) = self.range_types(&range_type, variables, target.offset);
         let names: Vec<Arc<str>> = args.iter().take(variables).map(|arg| self.simple_name(arg)).collect();
         let element = coercion(&self.params.shallow(if variables == 1 { &first } else { &second }));
-        let slot = self.enter(&names[0], first.clone());
-        let second_slot = (variables == 2).then(|| self.enter(&names[1], second.clone()));
+        let slot = self.enter_scope(&names[0], first.clone());
+        let second_slot = (variables == 2).then(|| self.enter_scope(&names[1], second.clone()));
 
         let rest = &args[variables..];
         let takes_condition =
@@ -188,14 +189,14 @@ impl Checker<'_> {
         let mut result_type = Type::Bool;
         for (at, arg) in rest.iter().enumerate() {
             if takes_condition || (filtered && at == 0) {
-                condition = Some(self.condition(arg));
+                condition = Some(self.check_condition(arg));
             } else {
-                let (node, ty) = self.expr(arg);
+                let (node, ty) = self.check_expr(arg);
                 result = Some(node);
                 result_type = ty;
             }
         }
-        self.leave(variables);
+        self.leave_scope(variables);
         let ty = match kind {
             LoopKind::All | LoopKind::Exists | LoopKind::ExistsOne => Type::Bool,
             LoopKind::Filter => Type::list(first),
@@ -210,6 +211,6 @@ impl Checker<'_> {
         };
         let step =
             Step::Loop(Box::new(Loop { kind, range, slot, second: second_slot, element, condition, result }));
-        (self.node(offset, step, &ty), ty)
+        (self.make_node(offset, step, &ty), ty)
     }
 }

@@ -1,6 +1,8 @@
 //! Finds the type of every part of an expression, and every error, before anything is evaluated.
 
 mod call;
+mod flags;
+mod leaves;
 mod macros;
 mod node;
 mod operator;
@@ -38,13 +40,17 @@ pub(crate) fn check(
         functions: Vec::new(),
         errors: Vec::new(),
     };
-    let (node, ty) = checker.expr(expr);
+    let mut checked = checker.check_expr(expr);
+    if wanted == Some(&Type::Bool) {
+        checked = checker.as_truth(expr, checked);
+    }
+    let (node, ty) = checked;
     let ty = checker.params.finish(&ty);
     if let Some(wanted) = wanted
         && !checker.params.unify(wanted, &ty)
     {
         let message = format!("expected type '{wanted}' but found '{ty}'");
-        checker.fail(CelErrorKind::ResultType, expr.offset, message);
+        checker.report_error(CelErrorKind::ResultType, expr.offset, message);
     }
     let mut errors = checker.errors;
     if !errors.is_empty() {
@@ -60,6 +66,7 @@ pub(crate) fn check(
         variables: checker.variables,
         locals: checker.locals,
         references: references::references(env, expr),
+        leaves: leaves::leaves(env, expr),
         functions: checker.functions,
         cost: env.limits.cost,
     })
@@ -101,19 +108,19 @@ struct Checker<'e> {
 type Checked = (Node, Type);
 
 impl Checker<'_> {
-    fn fail(&mut self, kind: CelErrorKind, offset: u32, message: impl Into<String>) -> &mut CelError {
+    fn report_error(&mut self, kind: CelErrorKind, offset: u32, message: impl Into<String>) -> &mut CelError {
         self.errors.push(CelError::new(kind, offset as usize, message));
         let last = self.errors.len() - 1;
         &mut self.errors[last]
     }
 
     /// The node and the type of what is wrong; the error was reported.
-    fn wrong(&self, offset: u32) -> Checked {
-        (self.node(offset, Step::Literal(Value::Null), &Type::Error), Type::Error)
+    fn error_node(&self, offset: u32) -> Checked {
+        (self.make_node(offset, Step::Literal(Value::Null), &Type::Error), Type::Error)
     }
 
     /// A node whose value is made to fit its type where JSON shows it otherwise.
-    fn node(&self, offset: u32, step: Step, ty: &Type) -> Node {
+    fn make_node(&self, offset: u32, step: Step, ty: &Type) -> Node {
         let from_data = matches!(
             step,
             Step::Variable(_) | Step::Select { .. } | Step::Index(_) | Step::Call { .. } | Step::Local(_)
@@ -122,27 +129,29 @@ impl Checker<'_> {
         Node { offset, coerce, step }
     }
 
-    fn expr(&mut self, expr: &Expr) -> Checked {
-        deeper(|| self.expr_here(expr))
+    fn check_expr(&mut self, expr: &Expr) -> Checked {
+        deeper(|| self.check_expr_here(expr))
     }
 
-    fn expr_here(&mut self, expr: &Expr) -> Checked {
+    fn check_expr_here(&mut self, expr: &Expr) -> Checked {
         match &expr.kind {
-            Kind::Ident(name) => self.ident(name, expr.offset),
-            Kind::Select { .. } => self.select(expr),
-            Kind::Index { operand, index, optional } => self.index(operand, index, *optional, expr.offset),
-            Kind::Call { target, name, args } => self.call(expr, target.as_deref(), name, args),
-            Kind::Unary(operator, operand) => self.unary(*operator, operand, expr.offset),
-            Kind::Binary(operator, left, right) => self.binary(*operator, left, right, expr.offset),
-            Kind::Logic(kind, terms) => self.logic(*kind, terms, expr.offset),
-            Kind::Ternary(condition, yes, no) => self.ternary(condition, yes, no, expr.offset),
-            Kind::List(items) => self.list(items, expr.offset),
-            Kind::Map(entries) => self.map(entries, expr.offset),
-            _ => self.literal(expr),
+            Kind::Ident(name) => self.check_ident(name, expr.offset),
+            Kind::Select { .. } => self.check_select(expr),
+            Kind::Index { operand, index, optional } => {
+                self.check_index(operand, index, *optional, expr.offset)
+            }
+            Kind::Call { target, name, args } => self.check_call(expr, target.as_deref(), name, args),
+            Kind::Unary(operator, operand) => self.check_unary(*operator, operand, expr.offset),
+            Kind::Binary(operator, left, right) => self.check_binary(*operator, left, right, expr.offset),
+            Kind::Logic(kind, terms) => self.check_logic(*kind, terms, expr.offset),
+            Kind::Ternary(condition, yes, no) => self.check_ternary(condition, yes, no, expr.offset),
+            Kind::List(items) => self.check_list(items, expr.offset),
+            Kind::Map(entries) => self.check_map(entries, expr.offset),
+            _ => self.check_literal(expr),
         }
     }
 
-    fn literal(&mut self, expr: &Expr) -> Checked {
+    fn check_literal(&mut self, expr: &Expr) -> Checked {
         let value = match &expr.kind {
             Kind::Bool(truth) => Value::Bool(*truth),
             Kind::Int(number) => Value::Int(*number),
@@ -153,10 +162,10 @@ impl Checker<'_> {
             _ => Value::Null,
         };
         let ty = value.ty();
-        (self.node(expr.offset, Step::Literal(value), &ty), ty)
+        (self.make_node(expr.offset, Step::Literal(value), &ty), ty)
     }
 
-    fn ident(&mut self, written: &Arc<str>, offset: u32) -> Checked {
+    fn check_ident(&mut self, written: &Arc<str>, offset: u32) -> Checked {
         let absolute = written.starts_with('.');
         let name = written.trim_start_matches('.');
         let local = self.scopes.iter().rev().find(|local| *local.name == *name && !absolute);
@@ -171,16 +180,16 @@ impl Checker<'_> {
                 self.variables.push(name);
                 self.variables.len() - 1
             });
-            return (self.node(offset, Step::Variable(place as u32), &ty), ty);
+            return (self.make_node(offset, Step::Variable(place as u32), &ty), ty);
         }
         if TYPES.contains(&name) {
             let step = Step::Literal(Value::Type(name.into()));
-            return (self.node(offset, step, &Type::Type), Type::Type);
+            return (self.make_node(offset, step, &Type::Type), Type::Type);
         }
         let hint = self.name_hint(name);
         let message = format!("undeclared reference to '{name}' (in container '')");
-        self.fail(CelErrorKind::Undeclared, offset, message).hint = hint;
-        self.wrong(offset)
+        self.report_error(CelErrorKind::Undeclared, offset, message).hint = hint;
+        self.error_node(offset)
     }
 
     fn name_hint(&self, name: &str) -> Option<String> {
@@ -195,20 +204,20 @@ impl Checker<'_> {
         Some(format!("known here: `{}`", known.join("`, `")))
     }
 
-    /// Declares a local variable until [`Checker::leave`].
-    fn enter(&mut self, name: &Arc<str>, ty: Type) -> u32 {
+    /// Declares a local variable until [`Checker::leave_scope`].
+    fn enter_scope(&mut self, name: &Arc<str>, ty: Type) -> u32 {
         let slot = self.scopes.len() as u32;
         self.scopes.push(Local { name: name.clone(), ty, slot });
         self.locals = self.locals.max(self.scopes.len());
         slot
     }
 
-    fn leave(&mut self, count: usize) {
+    fn leave_scope(&mut self, count: usize) {
         self.scopes.truncate(self.scopes.len() - count);
     }
 
     /// The type of elements so far and one more.
-    fn join(&mut self, so_far: Option<Type>, next: &Type, offset: u32) -> Type {
+    fn join_types(&mut self, so_far: Option<Type>, next: &Type, offset: u32) -> Type {
         let Some(so_far) = so_far else { return next.clone() };
         if so_far.is_dyn() || next.is_dyn() {
             return Type::Dyn;
@@ -223,20 +232,20 @@ impl Checker<'_> {
             let (wanted, found) = (self.params.finish(&so_far), self.params.finish(next));
             let message = format!("expected type '{wanted}' but found '{found}'");
             let hint = "`dyn(…)` makes a mixed literal";
-            self.fail(CelErrorKind::Mismatch, offset, message).hint = Some(hint.to_owned());
+            self.report_error(CelErrorKind::Mismatch, offset, message).hint = Some(hint.to_owned());
         }
         Type::Dyn
     }
 
-    fn list(&mut self, items: &[Element], offset: u32) -> Checked {
+    fn check_list(&mut self, items: &[Element], offset: u32) -> Checked {
         let mut element = None;
         let mut nodes = Vec::with_capacity(items.len());
         for item in items {
-            let (node, mut ty) = self.expr(&item.value);
+            let (node, mut ty) = self.check_expr(&item.value);
             if item.optional {
                 ty = self.inside_optional(&ty, item.value.offset);
             }
-            element = Some(self.join(element, &ty, item.value.offset));
+            element = Some(self.join_types(element, &ty, item.value.offset));
             nodes.push((node, item.optional));
         }
         let element = element.unwrap_or_else(|| self.params.fresh_type());
@@ -249,33 +258,33 @@ impl Checker<'_> {
             Some(values) => Step::Literal(Value::list(values)),
             None => Step::List(nodes),
         };
-        (self.node(offset, step, &ty), ty)
+        (self.make_node(offset, step, &ty), ty)
     }
 
-    fn map(&mut self, entries: &[Entry], offset: u32) -> Checked {
+    fn check_map(&mut self, entries: &[Entry], offset: u32) -> Checked {
         let (mut key, mut value) = (None, None);
         let mut nodes = Vec::with_capacity(entries.len());
         for entry in entries {
-            let (key_node, key_type) = self.expr(&entry.key);
+            let (key_node, key_type) = self.check_expr(&entry.key);
             let known = self.params.shallow(&key_type);
             if !matches!(known, Type::Bool | Type::Int | Type::Uint | Type::String | Type::Param(_))
                 && !known.is_dyn()
             {
                 let message = format!("unsupported key type: {known}");
-                self.fail(CelErrorKind::Mismatch, entry.key.offset, message);
+                self.report_error(CelErrorKind::Mismatch, entry.key.offset, message);
             }
-            let (value_node, mut value_type) = self.expr(&entry.value);
+            let (value_node, mut value_type) = self.check_expr(&entry.value);
             if entry.optional {
                 value_type = self.inside_optional(&value_type, entry.value.offset);
             }
-            key = Some(self.join(key, &key_type, entry.key.offset));
-            value = Some(self.join(value, &value_type, entry.value.offset));
+            key = Some(self.join_types(key, &key_type, entry.key.offset));
+            value = Some(self.join_types(value, &value_type, entry.value.offset));
             nodes.push((key_node, value_node, entry.optional));
         }
         let key = key.unwrap_or_else(|| self.params.fresh_type());
         let value = value.unwrap_or_else(|| self.params.fresh_type());
         let ty = Type::map(key, value);
-        (self.node(offset, Step::Map(nodes), &ty), ty)
+        (self.make_node(offset, Step::Map(nodes), &ty), ty)
     }
 
     /// Returns the type inside of an optional; reports an error when it is none.
@@ -285,7 +294,7 @@ impl Checker<'_> {
             other if other.is_dyn() => Type::Dyn,
             other => {
                 let message = format!("expected type 'optional_type({other})' but found '{other}'");
-                self.fail(CelErrorKind::Mismatch, offset, message);
+                self.report_error(CelErrorKind::Mismatch, offset, message);
                 Type::Error
             }
         }
@@ -299,7 +308,7 @@ impl Checker<'_> {
             _ => format!("'({})'", shown.join(", ")),
         };
         let message = format!("found no matching overload for '{name}' applied to {applied}");
-        self.fail(CelErrorKind::NoOverload, offset, message)
+        self.report_error(CelErrorKind::NoOverload, offset, message)
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Or(Vec<Node>),
     Not(Box<Node>),
     Negate(Box<Node>),
+    /// A text that says `true` or `false`.
+    Flag(Box<Node>),
     Ternary(Box<[Node; 3]>),
     Binary(Binary, Box<[Node; 2]>),
     Matches(Box<Node>, Pattern),

@@ -37,16 +37,20 @@ const ARITHMETIC: &[(&[Binary], Type, Type, Type)] = &[
 
 impl Checker<'_> {
     /// The type without `nullable`, for operators, which take the value.
-    fn bare(&self, ty: &Type) -> Type {
+    fn bare_type(&self, ty: &Type) -> Type {
         match self.params.shallow(ty) {
             Type::Nullable(inner) => self.params.shallow(&inner),
             other => other,
         }
     }
 
-    pub(super) fn unary(&mut self, operator: Unary, operand: &Expr, offset: u32) -> Checked {
-        let (node, ty) = self.expr(operand);
-        let bare = self.bare(&ty);
+    pub(super) fn check_unary(&mut self, operator: Unary, operand: &Expr, offset: u32) -> Checked {
+        let mut checked = self.check_expr(operand);
+        if operator == Unary::Not {
+            checked = self.as_truth(operand, checked);
+        }
+        let (node, ty) = checked;
+        let bare = self.bare_type(&ty);
         let unknown = bare.is_dyn() || matches!(bare, Type::Param(_));
         let (name, fits, result) = match operator {
             Unary::Not => ("!_", unknown || bare == Type::Bool, Type::Bool),
@@ -57,55 +61,64 @@ impl Checker<'_> {
         };
         if !fits {
             self.no_overload(offset, name, false, &[ty]);
-            return self.wrong(offset);
+            return self.error_node(offset);
         }
         let step = match operator {
             Unary::Not => Step::Not(Box::new(node)),
             Unary::Negate => Step::Negate(Box::new(node)),
         };
-        (self.node(offset, step, &result), result)
+        (self.make_node(offset, step, &result), result)
     }
 
-    pub(super) fn logic(&mut self, kind: Logic, terms: &[Expr], offset: u32) -> Checked {
-        let nodes = terms.iter().map(|term| self.condition(term)).collect();
+    pub(super) fn check_logic(&mut self, kind: Logic, terms: &[Expr], offset: u32) -> Checked {
+        let nodes = terms.iter().map(|term| self.check_condition(term)).collect();
         let step = if kind == Logic::And { Step::And(nodes) } else { Step::Or(nodes) };
-        (self.node(offset, step, &Type::Bool), Type::Bool)
+        (self.make_node(offset, step, &Type::Bool), Type::Bool)
     }
 
-    pub(super) fn ternary(&mut self, condition: &Expr, yes: &Expr, no: &Expr, offset: u32) -> Checked {
-        let (condition, test) = self.expr(condition);
-        let (yes, first) = self.expr(yes);
-        let (no, second) = self.expr(no);
-        let bare = self.bare(&test);
+    pub(super) fn check_ternary(&mut self, condition: &Expr, yes: &Expr, no: &Expr, offset: u32) -> Checked {
+        let checked = self.check_expr(condition);
+        let (condition, test) = self.as_truth(condition, checked);
+        let (yes, first) = self.check_expr(yes);
+        let (no, second) = self.check_expr(no);
+        let bare = self.bare_type(&test);
         let fits = bare.is_dyn() || matches!(bare, Type::Bool | Type::Param(_));
         let mark = self.params.mark();
         if !fits || !self.params.unify(&first, &second) {
             self.params.undo(mark);
             self.no_overload(offset, "_?_:_", false, &[test, first, second]);
-            return self.wrong(offset);
+            return self.error_node(offset);
         }
         let ty = match (self.params.shallow(&first), self.params.shallow(&second)) {
             (a, b) if a.is_dyn() || b.is_dyn() => Type::Dyn,
             (Type::Null, other) => other,
             (other, _) => other,
         };
-        (self.node(offset, Step::Ternary(Box::new([condition, yes, no])), &ty), ty)
+        (self.make_node(offset, Step::Ternary(Box::new([condition, yes, no])), &ty), ty)
     }
 
-    pub(super) fn binary(&mut self, operator: Binary, left: &Expr, right: &Expr, offset: u32) -> Checked {
-        let (left_node, left_type) = self.expr(left);
+    pub(super) fn check_binary(
+        &mut self,
+        operator: Binary,
+        left: &Expr,
+        right: &Expr,
+        offset: u32,
+    ) -> Checked {
+        let left_checked = self.check_expr(left);
         let errors = self.errors.len();
-        let (right_node, right_type) = self.expr(right);
+        let right_checked = self.check_expr(right);
         if operator == Binary::Subtract && self.errors.len() > errors {
             self.hyphen_hint(left, right, errors);
         }
+        let ((left_node, left_type), (right_node, right_type)) =
+            self.flag_operands(operator, (left, left_checked), (right, right_checked));
         let Some(ty) = self.binary_type(operator, &left_type, &right_type) else {
             let hint = self.convert_hint(operator, left, &left_type, right, &right_type);
             let error = self.no_overload(offset, &operator.name(), false, &[left_type, right_type]);
             error.hint = hint;
-            return self.wrong(offset);
+            return self.error_node(offset);
         };
-        (self.node(offset, Step::Binary(operator, Box::new([left_node, right_node])), &ty), ty)
+        (self.make_node(offset, Step::Binary(operator, Box::new([left_node, right_node])), &ty), ty)
     }
 
     fn binary_type(&mut self, operator: Binary, left: &Type, right: &Type) -> Option<Type> {
@@ -119,7 +132,7 @@ impl Checker<'_> {
                 fits.then_some(Type::Bool)
             }
             Binary::Less | Binary::LessEqual | Binary::Greater | Binary::GreaterEqual => {
-                let (left, right) = (self.bare(left), self.bare(right));
+                let (left, right) = (self.bare_type(left), self.bare_type(right));
                 let unknown = |ty: &Type| ty.is_dyn() || matches!(ty, Type::Param(_));
                 let ordered = |ty: &Type| {
                     unknown(ty)
@@ -136,7 +149,7 @@ impl Checker<'_> {
                 fits.then_some(Type::Bool)
             }
             Binary::In => {
-                let fits = match self.bare(right) {
+                let fits = match self.bare_type(right) {
                     Type::List(element) => self.params.unify(&element, left),
                     Type::Map(key, _) => self.params.unify(&key, left),
                     Type::Object(_) => self.params.unify(&Type::String, left),
@@ -147,12 +160,12 @@ impl Checker<'_> {
                 }
                 fits.then_some(Type::Bool)
             }
-            _ => self.arithmetic(operator, left, right),
+            _ => self.arithmetic_type(operator, left, right),
         }
     }
 
-    fn arithmetic(&mut self, operator: Binary, left: &Type, right: &Type) -> Option<Type> {
-        let (left, right) = (self.bare(left), self.bare(right));
+    fn arithmetic_type(&mut self, operator: Binary, left: &Type, right: &Type) -> Option<Type> {
+        let (left, right) = (self.bare_type(left), self.bare_type(right));
         let unknown = |ty: &Type| ty.is_dyn() || matches!(ty, Type::Param(_));
         if operator == Binary::Add && matches!((&left, &right), (Type::List(_), _) | (_, Type::List(_))) {
             if unknown(&left) || unknown(&right) {
@@ -208,7 +221,7 @@ impl Checker<'_> {
         right: &Expr,
         right_type: &Type,
     ) -> Option<String> {
-        let (a, b) = (self.bare(left_type), self.bare(right_type));
+        let (a, b) = (self.bare_type(left_type), self.bare_type(right_type));
         let text = operator.text();
         let converted = |to: &str, expr: &Expr| format!("{to}({})", print(expr));
         let number = |ty: &Type| NUMBERS.contains(ty);

@@ -21,14 +21,14 @@ enum Access {
 
 impl Checker<'_> {
     /// The key in the data and the type of a field; none when the error was reported.
-    fn field(&mut self, operand: &Type, field: &Arc<str>, offset: u32) -> Option<(Arc<str>, Type)> {
+    fn field_type(&mut self, operand: &Type, field: &Arc<str>, offset: u32) -> Option<(Arc<str>, Type)> {
         match self.params.shallow(operand) {
-            Type::Nullable(inner) => self.field(&inner, field, offset),
+            Type::Nullable(inner) => self.field_type(&inner, field, offset),
             Type::Map(key, value) => {
                 if !self.params.unify(&key, &Type::String) {
                     let ty = self.params.deep(operand);
                     let message = format!("type '{ty}' does not support field selection");
-                    self.fail(CelErrorKind::Mismatch, offset, message);
+                    self.report_error(CelErrorKind::Mismatch, offset, message);
                     return None;
                 }
                 Some((field.clone(), (*value).clone()))
@@ -40,7 +40,7 @@ impl Checker<'_> {
                     let found = nearest_name(field, object.fields.keys().map(|name| &**name));
                     let hint = found.map(|name| format!("did you mean `{name}`?"));
                     let message = format!("undefined field '{field}'");
-                    self.fail(CelErrorKind::UndefinedField, offset, message).hint = hint;
+                    self.report_error(CelErrorKind::UndefinedField, offset, message).hint = hint;
                     None
                 }
             },
@@ -48,20 +48,22 @@ impl Checker<'_> {
             other => {
                 let ty = self.params.deep(&other);
                 let message = format!("type '{ty}' does not support field selection");
-                self.fail(CelErrorKind::Mismatch, offset, message);
+                self.report_error(CelErrorKind::Mismatch, offset, message);
                 None
             }
         }
     }
 
-    pub(super) fn select(&mut self, expr: &Expr) -> Checked {
-        let Kind::Select { operand, field, optional } = &expr.kind else { return self.wrong(expr.offset) };
+    pub(super) fn check_select(&mut self, expr: &Expr) -> Checked {
+        let Kind::Select { operand, field, optional } = &expr.kind else {
+            return self.error_node(expr.offset);
+        };
         if let Some(node) = self.type_name(expr) {
             return (node, Type::Type);
         }
         let access = if *optional { Access::Optional } else { Access::Plain };
-        let (node, ty) = self.expr(operand);
-        self.access(node, &ty, field, access, expr.offset)
+        let (node, ty) = self.check_expr(operand);
+        self.access_node(node, &ty, field, access, expr.offset)
     }
 
     /// The types whose names have dots.
@@ -75,17 +77,26 @@ impl Checker<'_> {
         let known = known.contains(&name.as_str())
             || matches!(name.as_str(), "kubernetes.URL" | "kubernetes.Quantity" | "kubernetes.Semver");
         let step = Step::Literal(Value::Type(name.as_str().into()));
-        known.then(|| self.node(expr.offset, step, &Type::Type))
+        known.then(|| self.make_node(expr.offset, step, &Type::Type))
     }
 
-    fn access(&mut self, node: Node, ty: &Type, field: &Arc<str>, access: Access, offset: u32) -> Checked {
+    fn access_node(
+        &mut self,
+        node: Node,
+        ty: &Type,
+        field: &Arc<str>,
+        access: Access,
+        offset: u32,
+    ) -> Checked {
         let operand = Box::new(node);
         // A field of what may be absent may be absent.
         let (inner, viral) = match self.params.shallow(ty) {
             Type::Optional(inner) => ((*inner).clone(), true),
             other => (other, false),
         };
-        let Some((field, found)) = self.field(&inner, field, offset) else { return self.wrong(offset) };
+        let Some((field, found)) = self.field_type(&inner, field, offset) else {
+            return self.error_node(offset);
+        };
         let (step, ty) = match access {
             Access::Test => (Step::Has { operand, field }, Type::Bool),
             Access::Plain if !viral => (Step::Select { operand, field }, found),
@@ -97,23 +108,29 @@ impl Checker<'_> {
                 (Step::SelectOptional { operand, field }, found)
             }
         };
-        (self.node(offset, step, &ty), ty)
+        (self.make_node(offset, step, &ty), ty)
     }
 
-    pub(super) fn has(&mut self, args: &[Expr], offset: u32) -> Checked {
+    pub(super) fn check_has(&mut self, args: &[Expr], offset: u32) -> Checked {
         let [Expr { kind: Kind::Select { operand, field, optional: false }, .. }] = args else {
             let place = args.first().map_or(offset, |arg| arg.offset);
-            let error = self.fail(CelErrorKind::Syntax, place, "invalid argument to has() macro");
+            let error = self.report_error(CelErrorKind::Syntax, place, "invalid argument to has() macro");
             error.hint = Some("`has(a.b)` asks whether `a` has the field `b`".to_owned());
-            return self.wrong(offset);
+            return self.error_node(offset);
         };
-        let (node, ty) = self.expr(operand);
-        self.access(node, &ty, field, Access::Test, offset)
+        let (node, ty) = self.check_expr(operand);
+        self.access_node(node, &ty, field, Access::Test, offset)
     }
 
-    pub(super) fn index(&mut self, operand: &Expr, index: &Expr, optional: bool, offset: u32) -> Checked {
-        let (node, ty) = self.expr(operand);
-        let (index, index_type) = self.expr(index);
+    pub(super) fn check_index(
+        &mut self,
+        operand: &Expr,
+        index: &Expr,
+        optional: bool,
+        offset: u32,
+    ) -> Checked {
+        let (node, ty) = self.check_expr(operand);
+        let (index, index_type) = self.check_expr(index);
         let (inner, viral) = match self.params.shallow(&ty) {
             Type::Optional(inner) => (self.params.shallow(&inner), true),
             Type::Nullable(inner) => (self.params.shallow(&inner), false),
@@ -130,13 +147,13 @@ impl Checker<'_> {
         let Some(found) = found else {
             let name = if optional { "_[?_]" } else { "_[_]" };
             self.no_overload(offset, name, false, &[ty, index_type]);
-            return self.wrong(offset);
+            return self.error_node(offset);
         };
         let both = Box::new([node, index]);
         if optional || viral {
             let ty = Type::optional(found);
-            return (self.node(offset, Step::IndexOptional(both), &ty), ty);
+            return (self.make_node(offset, Step::IndexOptional(both), &ty), ty);
         }
-        (self.node(offset, Step::Index(both), &found), found)
+        (self.make_node(offset, Step::Index(both), &found), found)
     }
 }

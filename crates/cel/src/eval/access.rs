@@ -12,7 +12,7 @@ const SEARCHED: usize = 64;
 
 impl<'a> Run<'_, 'a> {
     /// The error of an absent key, with a key that is near.
-    fn missing(&self, map: &Map<'a>, name: &str) -> EvalError {
+    fn missing_field(&self, map: &Map<'a>, name: &str) -> EvalError {
         let error = EvalError::no_such_key(name);
         if map.len() > SEARCHED || self.meter.charge(2 * map.len() as u64).is_err() {
             return error;
@@ -21,9 +21,9 @@ impl<'a> Run<'_, 'a> {
         error.nearest(nearest_name(name, keys.iter().map(String::as_str)))
     }
 
-    pub(super) fn select(&self, operand: &Value<'a>, field: &str) -> Answer<'a> {
+    pub(super) fn select_field(&self, operand: &Value<'a>, field: &str) -> Answer<'a> {
         match operand {
-            Value::Map(map) => map.field(field).ok_or_else(|| self.missing(map, field)),
+            Value::Map(map) => map.field(field).ok_or_else(|| self.missing_field(map, field)),
             Value::Optional(_) => self.select_optional(operand, field),
             _ => Err(EvalError::no_such_key(field)),
         }
@@ -43,21 +43,21 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    pub(super) fn has(&self, operand: &Value<'a>, field: &str) -> Answer<'a> {
+    pub(super) fn has_field(&self, operand: &Value<'a>, field: &str) -> Answer<'a> {
         match operand {
             Value::Map(map) => Ok(Value::Bool(map.field(field).is_some())),
             Value::Optional(None) => Ok(Value::Bool(false)),
-            Value::Optional(Some(inner)) => self.has(inner, field),
+            Value::Optional(Some(inner)) => self.has_field(inner, field),
             _ => Ok(Value::Bool(false)),
         }
     }
 
-    pub(super) fn index(&self, operand: &Value<'a>, index: &Value<'a>) -> Answer<'a> {
+    pub(super) fn index_value(&self, operand: &Value<'a>, index: &Value<'a>) -> Answer<'a> {
         match operand {
             Value::List(list) => element(list, index)?.ok_or_else(|| EvalError::index(index)),
             Value::Map(map) => {
                 let key = Key::of(index).ok_or_else(|| EvalError::no_such_key(index.to_string()))?;
-                map.get(&key).ok_or_else(|| self.missing(map, &key.show()))
+                map.get(&key).ok_or_else(|| self.missing_field(map, &key.show()))
             }
             Value::Optional(_) => self.index_optional(operand.clone(), index),
             _ => Err(EvalError::no_overload()),

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use jiff::Timestamp;
 use serde_json::Value as Json;
 
 use crate::value::Value;
@@ -13,6 +14,7 @@ pub struct Bindings<'a> {
     values: Vec<(&'a str, Value<'a>)>,
     pub(super) cancel: Option<&'a AtomicBool>,
     pub(super) deadline: Option<Instant>,
+    pub(super) now: Option<Timestamp>,
 }
 
 impl<'a> Bindings<'a> {
@@ -53,6 +55,13 @@ impl<'a> Bindings<'a> {
     #[must_use]
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// Sets the time that [`Library::Clock`](crate::Library::Clock) tells.
+    #[must_use]
+    pub fn now(mut self, now: Timestamp) -> Self {
+        self.now = Some(now);
         self
     }
 

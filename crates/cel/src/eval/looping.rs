@@ -17,7 +17,7 @@ struct Progress<'a> {
 }
 
 impl<'a> Run<'_, 'a> {
-    pub(super) fn looping(&mut self, inner: &Loop) -> Answer<'a> {
+    pub(super) fn eval_loop(&mut self, inner: &Loop) -> Answer<'a> {
         let range = self.eval(&inner.range)?;
         let mut progress = Progress {
             values: Vec::new(),
@@ -30,7 +30,7 @@ impl<'a> Run<'_, 'a> {
             Value::List(list) => {
                 for (at, element) in list.iter().enumerate() {
                     let key = inner.second.map(|_| Value::Int(at as i64));
-                    if let Some(done) = self.turn(inner, key, element, &mut progress)? {
+                    if let Some(done) = self.run_iteration(inner, key, element, &mut progress)? {
                         return Ok(done);
                     }
                 }
@@ -42,18 +42,18 @@ impl<'a> Run<'_, 'a> {
                         Some(_) => (Some(key.value()), value),
                         None => (None, key.value()),
                     };
-                    if let Some(done) = self.turn(inner, key, element, &mut progress)? {
+                    if let Some(done) = self.run_iteration(inner, key, element, &mut progress)? {
                         return Ok(done);
                     }
                 }
             }
             _ => return Err(EvalError::no_overload()),
         }
-        self.finish(inner, progress)
+        self.finish_loop(inner, progress)
     }
 
     /// One element; gives the result when it decides.
-    fn turn(
+    fn run_iteration(
         &mut self,
         inner: &Loop,
         key: Option<Value<'a>>,
@@ -65,36 +65,36 @@ impl<'a> Run<'_, 'a> {
             if inner.element == Coerce::No { element } else { coerce::coerce(element, inner.element) };
         match (inner.second, key) {
             (Some(second), Some(key)) => {
-                self.set(inner.slot, key);
-                self.set(second, element);
+                self.set_local(inner.slot, key);
+                self.set_local(second, element);
             }
-            (_, _) => self.set(inner.slot, element),
+            (_, _) => self.set_local(inner.slot, element),
         }
         let holds = match &inner.condition {
             None => true,
             Some(condition) => match self.eval(condition) {
                 Ok(Value::Bool(truth)) => truth,
-                Ok(_) => return self.absorb(inner, EvalError::no_overload(), progress),
-                Err(error) => return self.absorb(inner, error, progress),
+                Ok(_) => return self.absorb_result(inner, EvalError::no_overload(), progress),
+                Err(error) => return self.absorb_result(inner, error, progress),
             },
         };
         match inner.kind {
             LoopKind::All if !holds => return Ok(Some(Value::Bool(false))),
             LoopKind::Exists if holds => return Ok(Some(Value::Bool(true))),
             LoopKind::ExistsOne => progress.count += usize::from(holds),
-            LoopKind::Filter if holds => progress.values.push(self.local(inner.slot)),
+            LoopKind::Filter if holds => progress.values.push(self.local_value(inner.slot)),
             LoopKind::Map if holds => {
-                let value = self.result(inner.result.as_ref())?;
+                let value = self.eval_result(inner.result.as_ref())?;
                 progress.values.push(value);
             }
             LoopKind::TransformMap if holds => {
-                let value = self.result(inner.result.as_ref())?;
-                let key = Key::of(&self.local(inner.slot)).ok_or_else(EvalError::no_overload)?;
+                let value = self.eval_result(inner.result.as_ref())?;
+                let key = Key::of(&self.local_value(inner.slot)).ok_or_else(EvalError::no_overload)?;
                 progress.entries.insert(key, value);
             }
             LoopKind::SortBy => {
-                let element = self.local(inner.slot);
-                let key = self.result(inner.result.as_ref())?;
+                let element = self.local_value(inner.slot);
+                let key = self.eval_result(inner.result.as_ref())?;
                 progress.values.push(element);
                 progress.keys.push(key);
             }
@@ -103,11 +103,11 @@ impl<'a> Run<'_, 'a> {
         Ok(None)
     }
 
-    fn local(&self, slot: u32) -> Value<'a> {
+    fn local_value(&self, slot: u32) -> Value<'a> {
         self.locals.get(slot as usize).cloned().unwrap_or(Value::Null)
     }
 
-    fn result(&mut self, node: Option<&Node>) -> Answer<'a> {
+    fn eval_result(&mut self, node: Option<&Node>) -> Answer<'a> {
         match node {
             Some(node) => self.eval(node),
             None => Ok(Value::Null),
@@ -115,7 +115,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// `all` and `exists` go on after an error: another element may decide.
-    fn absorb(
+    fn absorb_result(
         &mut self,
         inner: &Loop,
         error: EvalError,
@@ -130,7 +130,7 @@ impl<'a> Run<'_, 'a> {
         Ok(None)
     }
 
-    fn finish(&mut self, inner: &Loop, progress: Progress<'a>) -> Answer<'a> {
+    fn finish_loop(&mut self, inner: &Loop, progress: Progress<'a>) -> Answer<'a> {
         if let Some(error) = progress.failed {
             return Err(error);
         }

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use jiff::Timestamp;
+
+use super::Bindings;
 use crate::error::EvalError;
 use crate::library::Pattern;
 
@@ -20,19 +23,31 @@ pub struct Meter<'m> {
     next_look: Cell<u64>,
     cancel: Option<&'m AtomicBool>,
     deadline: Option<Instant>,
+    now: Option<Timestamp>,
     patterns: RefCell<HashMap<String, Pattern>>,
 }
 
 impl<'m> Meter<'m> {
-    pub(crate) fn new(budget: u64, cancel: Option<&'m AtomicBool>, deadline: Option<Instant>) -> Self {
-        // The first look comes with the first step.
-        let patterns = RefCell::default();
-        Self { left: Cell::new(budget), next_look: Cell::new(budget), cancel, deadline, patterns }
+    pub(crate) fn new(budget: u64, bindings: &Bindings<'m>) -> Self {
+        Self {
+            left: Cell::new(budget),
+            // The first look comes with the first step.
+            next_look: Cell::new(budget),
+            cancel: bindings.cancel,
+            deadline: bindings.deadline,
+            now: bindings.now,
+            patterns: RefCell::default(),
+        }
     }
 
     /// A meter that never runs out.
     pub fn unlimited() -> Self {
-        Self::new(u64::MAX, None, None)
+        Self::new(u64::MAX, &Bindings::new())
+    }
+
+    /// The present, as the bindings tell it.
+    pub(crate) fn now(&self) -> Option<Timestamp> {
+        self.now
     }
 
     /// Pays for some steps.

@@ -17,40 +17,70 @@ use crate::deep::deeper;
 use crate::error::EvalError;
 use crate::library::{Answer, Overload};
 use crate::parse::Binary;
-use crate::program::Program;
+use crate::program::{LeafRead, Program, Trace};
 use crate::value::{Key, Map, Value, compare, equal};
 
 /// Evaluates a program.
 pub(crate) fn run<'a>(program: &Program, bindings: &Bindings<'a>) -> Answer<'a> {
-    let variables = program.variables.iter().map(|name| bindings.get(name).cloned()).collect();
-    let meter = Meter::new(program.cost, bindings.cancel, bindings.deadline);
-    let locals = vec![Value::Null; program.locals];
-    let mut run = Run { program, variables, locals, meter };
-    run.eval(&program.node)
+    Run::new(program, bindings, None).eval(&program.node)
+}
+
+/// Evaluates a program and keeps what it reads.
+pub(crate) fn trace<'a>(program: &Program, bindings: &Bindings<'a>) -> Trace<'a> {
+    let mut run = Run::new(program, bindings, Some(Vec::new()));
+    let result = run.eval(&program.node);
+    Trace { result, reads: run.reads.unwrap_or_default() }
 }
 
 struct Run<'p, 'a> {
     program: &'p Program,
     variables: Vec<Option<Value<'a>>>,
     locals: Vec<Value<'a>>,
-    meter: Meter<'p>,
+    meter: Meter<'a>,
+    /// The leaves read so far, when they are kept.
+    reads: Option<Vec<LeafRead<'a>>>,
 }
 
-impl<'a> Run<'_, 'a> {
-    fn eval(&mut self, node: &Node) -> Answer<'a> {
-        self.meter.charge(1)?;
-        let value = deeper(|| self.step(node)).map_err(|error| error.at(node.offset))?;
-        if node.coerce == Coerce::No { Ok(value) } else { Ok(coerce::coerce(value, node.coerce)) }
+impl<'p, 'a> Run<'p, 'a> {
+    fn new(program: &'p Program, bindings: &Bindings<'a>, reads: Option<Vec<LeafRead<'a>>>) -> Self {
+        let variables = program.variables.iter().map(|name| bindings.get(name).cloned()).collect();
+        let meter = Meter::new(program.cost, bindings);
+        let locals = vec![Value::Null; program.locals];
+        Self { program, variables, locals, meter, reads }
     }
 
-    fn step(&mut self, node: &Node) -> Answer<'a> {
+    fn eval(&mut self, node: &Node) -> Answer<'a> {
+        self.meter.charge(1)?;
+        let result = deeper(|| self.eval_step(node)).map_err(|error| error.at(node.offset));
+        let result = match result {
+            Ok(value) if node.coerce != Coerce::No => Ok(coerce::coerce(value, node.coerce)),
+            other => other,
+        };
+        if self.reads.is_some() {
+            self.keep(node.offset, &result);
+        }
+        result
+    }
+
+    /// Keeps the first value of a leaf.
+    #[cold]
+    fn keep(&mut self, offset: u32, result: &Answer<'a>) {
+        let place = self.program.leaves.iter().position(|leaf| leaf.offset == offset);
+        if let (Some(leaf), Some(reads)) = (place, &mut self.reads)
+            && !reads.iter().any(|read| read.leaf == leaf)
+        {
+            reads.push(LeafRead { leaf, value: result.as_ref().ok().cloned() });
+        }
+    }
+
+    fn eval_step(&mut self, node: &Node) -> Answer<'a> {
         match &node.step {
             Step::Literal(value) => Ok(value.clone()),
-            Step::Variable(place) => self.variable(*place),
+            Step::Variable(place) => self.variable_value(*place),
             Step::Local(slot) => Ok(self.locals.get(*slot as usize).cloned().unwrap_or(Value::Null)),
             Step::Select { operand, field } => {
                 let operand = self.eval(operand)?;
-                self.select(&operand, field)
+                self.select_field(&operand, field)
             }
             Step::SelectOptional { operand, field } => {
                 let operand = self.eval(operand)?;
@@ -58,20 +88,25 @@ impl<'a> Run<'_, 'a> {
             }
             Step::Has { operand, field } => {
                 let operand = self.eval(operand)?;
-                self.has(&operand, field)
+                self.has_field(&operand, field)
             }
             Step::Index(both) => {
                 let (operand, index) = (self.eval(&both[0])?, self.eval(&both[1])?);
-                self.index(&operand, &index)
+                self.index_value(&operand, &index)
             }
             Step::IndexOptional(both) => {
                 let (operand, index) = (self.eval(&both[0])?, self.eval(&both[1])?);
                 self.index_optional(operand, &index)
             }
-            Step::And(terms) => self.logic(terms, false),
-            Step::Or(terms) => self.logic(terms, true),
+            Step::And(terms) => self.eval_logic(terms, false),
+            Step::Or(terms) => self.eval_logic(terms, true),
             Step::Not(operand) => match self.eval(operand)? {
                 Value::Bool(truth) => Ok(Value::Bool(!truth)),
+                _ => Err(EvalError::no_overload()),
+            },
+            Step::Flag(operand) => match self.eval(operand)? {
+                Value::String(text) if *text == *"true" => Ok(Value::Bool(true)),
+                Value::String(text) if *text == *"false" => Ok(Value::Bool(false)),
                 _ => Err(EvalError::no_overload()),
             },
             Step::Negate(operand) => arithmetic::negate(&self.eval(operand)?),
@@ -83,7 +118,7 @@ impl<'a> Run<'_, 'a> {
             Step::Binary(operator, both) => {
                 let left = self.eval(&both[0])?;
                 let right = self.eval(&both[1])?;
-                self.binary(*operator, &left, &right)
+                self.eval_binary(*operator, &left, &right)
             }
             Step::Matches(text, pattern) => match self.eval(text)? {
                 Value::String(text) => {
@@ -92,27 +127,27 @@ impl<'a> Run<'_, 'a> {
                 }
                 _ => Err(EvalError::no_overload()),
             },
-            Step::List(items) => self.list(items),
-            Step::Map(entries) => self.map(entries),
-            Step::Call { overloads, args } => self.call(overloads, args),
-            Step::Or2 { target, other, value } => self.or(target, other, *value),
-            Step::Loop(inner) => self.looping(inner),
+            Step::List(items) => self.eval_list(items),
+            Step::Map(entries) => self.eval_map(entries),
+            Step::Call { overloads, args } => self.eval_call(overloads, args),
+            Step::Or2 { target, other, value } => self.eval_or(target, other, *value),
+            Step::Loop(inner) => self.eval_loop(inner),
             Step::Bind { slot, init, body } => {
                 let init = self.eval(init)?;
-                self.set(*slot, init);
+                self.set_local(*slot, init);
                 self.eval(body)
             }
             Step::OptMap { slot, target, body, flat } => self.opt_map(*slot, target, body, *flat),
         }
     }
 
-    fn set(&mut self, slot: u32, value: Value<'a>) {
+    fn set_local(&mut self, slot: u32, value: Value<'a>) {
         if let Some(local) = self.locals.get_mut(slot as usize) {
             *local = value;
         }
     }
 
-    fn variable(&self, place: u32) -> Answer<'a> {
+    fn variable_value(&self, place: u32) -> Answer<'a> {
         match self.variables.get(place as usize) {
             Some(Some(value)) => Ok(value.clone()),
             _ => {
@@ -123,7 +158,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// `&&` and `||`: one decisive term decides, whatever errors the others have and wherever it stands.
-    fn logic(&mut self, terms: &[Node], decisive: bool) -> Answer<'a> {
+    fn eval_logic(&mut self, terms: &[Node], decisive: bool) -> Answer<'a> {
         let mut failed: Option<EvalError> = None;
         for term in terms {
             match self.eval(term) {
@@ -140,7 +175,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn binary(&mut self, operator: Binary, left: &Value<'a>, right: &Value<'a>) -> Answer<'a> {
+    fn eval_binary(&mut self, operator: Binary, left: &Value<'a>, right: &Value<'a>) -> Answer<'a> {
         let order = |test: fn(std::cmp::Ordering) -> bool| match compare(left, right) {
             Some(order) => Ok(Value::Bool(test(order))),
             // NaN is neither less nor more.
@@ -159,12 +194,12 @@ impl<'a> Run<'_, 'a> {
             Binary::LessEqual => order(std::cmp::Ordering::is_le),
             Binary::Greater => order(std::cmp::Ordering::is_gt),
             Binary::GreaterEqual => order(std::cmp::Ordering::is_ge),
-            Binary::In => self.contains(left, right),
+            Binary::In => self.eval_contains(left, right),
             _ => arithmetic::binary(operator, left, right, &self.meter),
         }
     }
 
-    fn contains(&mut self, item: &Value<'a>, whole: &Value<'a>) -> Answer<'a> {
+    fn eval_contains(&mut self, item: &Value<'a>, whole: &Value<'a>) -> Answer<'a> {
         match whole {
             Value::List(list) => {
                 for element in list.iter() {
@@ -179,7 +214,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn list(&mut self, items: &[(Node, bool)]) -> Answer<'a> {
+    fn eval_list(&mut self, items: &[(Node, bool)]) -> Answer<'a> {
         let mut values = Vec::with_capacity(items.len());
         for (item, optional) in items {
             match (self.eval(item)?, optional) {
@@ -191,7 +226,7 @@ impl<'a> Run<'_, 'a> {
         Ok(Value::list(values))
     }
 
-    fn map(&mut self, entries: &[(Node, Node, bool)]) -> Answer<'a> {
+    fn eval_map(&mut self, entries: &[(Node, Node, bool)]) -> Answer<'a> {
         let mut made = crate::value::Entries::default();
         for (key, value, optional) in entries {
             let key = self.eval(key)?;
@@ -214,7 +249,7 @@ impl<'a> Run<'_, 'a> {
         Ok(Value::Map(Map::from(made)))
     }
 
-    fn call(&mut self, overloads: &[Arc<Overload>], args: &[Node]) -> Answer<'a> {
+    fn eval_call(&mut self, overloads: &[Arc<Overload>], args: &[Node]) -> Answer<'a> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push(self.eval(arg)?);
@@ -225,7 +260,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn or(&mut self, target: &Node, other: &Node, value: bool) -> Answer<'a> {
+    fn eval_or(&mut self, target: &Node, other: &Node, value: bool) -> Answer<'a> {
         match self.eval(target)? {
             Value::Optional(Some(inner)) if value => Ok((*inner).clone()),
             found @ Value::Optional(Some(_)) => Ok(found),
@@ -242,7 +277,7 @@ impl<'a> Run<'_, 'a> {
         match self.eval(target)? {
             Value::Optional(None) => Ok(Value::Optional(None)),
             Value::Optional(Some(inner)) => {
-                self.set(slot, (*inner).clone());
+                self.set_local(slot, (*inner).clone());
                 let found = self.eval(body)?;
                 Ok(if flat { found } else { Value::some(found) })
             }

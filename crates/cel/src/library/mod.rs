@@ -1,5 +1,6 @@
 //! The functions expressions call, in libraries an environment enables.
 
+mod clock;
 mod convert;
 mod data;
 mod encoders;
@@ -9,6 +10,7 @@ mod lists;
 mod math;
 mod optional;
 mod pattern;
+mod seeded;
 mod sets;
 mod standard;
 mod strings;
@@ -18,6 +20,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use clock::CLOCK;
 pub(crate) use pattern::Pattern;
 pub(crate) use time::{in_range, parse_duration, parse_timestamp};
 
@@ -50,6 +53,10 @@ pub enum Library {
     Kubernetes,
     /// `json.marshal json.unmarshal merge lists.setAtIndex lists.insertAtIndex lists.removeAtIndex`
     Data,
+    /// `now time.now`, which tell the time the bindings say it is.
+    Clock,
+    /// `hash.sha256 hash.sha512 random.seededInt random.seededString`
+    Seeded,
 }
 
 impl Library {
@@ -63,7 +70,11 @@ impl Library {
         Self::Optionals,
         Self::Kubernetes,
         Self::Data,
+        Self::Clock,
+        Self::Seeded,
     ];
+    /// The libraries Kubernetes does not have.
+    pub(crate) const OWN: &[Self] = &[Self::Data, Self::Clock, Self::Seeded];
 }
 
 /// One signature of a function, with its implementation.
@@ -173,6 +184,8 @@ impl Functions {
             Library::Optionals => optional::add(self),
             Library::Kubernetes => kubernetes::add(self),
             Library::Data => data::add(self),
+            Library::Clock => clock::add(self),
+            Library::Seeded => seeded::add(self),
         }
     }
 }

@@ -34,6 +34,14 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
+/// Words that are literals or operators.
+const KEYWORDS: &[&str] = &["false", "in", "null", "true"];
+
+/// Tells that a word cannot be the name of a variable.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word) || KEYWORDS.contains(&word)
+}
+
 /// Reads an expression no deeper than `deepest` levels.
 pub fn parse(text: &str, deepest: u32) -> Result<Expr, CelError> {
     let located = |mut error: CelError| {
@@ -42,7 +50,7 @@ pub fn parse(text: &str, deepest: u32) -> Result<Expr, CelError> {
     };
     let tokens = lex(text).map_err(located)?;
     let mut parser = Parser { tokens, at: 0, depth: 0, deepest };
-    parser.whole().map_err(located)
+    parser.parse_whole().map_err(located)
 }
 
 struct Parser {
@@ -77,21 +85,21 @@ impl Parser {
         matches!(self.peek(), Token::Punct(found) if *found == text)
     }
 
-    fn take(&mut self, text: &str) -> bool {
+    fn take_text(&mut self, text: &str) -> bool {
         let found = self.is(text);
         self.at += usize::from(found);
         found
     }
 
-    fn syntax(&self, message: String) -> CelError {
+    fn syntax_error(&self, message: String) -> CelError {
         CelError::new(CelErrorKind::Syntax, self.offset() as usize, format!("Syntax error: {message}"))
     }
 
     fn expect(&mut self, text: &str) -> Result<(), CelError> {
-        if self.take(text) {
+        if self.take_text(text) {
             return Ok(());
         }
-        Err(self.syntax(format!("expected '{text}', found {}", self.peek().show())))
+        Err(self.syntax_error(format!("expected '{text}', found {}", self.peek().show())))
     }
 
     fn too_deep(&self, offset: u32) -> CelError {
@@ -99,13 +107,13 @@ impl Parser {
         CelError::new(CelErrorKind::Limit, offset as usize, message)
     }
 
-    fn make(&self, offset: u32, kind: Kind) -> Parsed {
+    fn make_expr(&self, offset: u32, kind: Kind) -> Parsed {
         let made = Expr::new(offset, kind);
         if made.height > self.deepest { Err(self.too_deep(offset)) } else { Ok(made) }
     }
 
-    fn whole(&mut self) -> Parsed {
-        let found = self.expr()?;
+    fn parse_whole(&mut self) -> Parsed {
+        let found = self.parse_expr()?;
         if *self.peek() == Token::End {
             return Ok(found);
         }
@@ -117,35 +125,35 @@ impl Parser {
             },
             _ => None,
         };
-        Err(self.syntax(format!("unexpected {} after the expression", self.peek().show())).hint(hint))
+        Err(self.syntax_error(format!("unexpected {} after the expression", self.peek().show())).hint(hint))
     }
 
-    fn expr(&mut self) -> Parsed {
+    fn parse_expr(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > self.deepest {
             return Err(self.too_deep(self.offset()));
         }
-        let found = deeper(|| self.ternary())?;
+        let found = deeper(|| self.parse_ternary())?;
         self.depth -= 1;
         Ok(found)
     }
 
-    fn ternary(&mut self) -> Parsed {
-        let condition = self.logic(Logic::Or)?;
+    fn parse_ternary(&mut self) -> Parsed {
+        let condition = self.parse_logic(Logic::Or)?;
         let offset = self.offset();
-        if self.take("?") {
-            let yes = self.logic(Logic::Or)?;
+        if self.take_text("?") {
+            let yes = self.parse_logic(Logic::Or)?;
             self.expect(":")?;
-            let no = self.expr()?;
-            return self.make(offset, Kind::Ternary(Box::new(condition), Box::new(yes), Box::new(no)));
+            let no = self.parse_expr()?;
+            return self.make_expr(offset, Kind::Ternary(Box::new(condition), Box::new(yes), Box::new(no)));
         }
         Ok(condition)
     }
 
-    fn logic(&mut self, kind: Logic) -> Parsed {
+    fn parse_logic(&mut self, kind: Logic) -> Parsed {
         let operand = |parser: &mut Self| match kind {
-            Logic::Or => parser.logic(Logic::And),
-            Logic::And => parser.binary(1),
+            Logic::Or => parser.parse_logic(Logic::And),
+            Logic::And => parser.parse_binary(1),
         };
         let operator = if kind == Logic::Or { "||" } else { "&&" };
         let first = operand(self)?;
@@ -154,13 +162,13 @@ impl Parser {
             return Ok(first);
         }
         let mut terms = vec![first];
-        while self.take(operator) {
+        while self.take_text(operator) {
             terms.push(operand(self)?);
         }
-        self.make(offset, Kind::Logic(kind, terms))
+        self.make_expr(offset, Kind::Logic(kind, terms))
     }
 
-    fn operator(&self) -> Option<Binary> {
+    fn peek_operator(&self) -> Option<Binary> {
         Some(match self.peek() {
             Token::In => Binary::In,
             Token::Punct("==") => Binary::Equal,
@@ -178,18 +186,18 @@ impl Parser {
         })
     }
 
-    fn binary(&mut self, level: u8) -> Parsed {
-        let mut left = self.unary()?;
-        while let Some(operator) = self.operator().filter(|found| found.level() >= level) {
+    fn parse_binary(&mut self, level: u8) -> Parsed {
+        let mut left = self.parse_unary()?;
+        while let Some(operator) = self.peek_operator().filter(|found| found.level() >= level) {
             let offset = self.offset();
             self.at += 1;
-            let right = self.binary(operator.level() + 1)?;
-            left = self.make(offset, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
+            let right = self.parse_binary(operator.level() + 1)?;
+            left = self.make_expr(offset, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn parse_unary(&mut self) -> Parsed {
         let mut signs = Vec::new();
         loop {
             let offset = self.offset();
@@ -207,7 +215,7 @@ impl Parser {
             if let Some((first, _)) = signs.first()
                 && *first != sign
             {
-                return Err(self.syntax(format!("unexpected {}", self.peek().show())));
+                return Err(self.syntax_error(format!("unexpected {}", self.peek().show())));
             }
             self.at += 1;
             signs.push((sign, offset));
@@ -215,7 +223,7 @@ impl Parser {
                 return Err(self.too_deep(offset));
             }
         }
-        let mut found = self.member()?;
+        let mut found = self.parse_member()?;
         // Two of a kind undo each other.
         if let (0, Some((Unary::Not, _))) = (signs.len() % 2, signs.first()) {
             signs.clear();
@@ -224,62 +232,70 @@ impl Parser {
             signs.truncate(1);
         }
         for (sign, offset) in signs.into_iter().rev() {
-            found = self.make(offset, Kind::Unary(sign, Box::new(found)))?;
+            found = self.make_expr(offset, Kind::Unary(sign, Box::new(found)))?;
         }
         Ok(found)
     }
 
-    fn member(&mut self) -> Parsed {
-        let mut found = self.primary()?;
+    fn parse_member(&mut self) -> Parsed {
+        let mut found = self.parse_primary()?;
         loop {
             let offset = self.offset();
-            if self.take(".") {
-                let optional = self.take("?");
-                let field = self.field()?;
+            if self.take_text(".") {
+                let optional = self.take_text("?");
+                let field = self.parse_field()?;
                 let call = self.offset();
-                if !optional && self.take("(") {
-                    let args = self.arguments()?;
+                if !optional && self.take_text("(") {
+                    let args = self.parse_arguments()?;
                     let kind = Kind::Call { target: Some(Box::new(found)), name: field, args };
-                    found = self.make(call, kind)?;
+                    found = self.make_expr(call, kind)?;
                 } else {
-                    found = self.make(offset, Kind::Select { operand: Box::new(found), field, optional })?;
+                    found =
+                        self.make_expr(offset, Kind::Select { operand: Box::new(found), field, optional })?;
                 }
-            } else if self.take("[") {
-                let optional = self.take("?");
-                let index = self.expr()?;
+            } else if self.take_text("[") {
+                let optional = self.take_text("?");
+                let index = self.parse_expr()?;
                 self.expect("]")?;
                 let kind = Kind::Index { operand: Box::new(found), index: Box::new(index), optional };
-                found = self.make(offset, kind)?;
+                found = self.make_expr(offset, kind)?;
             } else {
                 return Ok(found);
             }
         }
     }
 
-    fn field(&mut self) -> Result<Arc<str>, CelError> {
+    fn parse_field(&mut self) -> Result<Arc<str>, CelError> {
         if let Token::Ident(name) | Token::Quoted(name) = self.peek() {
             let name = name.clone();
             self.at += 1;
             return Ok(name);
         }
-        Err(self.syntax(format!("expected a name after '.', found {}", self.peek().show())))
+        // A keyword that opens a call after a dot can be nothing else than the method's name.
+        if matches!(self.peek(), Token::In)
+            && matches!(self.tokens.get(self.at + 1), Some((Token::Punct("("), _)))
+        {
+            self.at += 1;
+            return Ok("in".into());
+        }
+        Err(self.syntax_error(format!("expected a name after '.', found {}", self.peek().show())))
     }
 
-    fn arguments(&mut self) -> Result<Vec<Expr>, CelError> {
+    fn parse_arguments(&mut self) -> Result<Vec<Expr>, CelError> {
         let mut args = Vec::new();
-        if self.take(")") {
+        if self.take_text(")") {
             return Ok(args);
         }
         loop {
-            args.push(self.expr()?);
-            if !self.take(",") {
+            args.push(self.parse_expr()?);
+            if !self.take_text(",") {
                 self.expect(")")?;
                 return Ok(args);
             }
         }
     }
 
-    fn primary(&mut self) -> Parsed {
+    fn parse_primary(&mut self) -> Parsed {
         let offset = self.offset();
         if !matches!(
             self.peek(),
@@ -294,7 +310,7 @@ impl Parser {
                 | Token::False
                 | Token::Null
         ) {
-            return Err(self.syntax(match self.peek() {
+            return Err(self.syntax_error(match self.peek() {
                 Token::End => "the expression ends where a value is expected".to_owned(),
                 token => format!("unexpected {} where a value is expected", token.show()),
             }));
@@ -302,77 +318,77 @@ impl Parser {
         let kind = match self.next() {
             Token::True => Kind::Bool(true),
             Token::False => Kind::Bool(false),
-            Token::Int(number) => Kind::Int(self.int(number, false, offset)?),
+            Token::Int(number) => Kind::Int(self.int_value(number, false, offset)?),
             Token::Uint(number) => Kind::Uint(number),
             Token::Double(number) => Kind::Double(number),
             Token::String(text) => Kind::String(text),
             Token::Bytes(bytes) => Kind::Bytes(bytes),
-            Token::Ident(name) => return self.name(name, offset),
+            Token::Ident(name) => return self.parse_name(name, offset),
             Token::Punct("-") => match self.next() {
-                Token::Int(number) => Kind::Int(self.int(number, true, offset)?),
+                Token::Int(number) => Kind::Int(self.int_value(number, true, offset)?),
                 Token::Double(number) => Kind::Double(-number),
-                _ => return Err(self.syntax("expected a number after '-'".to_owned())),
+                _ => return Err(self.syntax_error("expected a number after '-'".to_owned())),
             },
             Token::Punct(".") => {
-                let name = self.field()?;
-                return self.name(format!(".{name}").into(), offset);
+                let name = self.parse_field()?;
+                return self.parse_name(format!(".{name}").into(), offset);
             }
             Token::Punct("(") => {
-                let inner = self.expr()?;
+                let inner = self.parse_expr()?;
                 self.expect(")")?;
                 return Ok(inner);
             }
-            Token::Punct("[") => return self.list(offset),
-            Token::Punct("{") => return self.map(offset),
+            Token::Punct("[") => return self.parse_list(offset),
+            Token::Punct("{") => return self.parse_map(offset),
             _ => Kind::Null,
         };
-        self.make(offset, kind)
+        self.make_expr(offset, kind)
     }
 
-    fn int(&self, number: u64, negative: bool, offset: u32) -> Result<i64, CelError> {
+    fn int_value(&self, number: u64, negative: bool, offset: u32) -> Result<i64, CelError> {
         let signed = if negative { -i128::from(number) } else { i128::from(number) };
         let fail = |_| CelError::new(CelErrorKind::Syntax, offset as usize, "invalid int literal");
         i64::try_from(signed).map_err(fail)
     }
 
-    fn name(&mut self, name: Arc<str>, offset: u32) -> Parsed {
+    fn parse_name(&mut self, name: Arc<str>, offset: u32) -> Parsed {
         if RESERVED.contains(&name.trim_start_matches('.')) {
             let message = format!("reserved identifier: {name}");
             return Err(CelError::new(CelErrorKind::Syntax, offset as usize, message));
         }
         let call = self.offset();
-        if self.take("(") {
-            let args = self.arguments()?;
-            return self.make(call, Kind::Call { target: None, name, args });
+        if self.take_text("(") {
+            let args = self.parse_arguments()?;
+            return self.make_expr(call, Kind::Call { target: None, name, args });
         }
-        self.make(offset, Kind::Ident(name))
+        self.make_expr(offset, Kind::Ident(name))
     }
 
-    fn list(&mut self, offset: u32) -> Parsed {
+    fn parse_list(&mut self, offset: u32) -> Parsed {
         let mut items = Vec::new();
-        while !self.take("]") {
-            let optional = self.take("?");
-            items.push(Element { value: self.expr()?, optional });
-            if !self.take(",") {
+        while !self.take_text("]") {
+            let optional = self.take_text("?");
+            items.push(Element { value: self.parse_expr()?, optional });
+            if !self.take_text(",") {
                 self.expect("]")?;
                 break;
             }
         }
-        self.make(offset, Kind::List(items))
+        self.make_expr(offset, Kind::List(items))
     }
 
-    fn map(&mut self, offset: u32) -> Parsed {
+    fn parse_map(&mut self, offset: u32) -> Parsed {
         let mut entries = Vec::new();
-        while !self.take("}") {
-            let optional = self.take("?");
-            let key = self.expr()?;
+        while !self.take_text("}") {
+            let optional = self.take_text("?");
+            let key = self.parse_expr()?;
             self.expect(":")?;
-            entries.push(Entry { key, value: self.expr()?, optional });
-            if !self.take(",") {
+            entries.push(Entry { key, value: self.parse_expr()?, optional });
+            if !self.take_text(",") {
                 self.expect("}")?;
                 break;
             }
         }
-        self.make(offset, Kind::Map(entries))
+        self.make_expr(offset, Kind::Map(entries))
     }
 }

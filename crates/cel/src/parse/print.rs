@@ -102,7 +102,7 @@ fn write_here(out: &mut String, expr: &Expr) {
             if let Some(target) = target {
                 within(out, target, 9);
                 out.push('.');
-                name(out, function);
+                if **function == *"in" { out.push_str(function) } else { name(out, function) }
             } else {
                 out.push_str(function);
             }

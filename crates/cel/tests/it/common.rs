@@ -1,10 +1,10 @@
 //! The environment the tables are written for.
 
 use serde_json::{Value as Json, json};
-use slipway_cel::{Bindings, Env, EvalError, Library, Overload, Type, Value};
+use slipway_cel::{Bindings, Env, EvalError, Overload, Type, Value};
 
 pub(crate) fn env() -> Env {
-    let env = Library::ALL.iter().fold(Env::new(), |env, library| env.library(*library));
+    let env = Env::with_all_libraries();
     let map = || Type::map(Type::String, Type::String);
     let get =
         Overload::method(

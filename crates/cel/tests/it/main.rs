@@ -5,4 +5,5 @@ mod errors;
 mod hostile;
 mod library;
 mod schema;
+mod trace;
 mod values;

@@ -39,7 +39,7 @@ pub(super) fn check_duplicates<'f>(
                         "document {document}: {kind} {name:?} is already in document {} of {}",
                         first.document, first.file
                     );
-                    report.apply_rule(LintSeverity::Error, file, Err(told));
+                    report.apply_rule(LintSeverity::Error, file, Err(told.into()));
                 } else {
                     seen.insert(identity, Place { file, document });
                 }

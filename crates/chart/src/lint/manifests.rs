@@ -11,6 +11,7 @@ use crate::codec;
 use crate::decode::{self, StructFields};
 use crate::load::ChartFile;
 use crate::render::RenderOptions;
+use slipway_go::GoError;
 use slipway_go::filepath;
 
 static CRD_HOOK: LazyLock<Option<Regex>> =
@@ -32,7 +33,7 @@ pub(super) fn check_template(
         let text = format!(
             "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
         );
-        report.apply_rule(LintSeverity::Error, name, Err(text));
+        report.apply_rule(LintSeverity::Error, name, Err(text.into()));
     }
     if CRD_HOOK.as_ref().is_some_and(|regex| regex.is_match(&template.data)) {
         let text = "manifest is a crd-install hook. This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
@@ -55,7 +56,7 @@ pub(super) fn check_template(
                 return report.apply_rule(
                     LintSeverity::Error,
                     name,
-                    Err(format!("unable to parse YAML: {error}")),
+                    Err(format!("unable to parse YAML: {error}").into()),
                 );
             }
         };
@@ -67,7 +68,7 @@ pub(super) fn check_template(
         if needs_selector && !contains(rendered, b"matchLabels") && !contains(rendered, b"matchExpressions") {
             let text =
                 format!("a {kind} must contain matchLabels or matchExpressions, and {object:?} does not");
-            report.apply_rule(LintSeverity::Error, name, Err(text));
+            report.apply_rule(LintSeverity::Error, name, Err(text.into()));
         }
         if kind == "List" {
             report.apply_rule(LintSeverity::Error, name, list_annotations(rendered));
@@ -85,7 +86,7 @@ struct Head {
 
 impl Head {
     /// Nothing for a document that says nothing.
-    fn read_head(value: &Value) -> Result<Option<Self>, String> {
+    fn read_head(value: &Value) -> Result<Option<Self>, GoError> {
         let Some(map) = decode::expect_object(value, "rules.K8sYamlStruct")? else { return Ok(None) };
         let fields = StructFields::new(map, "K8sYamlStruct");
         let name = match fields.object_field("Metadata", "rules.k8sYamlMetadata")? {
@@ -104,7 +105,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-fn top_indent(text: &[u8]) -> Result<(), String> {
+fn top_indent(text: &[u8]) -> Result<(), GoError> {
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.trim_ascii().is_empty() {
@@ -114,7 +115,8 @@ fn top_indent(text: &[u8]) -> Result<(), String> {
             return Err(format!(
                 "document starts with an illegal indent: {}, which may cause parsing problems",
                 crate::values::go_quote(&String::from_utf8_lossy(line))
-            ));
+            )
+            .into());
         }
         break;
     }
@@ -138,7 +140,7 @@ pub(super) fn split_documents(text: &[u8]) -> Vec<&[u8]> {
     documents
 }
 
-fn check_deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result<(), String> {
+fn check_deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result<(), GoError> {
     let prefix = format!("{api_version} {kind} is deprecated in v1.");
     let Some(message) = DEPRECATIONS.lines().find(|line| line.starts_with(&prefix)) else { return Ok(()) };
     let version = &options.capabilities.kube_version;
@@ -146,12 +148,12 @@ fn check_deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> 
         message[prefix.len()..].split('+').next().unwrap_or_default().parse().unwrap_or_default();
     let number = |text: &str| text.parse::<u64>().unwrap_or_default();
     if number(&version.major) > 1 || number(&version.minor) >= since {
-        return Err(message.to_owned());
+        return Err(message.into());
     }
     Ok(())
 }
 
-fn list_annotations(text: &[u8]) -> Result<(), String> {
+fn list_annotations(text: &[u8]) -> Result<(), GoError> {
     let list = codec::read_document(text)?;
     let kept = list.get("items").and_then(Value::as_array).into_iter().flatten().any(|item| {
         item.pointer("/metadata/annotations").is_some_and(|annotations| {

@@ -16,6 +16,7 @@ use crate::error::{ChartError, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::render::{ChartProgram, KubeVersion, RenderOptions, TraceMode};
 use crate::values::{self, ChartNode, SchemaSource, coalesce};
+use slipway_go::GoError;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,11 +149,11 @@ pub fn lint_chart(
 
 impl LintReport {
     /// Notes a finding; tells whether there was none.
-    fn apply_rule(&mut self, severity: LintSeverity, file: &str, result: Result<(), String>) -> bool {
+    fn apply_rule(&mut self, severity: LintSeverity, file: &str, result: Result<(), GoError>) -> bool {
         match result {
             Ok(()) => true,
             Err(text) => {
-                self.findings.push(LintFinding { severity, file: file.to_owned(), text });
+                self.findings.push(LintFinding { severity, file: file.to_owned(), text: text.into() });
                 false
             }
         }
@@ -165,7 +166,7 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
         report.apply_rule(LintSeverity::Info, "values.yaml", Err("file does not exist".into()));
         return;
     };
-    let check = || -> Result<(), String> {
+    let check = || -> Result<(), GoError> {
         let defaults =
             codec::read_values(&bytes).map_err(|error| format!("unable to parse YAML: {error}"))?;
         let schema = slipway_problem::read_file(&path.join("values.schema.json")).unwrap_or_default();
@@ -177,7 +178,8 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
         let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(merged)).unwrap_or_default();
         match values::check_schema(&schema, &json, options.schemas.as_deref()) {
             Ok(text) if text.is_empty() => Ok(()),
-            Ok(text) | Err(text) => Err(text),
+            Ok(text) => Err(text.into()),
+            Err(error) => Err(error),
         }
     };
     report.apply_rule(LintSeverity::Error, "values.yaml", check());
@@ -212,7 +214,7 @@ fn check_templates(
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string().into()));
             return;
         }
     };
@@ -233,14 +235,14 @@ fn check_templates(
     if !options.skip_schema_validation
         && let Err(error) = values::check_schemas(&tree, &merged, options.schemas.as_deref())
     {
-        report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+        report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string().into()));
         return;
     }
     let program = ChartProgram::new(chart.clone());
     let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, TraceMode::No) {
         Ok(output) => output,
         Err(error) => {
-            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string()));
+            report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string().into()));
             return;
         }
     };
@@ -261,7 +263,11 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &
     let chart = match loaded {
         Ok(chart) => chart,
         Err(error) => {
-            report.apply_rule(LintSeverity::Error, "", Err(format!("unable to load chart\n\t{error}")));
+            report.apply_rule(
+                LintSeverity::Error,
+                "",
+                Err(format!("unable to load chart\n\t{error}").into()),
+            );
             return;
         }
     };
@@ -275,7 +281,7 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &
         .collect();
     if !undeclared.is_empty() {
         let text = format!("chart metadata is missing these dependencies: {}", undeclared.join(","));
-        report.apply_rule(LintSeverity::Error, &folder, Err(text));
+        report.apply_rule(LintSeverity::Error, &folder, Err(text.into()));
     }
     let absent: Vec<&str> = declared
         .iter()
@@ -284,6 +290,6 @@ fn check_dependencies(path: &Path, loaded: &Result<Chart, ChartError>, report: &
         .collect();
     if !absent.is_empty() {
         let text = format!("chart directory is missing these dependencies: {}", absent.join(","));
-        report.apply_rule(LintSeverity::Warning, &folder, Err(text));
+        report.apply_rule(LintSeverity::Warning, &folder, Err(text.into()));
     }
 }

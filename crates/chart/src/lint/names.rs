@@ -1,7 +1,9 @@
 //! The rules about objects' names.
 
+use slipway_go::GoError;
+
 /// Checks a name by the rules of its kind.
-pub(super) fn check_object_name(kind: &str, name: &str) -> Result<(), String> {
+pub(super) fn check_object_name(kind: &str, name: &str) -> Result<(), GoError> {
     let problems = match kind.to_lowercase().as_str() {
         "certificatesigningrequest" => Vec::new(),
         "role" | "clusterrole" | "rolebinding" | "clusterrolebinding" => path_segment(name),
@@ -17,7 +19,7 @@ pub(super) fn check_object_name(kind: &str, name: &str) -> Result<(), String> {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),
     };
-    Err(format!("object name does not conform to Kubernetes naming requirements: {quoted}: {all}"))
+    Err(format!("object name does not conform to Kubernetes naming requirements: {quoted}: {all}").into())
 }
 
 fn is_label(text: &str, first: fn(u8) -> bool) -> bool {

@@ -5,12 +5,46 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 
 use super::{ChartFile, LoadLimits, strip_bom};
+use slipway_go::GoError;
 use slipway_go::filepath;
 
+/// The reason an archive cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ArchiveError {
+    /// It does not begin as gzip does.
+    Header,
+    /// Anything else, in Helm's words.
+    Content(GoError),
+}
+
+impl<T: Into<String>> From<T> for ArchiveError {
+    fn from(text: T) -> Self {
+        Self::Content(GoError::new(text))
+    }
+}
+
+impl From<ArchiveError> for GoError {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Header => "gzip: invalid header".into(),
+            ArchiveError::Content(error) => error,
+        }
+    }
+}
+
+/// Tells that the bytes begin as a gzipped archive does.
+pub(super) fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.get(..3) == Some(&[0x1f, 0x8b, 0x08])
+}
+
 /// Reads every file of the archive, without the leading directory.
-pub(super) fn read_archive(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<ChartFile>, String> {
-    if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
-        return Err(if bytes.is_empty() { "EOF".into() } else { "gzip: invalid header".into() });
+pub(super) fn read_archive(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<ChartFile>, ArchiveError> {
+    if !is_gzip(bytes) {
+        return Err(if bytes.is_empty() {
+            ArchiveError::Content("EOF".into())
+        } else {
+            ArchiveError::Header
+        });
     }
     // The decoder is cut off just past the limit, so that a bomb is noticed before it is unpacked.
     let unpacked = MultiGzDecoder::new(bytes).take(limits.archive + 2 * 1024 * 1024);
@@ -30,17 +64,19 @@ pub(super) fn read_archive(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<Char
             return Err(format!(
                 "decompressed chart file {raw:?} is larger than the maximum file size {}",
                 limits.file
-            ));
+            )
+            .into());
         }
         if size > left {
             return Err(format!(
                 "decompressed chart is larger than the maximum file size {}",
                 limits.archive
-            ));
+            )
+            .into());
         }
         left -= size;
         if files.len() >= limits.files {
-            return Err(format!("chart archive holds more than {} files", limits.files));
+            return Err(format!("chart archive holds more than {} files", limits.files).into());
         }
         let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         entry.read_to_end(&mut data).map_err(|error| go_tar(&error))?;
@@ -55,7 +91,7 @@ pub(super) fn read_archive(bytes: &[u8], limits: &LoadLimits) -> Result<Vec<Char
 }
 
 /// Checks an entry's name and drops its first directory.
-fn inner_name(raw: &str) -> Result<String, String> {
+fn inner_name(raw: &str) -> Result<String, GoError> {
     let separator = if raw.contains('\\') { '\\' } else { '/' };
     let inner = raw.split_once(separator).map_or("", |(_, inner)| inner);
     let inner = inner.replace(separator, "/");
@@ -64,7 +100,7 @@ fn inner_name(raw: &str) -> Result<String, String> {
     }
     let cleaned = filepath::clean(&inner);
     if cleaned == "." {
-        return Err(format!("chart illegally contains content outside the base directory: {raw:?}"));
+        return Err(format!("chart illegally contains content outside the base directory: {raw:?}").into());
     }
     if cleaned.starts_with("..") {
         return Err("chart illegally references parent directory".into());
@@ -79,11 +115,12 @@ fn inner_name(raw: &str) -> Result<String, String> {
     Ok(cleaned)
 }
 
-fn go_tar(error: &std::io::Error) -> String {
+fn go_tar(error: &std::io::Error) -> ArchiveError {
     match error.kind() {
         std::io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
-        std::io::ErrorKind::InvalidInput => "gzip: invalid header".into(),
+        std::io::ErrorKind::InvalidInput => ArchiveError::Header,
         _ => {
+            // The libraries give no type for it, and the text is only shown.
             let text = error.to_string();
             if text.contains("corrupt deflate") || text.contains("invalid gzip") {
                 "gzip: invalid checksum".into()
@@ -113,7 +150,7 @@ mod tests {
             ("Chart.yaml/x", Err("chart yaml not in base directory")),
         ] {
             let found = inner_name(raw);
-            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{raw}");
+            assert_eq!(found.as_deref().map_err(GoError::as_str), expected, "{raw}");
         }
     }
 }

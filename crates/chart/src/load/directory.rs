@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{BYTE_ORDER_MARK, ChartFile, IgnoreRules, LoadLimits, strip_bom};
 use crate::error::{LogNotice, Notices};
+use slipway_go::GoError;
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
 const DEEPEST: usize = 128;
@@ -16,7 +17,7 @@ pub(super) fn read_directory(
     root: &Path,
     limits: &LoadLimits,
     notices: &mut Notices,
-) -> Result<Vec<ChartFile>, String> {
+) -> Result<Vec<ChartFile>, GoError> {
     let ignore = match slipway_problem::read_file(&root.join(".helmignore")) {
         Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes)),
         Err(_) => IgnoreRules::parse(""),
@@ -36,9 +37,9 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    fn walk_directory(&mut self, path: &Path, prefix: &str, depth: usize) -> Result<(), String> {
+    fn walk_directory(&mut self, path: &Path, prefix: &str, depth: usize) -> Result<(), GoError> {
         if depth > DEEPEST {
-            return Err(format!("{} is nested more than {DEEPEST} directories deep", path.display()));
+            return Err(format!("{} is nested more than {DEEPEST} directories deep", path.display()).into());
         }
         let entries = fs::read_dir(path).map_err(|error| go_io("open", path, &error))?;
         let mut names = Vec::new();
@@ -63,7 +64,7 @@ impl Walk<'_> {
         relative: String,
         kind: fs::FileType,
         depth: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), GoError> {
         let kind = if kind.is_symlink() {
             let resolved = resolve_link(path)?;
             self.notices.push(LogNotice(format!(
@@ -85,7 +86,8 @@ impl Walk<'_> {
             return Err(format!(
                 "cannot load irregular file {} as it has file mode type bits set",
                 path.display()
-            ));
+            )
+            .into());
         }
         let failed = |error| format!("error reading {relative}: {}", go_io("open", path, &error));
         let mut file = fs::File::open(path).map_err(failed)?;
@@ -94,11 +96,12 @@ impl Walk<'_> {
             return Err(format!(
                 "chart file {relative:?} is larger than the maximum file size {}",
                 self.limits.file
-            ));
+            )
+            .into());
         }
         self.total += length;
         if self.total > self.limits.directory {
-            return Err(format!("chart is larger than the maximum size {}", self.limits.directory));
+            return Err(format!("chart is larger than the maximum size {}", self.limits.directory).into());
         }
         let data = read_contents(&mut file, length as usize).map_err(failed)?;
         self.files.push(ChartFile { name: relative, data });
@@ -129,11 +132,12 @@ fn read_contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
     Ok(strip_bom(rest).into())
 }
 
-fn resolve_link(path: &Path) -> Result<PathBuf, String> {
+fn resolve_link(path: &Path) -> Result<PathBuf, GoError> {
     fs::canonicalize(path).map_err(|error| {
         let missing = unresolved_part(&path.to_string_lossy());
         let missing = missing.as_deref().map_or(path, Path::new);
-        format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", missing, &error))
+        let cause = go_io("lstat", missing, &error);
+        GoError::new(format!("error evaluating symlink {}: {cause}", path.display()))
     })
 }
 

@@ -13,9 +13,11 @@ pub use ignore::{IgnoreError, IgnoreRules};
 
 pub(crate) use directory::go_io;
 
+use self::archive::ArchiveError;
 use crate::codec;
 use crate::error::{ChartError, LogNotice, Notices};
 use crate::metadata::{ChartLock, ChartMetadata};
+use slipway_go::GoError;
 use slipway_go::filepath;
 
 /// One file of a chart, named by its slash path inside the chart.
@@ -113,11 +115,13 @@ impl Chart {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
         match source.into() {
             ChartInput::Path(path) => {
-                let mut chart = loader.load_path(&path).map_err(ChartError::Load)?;
+                let mut chart = loader.load_path(&path).map_err(|error| ChartError::Load(error.into()))?;
                 chart.source = path.display().to_string();
                 Ok(chart)
             }
-            ChartInput::Archive(bytes) => loader.load_archive(bytes, 0).map_err(ChartError::Load),
+            ChartInput::Archive(bytes) => {
+                loader.load_archive(bytes, 0).map_err(|error| ChartError::Load(error.into()))
+            }
         }
     }
 
@@ -128,7 +132,7 @@ impl Chart {
         notices: &mut Notices,
     ) -> Result<Self, ChartError> {
         let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
-        loader.load_files(files, 0).map_err(ChartError::Load)
+        loader.load_files(files, 0).map_err(|error| ChartError::Load(error.into()))
     }
 
     /// Its name.
@@ -176,7 +180,8 @@ pub struct CrdFile {
 /// Every file of a packed chart by its name in the chart, within the usual limits; nothing in a name
 /// leads out of the chart.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<ChartFile>, ChartError> {
-    archive::read_archive(bytes, &LoadLimits::default()).map_err(ChartError::Load)
+    let files = archive::read_archive(bytes, &LoadLimits::default()).map_err(GoError::from);
+    files.map_err(|error| ChartError::Load(error.into()))
 }
 
 struct Loader<'l> {
@@ -186,7 +191,7 @@ struct Loader<'l> {
 }
 
 impl Loader<'_> {
-    fn load_path(&mut self, path: &Path) -> Result<Chart, String> {
+    fn load_path(&mut self, path: &Path) -> Result<Chart, GoError> {
         let metadata = std::fs::metadata(path).map_err(|error| go_io("stat", path, &error))?;
         if metadata.is_dir() {
             let files = directory::read_directory(path, self.limits, self.notices)?;
@@ -196,45 +201,55 @@ impl Loader<'_> {
             return Err(format!(
                 "chart archive is larger than the maximum file size {}",
                 self.limits.archive
-            ));
+            )
+            .into());
         }
         let bytes = slipway_problem::read_file_within(path, self.limits.archive)
             .map_err(|error| go_io("open", path, &error))?;
-        if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
+        if !archive::is_gzip(&bytes) {
             let name = path.display().to_string();
-            return Err(if name.ends_with(".yml") || name.ends_with(".yaml") {
+            let text = if name.ends_with(".yml") || name.ends_with(".yaml") {
                 format!("file '{name}' seems to be a YAML file, but expected a gzipped archive")
             } else {
                 format!(
                     "file '{name}' does not appear to be a gzipped archive; got '{}'",
                     content_type(&bytes)
                 )
-            });
+            };
+            return Err(text.into());
         }
-        self.load_archive(&bytes, 0).map_err(|error| match error.as_str() {
-            "gzip: invalid header" => format!(
-                "file '{}' does not appear to be a valid chart file (details: gzip: invalid header)",
-                path.display()
-            ),
-            _ => error,
-        })
+        let files = match archive::read_archive(&bytes, self.limits) {
+            Err(ArchiveError::Header) => {
+                let file = path.display();
+                let text = "does not appear to be a valid chart file (details: gzip: invalid header)";
+                return Err(format!("file '{file}' {text}").into());
+            }
+            read => read?,
+        };
+        self.load_unpacked(files, 0)
     }
 
-    fn load_archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, String> {
+    fn load_archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, GoError> {
         let files = archive::read_archive(bytes, self.limits)?;
+        self.load_unpacked(files, depth)
+    }
+
+    /// Loads the files of an archive, whose sizes count against the limit of all archives.
+    fn load_unpacked(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, GoError> {
         self.unpacked += files.iter().map(|file| file.data.len() as u64).sum::<u64>();
         if self.unpacked > self.limits.nested_archives {
             return Err(format!(
                 "charts inside charts unpack to more than {} bytes",
                 self.limits.nested_archives
-            ));
+            )
+            .into());
         }
         self.load_files(files, depth)
     }
 
-    fn load_files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, String> {
+    fn load_files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, GoError> {
         if depth > self.limits.depth {
-            return Err(format!("charts are nested more than {} deep", self.limits.depth));
+            return Err(format!("charts are nested more than {} deep", self.limits.depth).into());
         }
         let mut chart = Chart::default();
         let mut described = false;
@@ -318,14 +333,15 @@ impl Loader<'_> {
         files: Vec<ChartFile>,
         depth: usize,
         parent: &str,
-    ) -> Result<Chart, String> {
+    ) -> Result<Chart, GoError> {
         let loaded = if filepath::ext(name) == ".tgz" {
             let file = &files[0];
             if file.name != name {
                 return Err(format!(
                     "error unpacking subchart tar in {parent}: expected {name}, got {}",
                     file.name
-                ));
+                )
+                .into());
             }
             self.load_archive(&file.data, depth)
         } else {
@@ -335,7 +351,7 @@ impl Loader<'_> {
             });
             self.load_files(inside.collect(), depth)
         };
-        loaded.map_err(|error| format!("error unpacking subchart {name} in {parent}: {error}"))
+        loaded.map_err(|error| GoError::new(format!("error unpacking subchart {name} in {parent}: {error}")))
     }
 }
 

@@ -5,7 +5,7 @@ use slipway_http::HttpError;
 use url::Url;
 
 use super::credentials::Login;
-use super::http::HttpClient;
+use super::http::{HttpClient, is_denied};
 use crate::deps::sha256_hex;
 use crate::error::{ChartError, Notices};
 use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex, absolute_url};
@@ -20,9 +20,12 @@ pub async fn fetch_index(
     let bytes =
         client.get(&url, login_for(repository, &url).as_ref()).await.map_err(|error| match error {
             HttpError::Interrupted(_) => error.into(),
-            error => ChartError::Publish(format!(
-                "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
-            )),
+            error => {
+                let text = format!(
+                    "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
+                );
+                if is_denied(&error) { ChartError::Denied(text) } else { ChartError::Publish(text) }
+            }
         })?;
     let index = RepositoryIndex::parse(&bytes, &address, &mut Notices::new())?;
     Ok((index, bytes))

@@ -20,13 +20,13 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const OLD_CHART: &str = "application/tar+gzip";
 const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
+pub(super) const LARGEST_MANIFEST: usize = 4 * 1024 * 1024;
 const LARGEST_BLOB: usize = 128 * 1024 * 1024;
 const MOST_PAGES: usize = 100;
 
-fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
+pub(super) fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn choose_tag(tags: &[String], wanted: &str) -> Option<String> {
 
 /// A registry being talked to about one repository. Its credentials go to its own origin, and to where it
 /// gives out tokens if that is reached by HTTPS.
-struct RegistrySession<'s> {
+pub(super) struct RegistrySession<'s> {
     client: &'s HttpClient,
     reference: &'s OciReference,
     /// The address of the repository in the registry, with a final slash.
@@ -70,7 +70,7 @@ struct RegistrySession<'s> {
 }
 
 impl<'s> RegistrySession<'s> {
-    fn new(
+    pub(super) fn new(
         client: &'s HttpClient,
         login: Option<Login>,
         reference: &'s OciReference,
@@ -86,12 +86,15 @@ impl<'s> RegistrySession<'s> {
         Ok(Self { client, reference, base, login, authorization: None, actions })
     }
 
-    fn repository_url(&self, path: &str) -> Result<Url, ChartError> {
+    pub(super) fn repository_url(&self, path: &str) -> Result<Url, ChartError> {
         Ok(parse_url(&format!("{}{path}", self.base))?)
     }
 
     /// Sends, and once more with credentials when the registry itself asks for them.
-    async fn send_authorized(&mut self, mut request: HttpRequest) -> Result<HttpResponse, ChartError> {
+    pub(super) async fn send_authorized(
+        &mut self,
+        mut request: HttpRequest,
+    ) -> Result<HttpResponse, ChartError> {
         request.authorization.clone_from(&self.authorization);
         let answer = self.client.send_request(request.clone()).await?;
         if answer.status_code() != StatusCode::UNAUTHORIZED || answer.origin != self.base.origin() {
@@ -104,8 +107,7 @@ impl<'s> RegistrySession<'s> {
     }
 
     async fn request_authorization(&self, challenge: &str) -> Result<Authorization, ChartError> {
-        let denied =
-            || ChartError::Publish(format!("{} asks for a login: log in first", self.reference.host));
+        let denied = || ChartError::Denied(format!("{} asks for a login: log in first", self.reference.host));
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if scheme.eq_ignore_ascii_case("basic") {
             let login = self.login.as_ref().ok_or_else(denied)?;
@@ -162,16 +164,19 @@ impl<'s> RegistrySession<'s> {
         Ok(Authorization::from_token(token.ok_or_else(denied)?, self.base.origin())?)
     }
 
-    async fn expect_success(&mut self, request: HttpRequest) -> Result<HttpResponse, ChartError> {
+    pub(super) async fn expect_success(&mut self, request: HttpRequest) -> Result<HttpResponse, ChartError> {
         let answer = self.send_authorized(request).await?;
         match answer.status_code() {
             status if status.is_success() => Ok(answer),
             StatusCode::NOT_FOUND => publish_error(format!("{}: not found", self.reference)),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                Err(ChartError::Denied(format!("{}: {status}", self.reference)))
+            }
             status => publish_error(format!("{}: {status}", self.reference)),
         }
     }
 
-    async fn fetch_blob(&mut self, digest: &str) -> Result<Vec<u8>, ChartError> {
+    pub(super) async fn fetch_blob(&mut self, digest: &str) -> Result<Vec<u8>, ChartError> {
         if !is_digest(digest) {
             return publish_error(format!("{}: {digest:?} is no digest", self.reference));
         }
@@ -187,7 +192,7 @@ impl<'s> RegistrySession<'s> {
         Ok(content)
     }
 
-    async fn upload_blob(&mut self, content: &[u8], digest: &str) -> Result<(), ChartError> {
+    pub(super) async fn upload_blob(&mut self, content: &[u8], digest: &str) -> Result<(), ChartError> {
         let there = HttpRequest::new(Method::HEAD, self.repository_url(&format!("blobs/{digest}"))?);
         if self.send_authorized(there).await?.status_code().is_success() {
             return Ok(());
@@ -225,16 +230,15 @@ fn parse_parameters(text: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// The versions of a chart, newest first; `_` in a tag stands for `+`.
-pub async fn list_tags(
+/// Every tag of a repository, in the registry's order.
+pub async fn list_all_tags(
     client: &HttpClient,
-    credentials: &Credentials,
+    login: Option<Login>,
     reference: &OciReference,
 ) -> Result<Vec<String>, ChartError> {
-    let mut session =
-        RegistrySession::new(client, credentials.login_for(&reference.host), reference, "pull")?;
+    let mut session = RegistrySession::new(client, login, reference, "pull")?;
     let mut url = session.repository_url("tags/list")?;
-    let mut versions: Vec<Version> = Vec::new();
+    let mut tags: Vec<String> = Vec::new();
     for _ in 0..MOST_PAGES {
         let answer = session.expect_success(HttpRequest::new(Method::GET, url.clone())).await?;
         let next = answer.header_text(&LINK).and_then(next_page);
@@ -242,7 +246,7 @@ pub async fn list_tags(
             .map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         let names =
             page.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        versions.extend(names.filter_map(|name| Version::parse_strict(&name.replace('_', "+")).ok()));
+        tags.extend(names.map(str::to_owned));
         let Some(next) = next else { break };
         let next = url.join(&next).map_err(|error| ChartError::Publish(format!("{reference}: {error}")))?;
         if next.origin() != session.base.origin() {
@@ -253,11 +257,70 @@ pub async fn list_tags(
         }
         url = next;
     }
+    Ok(tags)
+}
+
+/// The versions of a chart, newest first; `_` in a tag stands for `+`.
+pub async fn list_tags(
+    client: &HttpClient,
+    credentials: &Credentials,
+    reference: &OciReference,
+) -> Result<Vec<String>, ChartError> {
+    let tags = list_all_tags(client, credentials.login_for(&reference.host), reference).await?;
+    let parsed = tags.iter().filter_map(|name| Version::parse_strict(&name.replace('_', "+")).ok());
+    let mut versions: Vec<Version> = parsed.collect();
     if versions.is_empty() {
         return publish_error(format!("Unable to locate any tags in provided repository: {reference}"));
     }
     versions.sort_by(|a, b| b.compare(a));
     Ok(versions.into_iter().map(|version| version.original).collect())
+}
+
+/// The kinds of manifests an image may have.
+const IMAGE_MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+                               application/vnd.docker.distribution.manifest.list.v2+json, \
+                               application/vnd.docker.distribution.manifest.v2+json";
+
+/// An image a tag points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaggedImage {
+    /// Of the manifest, or of the index of several.
+    pub digest: String,
+    /// The time it was built, where its configuration says so; none for an index.
+    pub created: Option<String>,
+}
+
+/// Looks a tag up. `details` reads the configuration too, for the time of the build.
+pub async fn read_image(
+    client: &HttpClient,
+    login: Option<Login>,
+    reference: &OciReference,
+    tag: &str,
+    details: ImageDetails,
+) -> Result<TaggedImage, ChartError> {
+    let mut session = RegistrySession::new(client, login, reference, "pull")?;
+    let mut request = HttpRequest::new(Method::GET, session.repository_url(&format!("manifests/{tag}"))?);
+    request.headers.insert(ACCEPT, HeaderValue::from_static(IMAGE_MANIFESTS));
+    let answer = session.expect_success(request).await?;
+    // The registry's own word is not needed: a digest is that of the bytes.
+    let manifest = answer.read_body(LARGEST_MANIFEST).await?;
+    let digest = format!("sha256:{}", sha256_hex(&manifest));
+    if details == ImageDetails::Digest {
+        return Ok(TaggedImage { digest, created: None });
+    }
+    let parsed: Value = serde_json::from_slice(&manifest).unwrap_or_default();
+    let Some(config) = parsed["config"]["digest"].as_str() else {
+        return Ok(TaggedImage { digest, created: None });
+    };
+    let config: Value = serde_json::from_slice(&session.fetch_blob(config).await?).unwrap_or_default();
+    Ok(TaggedImage { digest, created: config["created"].as_str().map(str::to_owned) })
+}
+
+/// How much is read of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageDetails {
+    Digest,
+    Created,
 }
 
 fn next_page(link: &str) -> Option<String> {

@@ -296,7 +296,7 @@ impl RemoteCharts {
         })?;
         let version = &self.access.version;
         let entry = index.find_version(chart, version).map_err(|error| {
-            ChartError::Publish(format!(
+            ChartError::UnknownVersion(format!(
                 "chart {chart:?} matching {version} not found in {repo} index. (try 'helm repo update'): {error}"
             ))
         })?;
@@ -313,7 +313,8 @@ impl RemoteCharts {
         let Ok(entry) = index.find_version(name, version) else {
             let wanted = if version.is_empty() { String::new() } else { format!(" version {version:?}") };
             let address = without_credentials(address);
-            return publish_error(format!("chart {name:?}{wanted} not found in {address} repository"));
+            let text = format!("chart {name:?}{wanted} not found in {address} repository");
+            return Err(ChartError::UnknownVersion(text));
         };
         entry_target(entry, repository)
     }
@@ -342,9 +343,8 @@ impl RemoteCharts {
         let tags =
             oci::list_tags(&self.client_for(&RepositoryEntry::default())?, &credentials, &reference).await?;
         let Some(tag) = oci::choose_tag(&tags, version) else {
-            return publish_error(format!(
-                "Could not locate a version matching provided version string {version}"
-            ));
+            let text = format!("Could not locate a version matching provided version string {version}");
+            return Err(ChartError::UnknownVersion(text));
         };
         reference.tag = Some(tag.replace('+', "_"));
         Ok(FetchTarget::Oci { reference, login: true })
@@ -410,6 +410,7 @@ impl RemoteCharts {
             plain_http: self.access.plain_http,
             user_agent: String::new(),
             network: self.network.clone(),
+            ..ClientOptions::default()
         })?)
     }
 

@@ -99,7 +99,8 @@ impl Keyring {
         let Some((_, sums)) = text.split_once("\n...\n") else {
             return publish_error("message block must have at least two parts");
         };
-        let sums = codec::read_document(sums.as_bytes()).map_err(ChartError::Publish)?;
+        let sums =
+            codec::read_document(sums.as_bytes()).map_err(|error| ChartError::Publish(error.into()))?;
         let Some(promised) = sums.pointer("/files").and_then(|files| files.get(file_name)?.as_str()) else {
             return publish_error(format!(
                 "provenance does not contain a SHA for a file named {file_name:?}"

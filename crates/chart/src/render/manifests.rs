@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::codec;
 use crate::decode::StructFields;
 use crate::error::{ChartError, LogNotice, Notices};
+use slipway_go::GoError;
 
 /// One document a template produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ fn read_piece(
     manifests: &mut Vec<RenderedManifest>,
     hooks: &mut Vec<RenderedHook>,
     notices: &mut Notices,
-) -> Result<(), String> {
+) -> Result<(), GoError> {
     let head = Head::read_head(&piece)?;
     let manifest = RenderedManifest {
         path: path.to_owned(),
@@ -190,7 +191,7 @@ struct Head {
 }
 
 impl Head {
-    fn read_head(piece: &[u8]) -> Result<Self, String> {
+    fn read_head(piece: &[u8]) -> Result<Self, GoError> {
         let Top(map) = codec::read_as(piece)?;
         let fields = StructFields::new(&map, "SimpleHead");
         let mut head = Self {

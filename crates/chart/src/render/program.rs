@@ -100,8 +100,10 @@ impl ChartProgram {
         schemas: Option<&dyn SchemaSource>,
     ) -> Result<(), ChartError> {
         let (user, notices) = (coalesce::to_map(user), &mut Notices::new());
-        let tree = ChartNode::with_dependencies(&self.chart, &user, notices).map_err(ChartError::Values)?;
-        let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
+        let tree = ChartNode::with_dependencies(&self.chart, &user, notices)
+            .map_err(|error| ChartError::Values(error.into()))?;
+        let values = coalesce::final_values(&tree, &user, notices)
+            .map_err(|error| ChartError::Values(error.into()))?;
         values::check_schemas(&tree, &values, schemas)
     }
 
@@ -116,8 +118,10 @@ impl ChartProgram {
         check_usable(chart, notices)?;
         check_release_name(&options.name)?;
         let user = coalesce::to_map(user);
-        let tree = ChartNode::with_dependencies(chart, &user, notices).map_err(ChartError::Values)?;
-        let values = coalesce::final_values(&tree, &user, notices).map_err(ChartError::Values)?;
+        let tree = ChartNode::with_dependencies(chart, &user, notices)
+            .map_err(|error| ChartError::Values(error.into()))?;
+        let values = coalesce::final_values(&tree, &user, notices)
+            .map_err(|error| ChartError::Values(error.into()))?;
         if !options.skip_schema_validation {
             values::check_schemas(&tree, &values, options.schemas.as_deref())?;
         }

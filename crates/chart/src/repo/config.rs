@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::codec;
 use crate::decode::{self, StructFields};
 use crate::error::ChartError;
+use slipway_go::GoError;
 
 /// The user's repositories.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +39,7 @@ impl std::fmt::Debug for RepositoryEntry {
 impl RepositoryList {
     /// Reads the file's content.
     pub fn parse(bytes: &[u8]) -> Result<Self, ChartError> {
-        let read = || -> Result<Self, String> {
+        let read = || -> Result<Self, GoError> {
             let value = codec::read_document(bytes)?;
             let Some(map) = decode::expect_object(&value, "repo.File")? else { return Ok(Self::default()) };
             let fields = StructFields::new(map, "File");
@@ -59,10 +60,10 @@ impl RepositoryList {
             });
             Ok(Self {
                 generated: fields.string_field("generated")?,
-                repositories: repositories.collect::<Result<_, String>>()?,
+                repositories: repositories.collect::<Result<_, GoError>>()?,
             })
         };
-        read().map_err(ChartError::Publish)
+        read().map_err(|error| ChartError::Publish(error.into()))
     }
 
     /// The repository of that name.

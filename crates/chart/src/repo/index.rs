@@ -13,6 +13,7 @@ use crate::deps::{go_json, sha256_hex};
 use crate::error::{ChartError, LogNotice, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::{ChartMetadata, MetadataError};
+use slipway_go::GoError;
 
 /// The charts of a repository, newest versions first.
 #[derive(Clone, Debug, Default)]
@@ -44,19 +45,20 @@ impl RepositoryIndex {
         }
         let value = match serde_json::from_slice(bytes) {
             Ok(value) => value,
-            Err(_) => codec::read_document(bytes).map_err(ChartError::Publish)?,
+            Err(_) => codec::read_document(bytes).map_err(|error| ChartError::Publish(error.into()))?,
         };
         let map = decode::expect_object(&value, "repo.IndexFile")
-            .map_err(ChartError::Publish)?
+            .map_err(|error| ChartError::Publish(error.into()))?
             .cloned()
             .unwrap_or_default();
         let fields = StructFields::new(&map, "IndexFile");
         let mut index = Self {
-            generated: fields.string_field("generated").map_err(ChartError::Publish)?,
+            generated: fields.string_field("generated").map_err(|error| ChartError::Publish(error.into()))?,
             ..Self::default()
         };
-        let entries =
-            fields.object_field("entries", "map[string]repo.ChartVersions").map_err(ChartError::Publish)?;
+        let entries = fields
+            .object_field("entries", "map[string]repo.ChartVersions")
+            .map_err(|error| ChartError::Publish(error.into()))?;
         for (name, versions) in entries.into_iter().flatten() {
             let list = match versions {
                 Value::Array(list) => list.as_slice(),
@@ -81,7 +83,7 @@ impl RepositoryIndex {
             }
             index.entries.insert(name.clone(), kept);
         }
-        if fields.string_field("apiVersion").map_err(ChartError::Publish)?.is_empty() {
+        if fields.string_field("apiVersion").map_err(|error| ChartError::Publish(error.into()))?.is_empty() {
             return publish_error("no API version specified");
         }
         index.sort_versions();
@@ -200,7 +202,7 @@ fn file_names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<S
 }
 
 impl IndexEntry {
-    fn from_fields(map: &Map<String, Value>) -> Result<Self, String> {
+    fn from_fields(map: &Map<String, Value>) -> Result<Self, GoError> {
         let fields = StructFields::new(map, "ChartVersion");
         let mut metadata = ChartMetadata::default();
         metadata.read_fields(&Value::Object(map.clone()))?;
@@ -210,7 +212,7 @@ impl IndexEntry {
         match metadata.validate() {
             // Helm accepts these in an index.
             Ok(()) | Err(MetadataError::DuplicateDependency(_)) => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string().into()),
         }
         Ok(Self {
             metadata,

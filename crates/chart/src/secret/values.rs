@@ -11,11 +11,12 @@ use crate::error::ChartError;
 
 /// Decrypts an encrypted values file for use: every scalar is a string afterwards.
 pub fn decrypt_to_map(text: &str, key: &EncryptionKey) -> Result<Map<String, Json>, ChartError> {
-    let mut values = match codec::read_document(text.as_bytes()).map_err(ChartError::Secret)? {
-        Json::Object(map) => map,
-        Json::Null => Map::new(),
-        _ => return Err(ChartError::Secret("the encrypted values are not a map".into())),
-    };
+    let mut values =
+        match codec::read_document(text.as_bytes()).map_err(|error| ChartError::Secret(error.into()))? {
+            Json::Object(map) => map,
+            Json::Null => Map::new(),
+            _ => return Err(ChartError::Secret("the encrypted values are not a map".into())),
+        };
     for value in values.values_mut() {
         decrypt_json(value, key)?;
     }

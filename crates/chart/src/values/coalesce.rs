@@ -8,6 +8,7 @@ use slipway_gotmpl::{GoMap, GoString, GoValue, WholeNumbers};
 
 use super::tree::ChartNode;
 use crate::error::{LogNotice, Notices};
+use slipway_go::GoError;
 
 /// The meaning of null in the values.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) fn values(
     values: &GoMap,
     nulls: NullHandling,
     notices: &mut Notices,
-) -> Result<GoMap, String> {
+) -> Result<GoMap, GoError> {
     let result = deep_copy(values);
     CoalesceRun { notices, last: false }.coalesce_chart(chart, &result, "", nulls)?;
     Ok(result)
@@ -51,7 +52,7 @@ pub(crate) fn final_values(
     chart: &ChartNode<'_>,
     values: &GoMap,
     notices: &mut Notices,
-) -> Result<GoMap, String> {
+) -> Result<GoMap, GoError> {
     let result = deep_copy(values);
     CoalesceRun { notices, last: true }.coalesce_chart(chart, &result, "", NullHandling::Delete)?;
     Ok(result)
@@ -84,7 +85,7 @@ impl CoalesceRun<'_> {
         values: &GoMap,
         prefix: &str,
         nulls: NullHandling,
-    ) -> Result<(), String> {
+    ) -> Result<(), GoError> {
         self.coalesce_defaults(chart, values, prefix, nulls);
         let below = join_path(prefix, chart.name());
         for child in &chart.dependencies {
@@ -96,7 +97,7 @@ impl CoalesceRun<'_> {
                     own
                 }
                 Some(GoValue::Map(own)) => own,
-                Some(other) => return Err(format!("type mismatch on {name}: {}", not_a_bool(&other))),
+                Some(other) => return Err(format!("type mismatch on {name}: {}", not_a_bool(&other)).into()),
             };
             self.coalesce_globals(&own, values, &below);
             self.coalesce_chart(child, &own, &below, nulls)?;
@@ -257,12 +258,12 @@ fn not_a_bool(value: &GoValue) -> String {
 }
 
 /// The table at a dotted path; the error is Helm's.
-pub(crate) fn table_at(values: &GoMap, path: &str) -> Result<GoMap, String> {
+pub(crate) fn table_at(values: &GoMap, path: &str) -> Result<GoMap, GoError> {
     let mut here = values.clone();
     for name in path.split('.') {
         match here.get(name) {
             Some(GoValue::Map(map)) => here = map,
-            _ => return Err(format!("{} is not a table", super::go_quote(name))),
+            _ => return Err(format!("{} is not a table", super::go_quote(name)).into()),
         }
     }
     Ok(here)

@@ -73,7 +73,7 @@ fn schema_problems(
 ) {
     if let Some(schema) = &node.chart.schema {
         let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(values.clone())).unwrap_or_default();
-        let found = schema::check_values(schema, &json, source).unwrap_or_else(|error| error);
+        let found = schema::check_values(schema, &json, source).unwrap_or_else(String::from);
         if !found.is_empty() {
             text.push_str(&format!("{}:\n{found}", node.name()));
         }

@@ -1,6 +1,7 @@
 //! Parses the syntax of `--set`: `a.b[0].c=1,d={x,y}`.
 
 use serde_json::{Map, Value};
+use slipway_go::GoError;
 use slipway_go::strconv;
 
 /// The way the text after `=` becomes a value.
@@ -11,7 +12,7 @@ pub(super) enum ValueSyntax<'r> {
     /// `--set-string`: always a string.
     Text,
     /// `--set-file`: a path whose content is the value.
-    File(&'r dyn Fn(&str) -> Result<String, String>),
+    File(&'r dyn Fn(&str) -> Result<String, GoError>),
     /// `--set-json`: a JSON value.
     Json,
     /// `--set-literal`: everything after `=` as it stands.
@@ -29,7 +30,7 @@ pub(super) fn parse_into(
     text: &str,
     kind: ValueSyntax<'_>,
     data: &mut Map<String, Value>,
-) -> Result<(), String> {
+) -> Result<(), GoError> {
     let mut parser = Parser { text: text.chars().collect(), at: 0, kind };
     loop {
         match parser.parse_key(data, 0) {
@@ -42,12 +43,12 @@ pub(super) fn parse_into(
 
 enum Stop {
     End,
-    Error(String),
+    Error(GoError),
 }
 
 type Step<T = ()> = Result<T, Stop>;
 
-fn parse_error<T>(message: impl Into<String>) -> Step<T> {
+fn parse_error<T>(message: impl Into<GoError>) -> Step<T> {
     Err(Stop::Error(message.into()))
 }
 

@@ -13,6 +13,7 @@ use crate::error::{LogNotice, Notices};
 use crate::load::Chart;
 use crate::metadata::{ChartMetadata, Dependency};
 use crate::version;
+use slipway_go::GoError;
 
 /// A chart in its place in the tree.
 #[derive(Clone)]
@@ -61,7 +62,7 @@ impl<'c> ChartNode<'c> {
         chart: &'c Chart,
         user: &GoMap,
         notices: &mut Notices,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, GoError> {
         let mut root = Self::new(chart);
         root.choose_dependencies(user, "", notices)?;
         root.import_values(notices)?;
@@ -73,7 +74,7 @@ impl<'c> ChartNode<'c> {
         values: &GoMap,
         path: &str,
         notices: &mut Notices,
-    ) -> Result<(), String> {
+    ) -> Result<(), GoError> {
         if self.metadata.dependencies.is_empty() {
             return Ok(());
         }
@@ -114,7 +115,7 @@ impl<'c> ChartNode<'c> {
         Ok(())
     }
 
-    fn import_values(&mut self, notices: &mut Notices) -> Result<(), String> {
+    fn import_values(&mut self, notices: &mut Notices) -> Result<(), GoError> {
         for node in &mut self.dependencies {
             node.import_values(notices)?;
         }

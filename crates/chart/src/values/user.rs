@@ -9,11 +9,12 @@ use super::strvals::{self, ValueSyntax};
 use crate::codec;
 use crate::error::ChartError;
 use crate::load::go_io;
+use slipway_go::GoError;
 
 /// The values the user gave, by kind of flag; within a kind in the order given.
 ///
 /// The order between the kinds is Helm's and does not depend on the command line: files, then
-/// `--set-json`, `--set`, `--set-string`, `--set-file`, `--set-literal`.
+/// `--set-json`, `--set`, `--set-string`, `--set-file`, `--set-literal`. Overlays, which Helm does not have, come last.
 #[derive(Clone, Debug, Default)]
 pub struct UserValues {
     /// `-f`: name as given and content.
@@ -27,6 +28,8 @@ pub struct UserValues {
     pub downloads: Vec<(String, Vec<u8>)>,
     /// Values already decoded, under everything else.
     pub base: Map<String, Value>,
+    /// Files laid over everything else, flags too: name and content.
+    pub overlays: Vec<(String, Vec<u8>)>,
 }
 
 impl UserValues {
@@ -40,11 +43,15 @@ impl UserValues {
 
     /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build_map`].
     pub fn addresses(&self) -> Vec<String> {
+        self.named_files().into_iter().filter(|path| is_address(path)).collect()
+    }
+
+    /// The files and addresses that `--set-file` names. Content given for them in [`UserValues::downloads`] is used
+    /// instead of theirs.
+    pub fn named_files(&self) -> Vec<String> {
         let found = RefCell::new(Vec::new());
-        let read = |path: &str| -> Result<String, String> {
-            if is_address(path) {
-                found.borrow_mut().push(path.to_owned());
-            }
+        let read = |path: &str| -> Result<String, GoError> {
+            found.borrow_mut().push(path.to_owned());
             Ok(String::new())
         };
         for text in &self.set_file {
@@ -57,11 +64,7 @@ impl UserValues {
     /// Puts everything together.
     pub fn build_map(&self) -> Result<Map<String, Value>, ChartError> {
         let mut base = self.base.clone();
-        for (name, content) in &self.files {
-            let values = codec::read_values(content)
-                .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
-            merge_tables(&mut base, values);
-        }
+        merge_files(&mut base, &self.files)?;
         for text in &self.set_json {
             self.parse_flag("--set-json", text, &mut base)
                 .map_err(|_| ChartError::Values(format!("failed parsing --set-json data {text}")))?;
@@ -77,6 +80,7 @@ impl UserValues {
                     .map_err(|error| ChartError::Values(format!("failed parsing {flag} data: {error}")))?;
             }
         }
+        merge_files(&mut base, &self.overlays)?;
         Ok(base)
     }
 
@@ -86,8 +90,8 @@ impl UserValues {
         flag: &str,
         text: &str,
         values: &mut Map<String, Value>,
-    ) -> Result<(), String> {
-        let read = |path: &str| -> Result<String, String> {
+    ) -> Result<(), GoError> {
+        let read = |path: &str| -> Result<String, GoError> {
             let bytes = match self.downloads.iter().find(|(address, _)| address == path) {
                 Some((_, content)) => content.clone(),
                 None => {
@@ -113,6 +117,16 @@ impl UserValues {
 pub fn is_address(path: &str) -> bool {
     let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("http" | "https"))
+}
+
+/// Lays values files on `base`, first to last.
+fn merge_files(base: &mut Map<String, Value>, files: &[(String, Vec<u8>)]) -> Result<(), ChartError> {
+    for (name, content) in files {
+        let values = codec::read_values(content)
+            .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
+        merge_tables(base, values);
+    }
+    Ok(())
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.

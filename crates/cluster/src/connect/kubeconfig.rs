@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kube::config::{Kubeconfig, KubeconfigError};
+use kube::config::{Kubeconfig, KubeconfigError, NamedCluster};
 use secrecy::ExposeSecret;
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem};
@@ -70,6 +70,43 @@ fn register_secrets(kubeconfig: &Kubeconfig, redactor: &Redactor) {
         for secret in provider.chain(values) {
             redactor.register(secret);
         }
+    }
+}
+
+/// Refuses a kubeconfig that runs programs or names files of this machine.
+pub(super) fn check_inline(kubeconfig: &Kubeconfig) -> Result<(), Problem> {
+    let refuse = |what: String| {
+        Problem::error(format!("the kubeconfig may hold nothing but credentials of its own: {what}"))
+            .hint("write a token or the data of certificates into it")
+    };
+    for user in &kubeconfig.auth_infos {
+        let Some(login) = &user.auth_info else { continue };
+        let name = &user.name;
+        if login.exec.is_some() {
+            return Err(refuse(format!("user `{name}` runs a program")));
+        }
+        if login.auth_provider.is_some() {
+            return Err(refuse(format!("user `{name}` names an `auth-provider`")));
+        }
+        let files = [
+            ("tokenFile", login.token_file.is_some()),
+            ("client-certificate", login.client_certificate.is_some()),
+            ("client-key", login.client_key.is_some()),
+        ];
+        let named: Vec<String> =
+            files.iter().filter(|(_, is_set)| *is_set).map(|(field, _)| format!("`{field}`")).collect();
+        if !named.is_empty() {
+            return Err(refuse(format!("user `{name}` names files: {}", named.join(", "))));
+        }
+    }
+    let reads_authority = |cluster: &NamedCluster| {
+        cluster.cluster.as_ref().is_some_and(|cluster| cluster.certificate_authority.is_some())
+    };
+    match kubeconfig.clusters.iter().find(|cluster| reads_authority(cluster)) {
+        Some(cluster) => {
+            Err(refuse(format!("cluster `{}` names a file: `certificate-authority`", cluster.name)))
+        }
+        None => Ok(()),
     }
 }
 

@@ -42,10 +42,22 @@ impl Default for KubeconfigSource {
     }
 }
 
+/// The credentials of a kubeconfig that may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialPolicy {
+    /// Everything: the kubeconfig is the user's own.
+    #[default]
+    Any,
+    /// Only what is written in the kubeconfig itself, for one that somebody else wrote: it may neither run a program
+    /// on this machine nor send one of its files to a server of its choice.
+    Inline,
+}
+
 /// Settings of a connection. What is not set comes from the kubeconfig.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     pub kubeconfig: KubeconfigSource,
+    pub credentials: CredentialPolicy,
     pub context: Option<String>,
     pub cluster: Option<String>,
     pub user: Option<String>,
@@ -73,12 +85,20 @@ pub struct Connection {
     pub server: String,
     /// The namespace to work in: the option's, the context's, or `default`.
     pub namespace: String,
+    /// The name of the kubeconfig's context; none for a server given by its address or a pod's own cluster.
+    pub context: Option<String>,
 }
 
 /// Connects as the options say. Sends nothing yet; [`Cluster::server_version`] tells whether anybody is there.
 ///
 /// Every credential read is registered with the redactor first. Credentials that expire are read again.
 pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Connection, Problem> {
+    let context = match &options.context {
+        Some(context) => Some(context.clone()),
+        None => {
+            kubeconfig::read(&options.kubeconfig, redactor)?.and_then(|kubeconfig| kubeconfig.current_context)
+        }
+    };
     let config = read_config(options, redactor).await?;
     let address = config.cluster_url.to_string();
     let server = without_credentials(address.trim_end_matches('/')).into_owned();
@@ -94,7 +114,7 @@ pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
             })
         })
     }));
-    Ok(Connection { cluster, server, namespace })
+    Ok(Connection { cluster, server, namespace, context })
 }
 
 fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
@@ -106,6 +126,9 @@ fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
 async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Config, Problem> {
     let mut config = match kubeconfig::read(&options.kubeconfig, redactor)? {
         Some(kubeconfig) => {
+            if options.credentials == CredentialPolicy::Inline {
+                kubeconfig::check_inline(&kubeconfig)?;
+            }
             let choice = KubeConfigOptions {
                 context: options.context.clone(),
                 cluster: options.cluster.clone(),
@@ -294,5 +317,32 @@ users:
             assert!(problem.message.contains(says), "{says}: {problem:?}");
             assert!(!format!("{problem:?}").contains("first-secret-token"));
         }
+    }
+
+    #[tokio::test]
+    async fn a_foreign_kubeconfig_runs_no_program_and_reads_no_file() {
+        let read = async |user: &str, cluster: &str| {
+            let text = FIRST
+                .replace("{token: first-secret-token}", user)
+                .replace("insecure-skip-tls-verify: true", cluster);
+            let options = ConnectOptions {
+                kubeconfig: KubeconfigSource::Text(text.into()),
+                credentials: CredentialPolicy::Inline,
+                ..ConnectOptions::default()
+            };
+            read_config(&options, &Redactor::new()).await
+        };
+        let plain = "insecure-skip-tls-verify: true";
+        for (user, cluster, says) in [
+            ("{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}}", plain, "runs a program"),
+            ("{auth-provider: {name: gcp, config: {}}}", plain, "names an `auth-provider`"),
+            ("{tokenFile: /var/run/secrets/token}", plain, "`tokenFile`"),
+            ("{client-certificate: /a, client-key: /b}", plain, "`client-certificate`, `client-key`"),
+            ("{token: t}", "certificate-authority: /etc/ca.crt", "`certificate-authority`"),
+        ] {
+            let problem = read(user, cluster).await.unwrap_err();
+            assert!(problem.message.contains(says), "{says}: {problem:?}");
+        }
+        assert!(read("{token: t}", plain).await.is_ok());
     }
 }

@@ -9,7 +9,7 @@ use data_encoding::{HEXLOWER, HEXUPPER};
 use super::Coverage;
 
 /// Values below this many bytes would shred ordinary text.
-const SHORT: usize = 6;
+pub(super) const SHORTEST_FORM: usize = 6;
 /// Lines of a multi-line secret (a key, a kubeconfig) from this length on are secrets themselves.
 const LINE: usize = 8;
 /// A piece of encoded text must be this long to be told from chance.
@@ -49,7 +49,7 @@ pub(super) fn coverage(secret: &[u8]) -> Coverage {
         Coverage::Empty
     } else if common || (secret.len() < 8 && secret.iter().all(u8::is_ascii_digit)) {
         Coverage::WholeTextOnly
-    } else if secret.len() < SHORT {
+    } else if secret.len() < SHORTEST_FORM {
         Coverage::Delimited
     } else {
         Coverage::Full
@@ -72,7 +72,7 @@ pub(super) fn of(secret: &[u8]) -> BTreeSet<Vec<u8>> {
             add_value(line, &mut forms);
         }
     }
-    forms.retain(|form| form.len() >= SHORT);
+    forms.retain(|form| form.len() >= SHORTEST_FORM);
     forms
 }
 
@@ -88,6 +88,11 @@ fn add_value(value: &[u8], forms: &mut BTreeSet<Vec<u8>>) {
         forms.insert(encoded.into_bytes());
     }
     if let Ok(text) = std::str::from_utf8(value) {
+        // Escaped once more: JSON inside of JSON, such as an annotation with the last applied configuration.
+        for escapes in [JsonEscapes::Minimal, JsonEscapes::Html] {
+            forms.insert(json_escaped(&json_escaped(text, escapes), escapes).into_bytes());
+        }
+        forms.insert(debug_escaped(&debug_escaped(text)).into_bytes());
         for escaped in [
             json_escaped(text, JsonEscapes::Minimal),
             json_escaped(text, JsonEscapes::Html),
@@ -97,7 +102,7 @@ fn add_value(value: &[u8], forms: &mut BTreeSet<Vec<u8>>) {
             text.replace('\'', r#"'"'"'"#),
             backslashed(text, "\"\\$`!"),
             backslashed(text, " \t\n\"'\\$`!#&*()[]{}<>|;?~^=%@,:+"),
-            format!("{text:?}").trim_matches('"').to_owned(),
+            debug_escaped(text),
         ] {
             forms.insert(escaped.into_bytes());
         }
@@ -176,6 +181,12 @@ fn json_escaped(text: &str, escapes: JsonEscapes) -> String {
         }
     }
     escaped
+}
+
+/// The text as Rust's debug form has it, without the quotes around it.
+fn debug_escaped(text: &str) -> String {
+    let quoted = format!("{text:?}");
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn backslashed(text: &str, special: &str) -> String {

@@ -1,36 +1,52 @@
 //! One pass over a text that finds every form of every secret.
+//!
+//! Forms are kept in order and behind a filter of their first bytes, so that one more secret costs one more entry and
+//! nothing is ever rebuilt, whatever the number of secrets and however often texts are masked in between.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ops::Range;
-
-use aho_corasick::{AhoCorasick, MatchKind};
+use std::ops::{Bound, Range};
 
 use super::MASK;
+use super::filter::PrefixFilter;
+use super::forms::SHORTEST_FORM;
 
-/// Finds secrets; built once for a set of them.
+/// The secrets to find.
+#[derive(Default)]
 pub(super) struct Matcher {
-    automaton: Option<AhoCorasick>,
-    /// The first so many patterns match anywhere, the others only where they stand alone.
-    anywhere: usize,
-    /// Sorted, for asking whether a text could be the beginning of a secret.
-    sorted: Vec<Vec<u8>>,
-    longest: usize,
+    /// Forms that match anywhere, none shorter than [`SHORTEST_FORM`].
+    anywhere: BTreeSet<Vec<u8>>,
+    prefixes: PrefixFilter,
+    /// Shorter values, which match only where they stand alone.
+    delimited: BTreeSet<Vec<u8>>,
+    /// Values that match only as a whole text.
     whole: BTreeSet<Vec<u8>>,
+    longest: usize,
 }
 
 impl Matcher {
-    pub(super) fn build(
-        anywhere: &BTreeSet<Vec<u8>>,
-        delimited: &BTreeSet<Vec<u8>>,
-        whole: &BTreeSet<Vec<u8>>,
-    ) -> Self {
-        let patterns: Vec<Vec<u8>> = anywhere.iter().chain(delimited).cloned().collect();
-        let mut sorted = patterns.clone();
-        sorted.sort();
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok();
-        let longest = patterns.iter().map(Vec::len).max().unwrap_or(0);
-        Self { automaton, anywhere: anywhere.len(), sorted, longest, whole: whole.clone() }
+    pub(super) fn add_forms(&mut self, forms: BTreeSet<Vec<u8>>) {
+        for form in forms {
+            self.longest = self.longest.max(form.len());
+            self.prefixes.insert(&form);
+            self.anywhere.insert(form);
+        }
+        if self.prefixes.is_crowded() {
+            self.prefixes = PrefixFilter::of(&self.anywhere);
+        }
+    }
+
+    pub(super) fn add_delimited(&mut self, value: &[u8]) {
+        self.longest = self.longest.max(value.len());
+        self.delimited.insert(value.to_vec());
+    }
+
+    pub(super) fn add_whole(&mut self, value: &[u8]) {
+        self.whole.insert(value.to_vec());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.anywhere.is_empty() && self.delimited.is_empty() && self.whole.is_empty()
     }
 
     /// Masks a whole text.
@@ -63,26 +79,54 @@ impl Matcher {
         self.find(text.as_bytes(), 0).first().is_some_and(|found| *found == (0..text.len()))
     }
 
-    /// The places at or after `from` to mask, in order.
-    pub(super) fn find(&self, text: &[u8], mut from: usize) -> Vec<Range<usize>> {
-        let Some(automaton) = &self.automaton else { return Vec::new() };
+    /// The places at or after `from` to mask, in order: the leftmost first, the longest of those that begin together.
+    pub(super) fn find(&self, text: &[u8], from: usize) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
-        while from < text.len() {
-            let input = aho_corasick::Input::new(text).span(from..text.len());
-            let Some(hit) = automaton.find(input) else { break };
-            let standing_alone = || {
-                let before = hit.start().checked_sub(1).map(|index| text[index]);
-                let after = text.get(hit.end()).copied();
-                !before.is_some_and(is_word) && !after.is_some_and(is_word)
-            };
-            if hit.pattern().as_usize() >= self.anywhere && !standing_alone() {
-                from = hit.start() + 1;
-            } else {
-                found.push(hit.range());
-                from = hit.end();
+        let mut at = from;
+        while at < text.len() {
+            match self.longest_at(text, at) {
+                Some(length) => {
+                    found.push(at..at + length);
+                    at += length;
+                }
+                None => at += 1,
             }
         }
         found
+    }
+
+    /// The length of the longest secret that begins at a place.
+    fn longest_at(&self, text: &[u8], at: usize) -> Option<usize> {
+        let rest = &text[at..];
+        let form = if self.prefixes.may_begin(rest) { self.longest_form(rest) } else { None };
+        form.or_else(|| self.longest_alone(text, at))
+    }
+
+    /// The longest form a text begins with. Of all forms that sort before the text, the last one either is it or shares
+    /// as many bytes with the text as the longest can have.
+    fn longest_form(&self, text: &[u8]) -> Option<usize> {
+        let mut bound = &text[..text.len().min(self.longest)];
+        while bound.len() >= SHORTEST_FORM {
+            let range = (Bound::Unbounded, Bound::Included(bound));
+            let candidate = self.anywhere.range::<[u8], _>(range).next_back()?;
+            let common = candidate.iter().zip(bound).take_while(|(a, b)| a == b).count();
+            if common == candidate.len() {
+                return Some(common);
+            }
+            bound = &bound[..common];
+        }
+        None
+    }
+
+    /// The longest short value that begins here and has neither letters nor digits around it.
+    fn longest_alone(&self, text: &[u8], at: usize) -> Option<usize> {
+        if self.delimited.is_empty() || at.checked_sub(1).is_some_and(|before| is_word(text[before])) {
+            return None;
+        }
+        let ends_alone = |length: &usize| !text.get(at + length).copied().is_some_and(is_word);
+        let is_value =
+            |length: &usize| text.get(at..at + length).is_some_and(|value| self.delimited.contains(value));
+        (1..SHORTEST_FORM).rev().filter(ends_alone).find(is_value)
     }
 
     /// The number of bytes at the end of `text` that may be (the beginning of) a secret and must wait for more:
@@ -90,13 +134,19 @@ impl Matcher {
     pub(super) fn undecided(&self, text: &[u8]) -> usize {
         let furthest = text.len().saturating_sub(self.longest);
         (furthest..text.len())
-            .find(|&start| self.begins_a_pattern(&text[start..]))
+            .find(|&start| self.begins_a_secret(&text[start..]))
             .map_or(0, |start| text.len() - start)
     }
 
-    fn begins_a_pattern(&self, prefix: &[u8]) -> bool {
-        let at = self.sorted.partition_point(|pattern| pattern.as_slice() < prefix);
-        self.sorted.get(at).is_some_and(|pattern| pattern.starts_with(prefix))
+    fn begins_a_secret(&self, prefix: &[u8]) -> bool {
+        if prefix.len() >= SHORTEST_FORM && !self.prefixes.may_begin(prefix) {
+            return false;
+        }
+        let begins = |set: &BTreeSet<Vec<u8>>| {
+            let range = (Bound::Included(prefix), Bound::Unbounded);
+            set.range::<[u8], _>(range).next().is_some_and(|form| form.starts_with(prefix))
+        };
+        begins(&self.anywhere) || begins(&self.delimited)
     }
 }
 
@@ -116,4 +166,58 @@ fn ceil(text: &str, mut index: usize) -> usize {
         index += 1;
     }
     index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matcher(forms: &[&str]) -> Matcher {
+        let mut matcher = Matcher::default();
+        matcher.add_forms(forms.iter().map(|form| form.as_bytes().to_vec()).collect());
+        matcher
+    }
+
+    #[test]
+    fn the_longest_of_forms_with_a_common_beginning_is_found() {
+        let matcher = matcher(&["secret", "secret-a", "secret-abcdef", "secret-b", "secret-abz"]);
+        for (text, expected) in [
+            ("secret", Some(0..6)),
+            ("secret-abc", Some(0..8)),
+            ("secret-abcdefg", Some(0..13)),
+            ("secret-abzz", Some(0..10)),
+            ("a secret-z", Some(2..8)),
+            ("a secre", None),
+        ] {
+            assert_eq!(matcher.find(text.as_bytes(), 0).first().cloned(), expected, "{text}");
+        }
+    }
+
+    /// Compared with the obvious way: try every form at every place.
+    #[test]
+    fn finds_what_a_search_for_every_form_finds() {
+        let mut state = 7_u32;
+        let mut letter = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(b'a' + (state >> 24) as u8 % 3)
+        };
+        for round in 0..200 {
+            let forms: Vec<String> = (0..8).map(|n| (0..6 + n % 5).map(|_| letter()).collect()).collect();
+            let text: String = (0..200).map(|_| letter()).collect();
+            let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
+            let mut expected = Vec::new();
+            let mut at = 0;
+            while at < text.len() {
+                let fits = forms.iter().filter(|form| text[at..].starts_with(**form)).map(|form| form.len());
+                match fits.max() {
+                    Some(length) => {
+                        expected.push(at..at + length);
+                        at += length;
+                    }
+                    None => at += 1,
+                }
+            }
+            assert_eq!(matcher(&forms).find(text.as_bytes(), 0), expected, "round {round}");
+        }
+    }
 }

@@ -4,14 +4,14 @@
 //! JSON trees and across the chunk boundaries of a stream (`stream`).
 
 mod address;
+mod filter;
 mod forms;
 mod matcher;
 mod stream;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::io::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 pub use address::without_credentials;
 use matcher::Matcher;
@@ -35,18 +35,9 @@ pub enum Coverage {
     Empty,
 }
 
-/// The secrets of a run and the automaton that finds them; cheap to clone, shared by all sinks.
+/// The secrets of a run; cheap to clone, shared by all sinks.
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Secrets>>);
-
-#[derive(Default)]
-struct Secrets {
-    anywhere: BTreeSet<Vec<u8>>,
-    delimited: BTreeSet<Vec<u8>>,
-    whole: BTreeSet<Vec<u8>>,
-    /// Built on first use after a change.
-    matcher: Option<Arc<Matcher>>,
-}
+pub struct Redactor(Arc<RwLock<Matcher>>);
 
 impl Redactor {
     /// Starts with no secrets.
@@ -58,19 +49,13 @@ impl Redactor {
     pub fn register(&self, secret: impl AsRef<[u8]>) -> Coverage {
         let secret = secret.as_ref();
         let coverage = forms::coverage(secret);
-        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = match coverage {
-            Coverage::Empty => false,
-            Coverage::WholeTextOnly => secrets.whole.insert(secret.to_vec()),
-            Coverage::Delimited => secrets.delimited.insert(secret.to_vec()),
-            Coverage::Full => {
-                let before = secrets.anywhere.len();
-                secrets.anywhere.extend(forms::of(secret));
-                secrets.anywhere.len() > before
-            }
-        };
-        if changed {
-            secrets.matcher = None;
+        let forms = if coverage == Coverage::Full { forms::of(secret) } else { Default::default() };
+        let mut matcher = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match coverage {
+            Coverage::Empty => {}
+            Coverage::WholeTextOnly => matcher.add_whole(secret),
+            Coverage::Delimited => matcher.add_delimited(secret),
+            Coverage::Full => matcher.add_forms(forms),
         }
         coverage
     }
@@ -132,23 +117,10 @@ impl Redactor {
         RedactingWriter::new(self.clone(), out)
     }
 
-    /// The automaton, or none when nothing is registered.
-    fn matcher(&self) -> Option<Arc<Matcher>> {
-        {
-            let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(matcher) = &secrets.matcher {
-                return Some(Arc::clone(matcher));
-            }
-            if secrets.anywhere.is_empty() && secrets.delimited.is_empty() && secrets.whole.is_empty() {
-                return None;
-            }
-        }
-        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if secrets.matcher.is_none() {
-            let built = Matcher::build(&secrets.anywhere, &secrets.delimited, &secrets.whole);
-            secrets.matcher = Some(Arc::new(built));
-        }
-        secrets.matcher.clone()
+    /// The secrets, or none when nothing is registered. Nothing can be registered while they are held.
+    fn matcher(&self) -> Option<RwLockReadGuard<'_, Matcher>> {
+        let matcher = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (!matcher.is_empty()).then_some(matcher)
     }
 }
 

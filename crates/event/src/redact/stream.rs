@@ -73,6 +73,7 @@ impl<W: Write> RedactingWriter<W> {
             masked.extend_from_slice(&text[from..decided]);
             self.after_mask = false;
         }
+        drop(matcher);
         out.write_all(&masked)?;
         if decided > context {
             self.before = Some(text[decided - 1]);

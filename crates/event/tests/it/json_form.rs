@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use slipway_event::{
-    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeStatus, ObjectState,
-    PromptAnswer, Record, Redactor, RunStatus, Scope, SystemClock, Totals,
+    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals,
+    ObjectState, PromptAnswer, Record, Redactor, RunOutcome, Scope, SystemClock,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
@@ -49,7 +49,7 @@ fn cases() -> Vec<(Event, &'static str)> {
             r#""type":"run.started","title":"apply web","nodes":3"#,
         ),
         (
-            Event::RunFinished { status: RunStatus::Cancelled, duration_ms: 1500 },
+            Event::RunFinished { status: RunOutcome::Cancelled, duration_ms: 1500 },
             r#""type":"run.finished","status":"cancelled","durationMs":1500"#,
         ),
         (
@@ -61,7 +61,12 @@ fn cases() -> Vec<(Event, &'static str)> {
             r#""type":"node.retrying","node":"apply/web","nodeKind":"deploy","attempt":1,"error":"503","delayMs":200"#,
         ),
         (
-            Event::NodeFinished { node: node(), status: NodeStatus::Succeeded, reason: None, duration_ms: 7 },
+            Event::NodeFinished {
+                node: node(),
+                status: NodeOutcome::Succeeded,
+                reason: None,
+                duration_ms: 7,
+            },
             r#""type":"node.finished","node":"apply/web","nodeKind":"deploy","status":"succeeded","durationMs":7"#,
         ),
         (
@@ -96,7 +101,7 @@ fn cases() -> Vec<(Event, &'static str)> {
             r#""type":"warning","problem":{"severity":"warning","message":"unknown key `a`","at":{"file":"f.yaml","line":2,"column":1},"hint":"remove it"}"#,
         ),
         (
-            Event::Summary { totals: Totals { succeeded: 2, failed: 1, ..Totals::default() } },
+            Event::Summary { totals: NodeTotals { succeeded: 2, failed: 1, ..NodeTotals::default() } },
             r#""type":"summary","totals":{"succeeded":2,"failed":1,"skipped":0,"blocked":0,"cancelled":0,"resumed":0,"notStarted":0}"#,
         ),
     ]

@@ -30,6 +30,8 @@ fn every_form_is_masked() {
         STANDARD.encode(format!("user12:{secret}@host")),
         data_encoding::HEXLOWER.encode(secret.as_bytes()),
         serde_json::to_string(secret).unwrap(),
+        serde_json::to_string(&serde_json::to_string(secret).unwrap()).unwrap(),
+        format!("{:?}", format!("{secret:?}")),
         r#"p@ss \"w\u003co\u003erd'$x\\é"#.to_owned(),
         "p%40ss%20%22w%3Co%3Erd%27%24x%5C%C3%A9".to_owned(),
         "p%40ss+%22w%3Co%3Erd%27%24x%5C%C3%A9".to_owned(),
@@ -162,4 +164,20 @@ proptest! {
         let masked = redactor.redact(&format!("{before}{secret}{after}")).into_owned();
         prop_assert!(!masked.contains(&secret));
     }
+}
+
+/// Every value of a large run is registered while others are being masked: the cost of a value must not grow with
+/// the number of those before it.
+#[test]
+fn ten_thousand_secrets_are_registered_while_texts_are_masked() {
+    let redactor = Redactor::new();
+    for number in 0..10_000 {
+        redactor.register(format!("value-of-{number:05}"));
+        let text = format!("a line with value-of-{number:05} in it");
+        assert_eq!(redactor.redact(&text), "a line with *** in it");
+    }
+    assert_eq!(
+        redactor.redact("value-of-00000, value-of-04711 and value-of-99999"),
+        "***, *** and value-of-99999"
+    );
 }

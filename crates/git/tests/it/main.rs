@@ -1,6 +1,7 @@
 //! Repositories with the real `git` program and local bare remotes.
 #![cfg(unix)]
 
+mod changes;
 mod crashes;
 mod credentials;
 mod hostile;

@@ -106,7 +106,12 @@ async fn history_is_fetched_as_far_as_an_answer_needs_it() {
     let repository = rig.repository();
     let tip = repository.fetch(&branch("main")).await.unwrap();
     assert!(repository.contains(&branch("main"), &first).await.unwrap());
+    let main = branch("main");
+    assert!(repository.is_ancestor(&main, &first, &tip).await.unwrap());
+    assert!(repository.is_ancestor(&main, &tip, &tip).await.unwrap());
+    assert!(!repository.is_ancestor(&main, &tip, &first).await.unwrap());
     let elsewhere = CommitId::parse(&"1".repeat(40)).unwrap();
+    assert!(!repository.is_ancestor(&main, &first, &elsewhere).await.unwrap());
     assert!(!repository.contains(&branch("main"), &elsewhere).await.unwrap());
     let mark = Trailer::new("Bundle", "b-1").unwrap();
     let found = repository.find_commit(&branch("main"), &mark, 100).await.unwrap().unwrap();

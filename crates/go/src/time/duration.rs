@@ -104,6 +104,18 @@ impl Duration {
         u64::try_from(nanos).ok().map(std::time::Duration::from_nanos)
     }
 
+    /// As [`Duration::parse_unsigned`], with whole days allowed in front: `14d`, `1d12h`. Go has no days; settings do.
+    pub fn parse_days(text: &str) -> Option<std::time::Duration> {
+        const DAY: u64 = 24 * 60 * 60;
+        let Some((days, rest)) = text.split_once('d') else { return Self::parse_unsigned(text) };
+        if days.is_empty() || !days.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let seconds = days.parse::<u64>().ok()?.checked_mul(DAY)?;
+        let rest = if rest.is_empty() { std::time::Duration::ZERO } else { Self::parse_unsigned(rest)? };
+        std::time::Duration::from_secs(seconds).checked_add(rest)
+    }
+
     /// The nearest multiple of `unit`, halves away from zero.
     pub fn round(self, unit: Self) -> Self {
         if unit.0 <= 0 {
@@ -272,5 +284,18 @@ mod tests {
         assert_eq!(Duration::parse_unsigned("90s"), Some(std::time::Duration::from_secs(90)));
         assert_eq!(Duration::parse_unsigned("-5s"), None);
         assert_eq!(Duration::parse_unsigned("soon"), None);
+    }
+
+    #[test]
+    fn settings_may_count_days() {
+        let hours = |hours: u64| Some(std::time::Duration::from_secs(hours * 3600));
+        for (text, expected) in
+            [("14d", hours(336)), ("1d12h", hours(36)), ("2h", hours(2)), ("0d", hours(0))]
+        {
+            assert_eq!(Duration::parse_days(text), expected, "{text}");
+        }
+        for text in ["d", "-1d", "1.5d", "1d2d", "99999999999999999999d", "1dx"] {
+            assert_eq!(Duration::parse_days(text), None, "{text}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use crate::object::ObjectJson;
 use crate::str::GoString;
 use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
+use slipway_go::GoError;
 use slipway_go::strconv;
 use slipway_go::unicode::decode_rune;
 
@@ -226,11 +227,11 @@ pub(crate) struct DecodedJson {
     /// The value.
     pub value: GoValue,
     /// Go's text for the first number out of range.
-    pub range_error: Option<String>,
+    pub range_error: Option<GoError>,
 }
 
 /// Reads one value; an error is Go's text.
-pub(crate) fn decode_json(text: &[u8]) -> Result<DecodedJson, String> {
+pub(crate) fn decode_json(text: &[u8]) -> Result<DecodedJson, GoError> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
     let value = decoder.read_document()?;
     Ok(DecodedJson { value, range_error: decoder.range })
@@ -238,7 +239,7 @@ pub(crate) fn decode_json(text: &[u8]) -> Result<DecodedJson, String> {
 
 /// Returns Go's message if `text` is not one JSON value.
 pub fn json_syntax_error(text: &[u8]) -> Option<String> {
-    decode_json(text).err()
+    decode_json(text).err().map(String::from)
 }
 
 struct Decoder<'a> {
@@ -246,11 +247,11 @@ struct Decoder<'a> {
     at: usize,
     depth: usize,
     /// The first number out of range: the rest of the text is still checked.
-    range: Option<String>,
+    range: Option<GoError>,
 }
 
 impl Decoder<'_> {
-    fn read_document(&mut self) -> Result<GoValue, String> {
+    fn read_document(&mut self) -> Result<GoValue, GoError> {
         let value = self.read_value()?;
         self.skip_space();
         match self.peek() {
@@ -269,7 +270,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn next(&mut self) -> Result<u8, String> {
+    fn next(&mut self) -> Result<u8, GoError> {
         let byte = self.peek().ok_or("unexpected end of JSON input")?;
         self.at += 1;
         Ok(byte)
@@ -282,7 +283,7 @@ impl Decoder<'_> {
         byte.unwrap_or(b' ')
     }
 
-    fn read_value(&mut self) -> Result<GoValue, String> {
+    fn read_value(&mut self) -> Result<GoValue, GoError> {
         self.skip_space();
         match self.next()? {
             b'{' => self.enter_nested(Self::read_object),
@@ -298,18 +299,18 @@ impl Decoder<'_> {
 
     fn enter_nested(
         &mut self,
-        body: impl FnOnce(&mut Self) -> Result<GoValue, String>,
-    ) -> Result<GoValue, String> {
+        body: impl FnOnce(&mut Self) -> Result<GoValue, GoError>,
+    ) -> Result<GoValue, GoError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err("exceeded max depth".into());
         }
         let value = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
         self.depth -= 1;
         value
     }
 
-    fn read_object(&mut self) -> Result<GoValue, String> {
+    fn read_object(&mut self) -> Result<GoValue, GoError> {
         let map = GoMap::new();
         self.skip_space();
         if self.peek() == Some(b'}') {
@@ -338,7 +339,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn read_array(&mut self) -> Result<GoValue, String> {
+    fn read_array(&mut self) -> Result<GoValue, GoError> {
         let mut items = Vec::new();
         self.skip_space();
         if self.peek() == Some(b']') {
@@ -356,7 +357,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn read_literal(&mut self, word: &str, value: GoValue) -> Result<GoValue, String> {
+    fn read_literal(&mut self, word: &str, value: GoValue) -> Result<GoValue, GoError> {
         for wanted in word.chars().skip(1) {
             let byte = self.peek_inner();
             if char::from(byte) != wanted {
@@ -366,7 +367,7 @@ impl Decoder<'_> {
         Ok(value)
     }
 
-    fn read_number(&mut self, first: u8) -> Result<GoValue, String> {
+    fn read_number(&mut self, first: u8) -> Result<GoValue, GoError> {
         let start = self.at - 1;
         let first = if first == b'-' {
             match self.peek_inner() {
@@ -401,7 +402,7 @@ impl Decoder<'_> {
         let number: f64 = text.parse().unwrap_or(f64::INFINITY);
         if number.is_infinite() {
             let text = format!("json: cannot unmarshal number {text} into Go value of type float64");
-            self.range.get_or_insert(text);
+            self.range.get_or_insert(text.into());
             return Ok(GoValue::Nil);
         }
         Ok(number.into())
@@ -413,7 +414,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn read_string(&mut self) -> Result<Vec<u8>, String> {
+    fn read_string(&mut self) -> Result<Vec<u8>, GoError> {
         let mut out = Vec::new();
         let mut surrogate: Option<u32> = None;
         loop {
@@ -463,7 +464,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn read_hex4(&mut self) -> Result<u32, String> {
+    fn read_hex4(&mut self) -> Result<u32, GoError> {
         let mut code = 0;
         for _ in 0..4 {
             let byte = self.peek_inner();
@@ -480,7 +481,7 @@ fn push(out: &mut Vec<u8>, code: u32) {
     slipway_go::unicode::push_rune(out, char::from_u32(code).unwrap_or('\u{fffd}'));
 }
 
-fn invalid_character(byte: u8, place: &str) -> String {
+fn invalid_character(byte: u8, place: &str) -> GoError {
     let shown = match byte {
         b'\'' => r"'\''".to_owned(),
         b'"' => r#"'"'"#.to_owned(),
@@ -489,5 +490,5 @@ fn invalid_character(byte: u8, place: &str) -> String {
             format!("'{}'", String::from_utf8_lossy(&quoted[1..quoted.len() - 1]))
         }
     };
-    format!("invalid character {shown} {place}")
+    GoError::new(format!("invalid character {shown} {place}"))
 }

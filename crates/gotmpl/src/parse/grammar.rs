@@ -575,7 +575,7 @@ impl<'p, 'a> Parser<'p, 'a> {
                     token.kind,
                 ) {
                     Ok(n) => Expr::Number(Box::new(n)),
-                    Err(text) => return self.error_here(text),
+                    Err(error) => return self.error_here(error.as_str()),
                 }
             }
             TokenKind::LeftParen => {

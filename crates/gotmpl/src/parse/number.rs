@@ -2,6 +2,7 @@
 
 use super::ast::{ByteOffset, NumberLiteral};
 use super::lex::TokenKind;
+use slipway_go::GoError;
 use slipway_go::strconv::{self, UnquotedText, parse_float, parse_int, parse_uint};
 
 impl NumberLiteral {
@@ -10,7 +11,7 @@ impl NumberLiteral {
         pos: ByteOffset,
         text: &str,
         kind: TokenKind,
-    ) -> Result<NumberLiteral, String> {
+    ) -> Result<NumberLiteral, GoError> {
         let mut n =
             NumberLiteral { pos, text: text.to_owned(), int: None, uint: None, float: None, complex: None };
         match kind {
@@ -19,7 +20,7 @@ impl NumberLiteral {
                 let (c, len) = strconv::unquote_char(bytes.get(1..).unwrap_or_default(), b'\'')
                     .ok_or("invalid syntax")?;
                 if &bytes[1 + len..] != b"'" {
-                    return Err(format!("malformed character constant: {text}"));
+                    return Err(format!("malformed character constant: {text}").into());
                 }
                 let c = match c {
                     UnquotedText::Byte(b) => u32::from(b),
@@ -32,7 +33,7 @@ impl NumberLiteral {
             }
             TokenKind::Complex => {
                 let (re, im) = split_complex(text).ok_or("expected complex")?;
-                let read = |s: &str| parse_float(s).map_err(|_| "expected complex".to_owned());
+                let read = |s: &str| parse_float(s).map_err(|_| GoError::new("expected complex"));
                 n.set_complex(read(re)?, read(im)?);
                 return Ok(n);
             }
@@ -53,13 +54,13 @@ impl NumberLiteral {
             n.float = Some(u as f64);
         } else if let Ok(f) = parse_float(text) {
             if !text.contains(['.', 'e', 'E', 'p', 'P']) {
-                return Err(format!("integer overflow: {}", go_quoted(text)));
+                return Err(format!("integer overflow: {}", go_quoted(text)).into());
             }
             n.float = Some(f);
             n.integers_of(f);
         }
         if n.int.is_none() && n.uint.is_none() && n.float.is_none() {
-            return Err(format!("illegal number syntax: {}", go_quoted(text)));
+            return Err(format!("illegal number syntax: {}", go_quoted(text)).into());
         }
         Ok(n)
     }

@@ -8,6 +8,7 @@ use crate::encoding::json::{self, DecodedJson, EncodeError, JsonStyle};
 use crate::encoding::toml;
 use crate::func::{FuncContext, FuncError, FuncMap, FuncResult, GoType};
 use crate::value::{GoMap, GoValue, MapKind};
+use slipway_go::GoError;
 
 const A: GoType = GoType::Any;
 const S: GoType = GoType::String;
@@ -37,7 +38,7 @@ pub(super) fn add_functions(map: &mut FuncMap) {
             && !map.is_nil()
             && !map.contains("Error")
         {
-            map.insert("Error", error.into());
+            map.insert("Error", String::from(error).into());
         }
         Ok(value)
     });
@@ -45,7 +46,7 @@ pub(super) fn add_functions(map: &mut FuncMap) {
         ctx.charge_bytes(args.str(0).len())?;
         let (decoded, range) = split_range(json::decode_json(args.str(0)));
         Ok(match (decoded, range) {
-            (Ok(GoValue::List(_)), Some(error)) => GoValue::list(vec![error.into()]),
+            (Ok(GoValue::List(_)), Some(error)) => GoValue::list(vec![String::from(error).into()]),
             (decoded, _) => list_or_error(decoded, |kind| {
                 format!("json: cannot unmarshal {kind} into Go value of type []interface {{}}")
             }),
@@ -55,7 +56,7 @@ pub(super) fn add_functions(map: &mut FuncMap) {
         ctx.charge_bytes(args.str(0).len())?;
         match json::decode_json(args.str(0)) {
             Ok(DecodedJson { value, range_error: None }) => Ok(value),
-            Ok(DecodedJson { range_error: Some(error), .. }) | Err(error) => Err(FuncError::new(error)),
+            Ok(DecodedJson { range_error: Some(error), .. }) | Err(error) => Err(error.into()),
         }
     });
     map.add_function("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &YamlEmitter::helm(), true));
@@ -82,17 +83,17 @@ pub(super) fn add_functions(map: &mut FuncMap) {
         if let Measure::Cycle = measure_value(ctx, args.get(0))? {
             return Err(FuncError::limit_exceeded("the value contains itself"));
         }
-        let text = toml::encode_toml(args.get(0), max).unwrap_or_else(String::into_bytes);
+        let text = toml::encode_toml(args.get(0), max).unwrap_or_else(|error| error.to_string().into_bytes());
         ctx.charge_bytes(text.len())?;
         Ok(text.into())
     });
     map.add_function("fromToml", &[S], GoType::Map, |ctx, args| {
         ctx.charge_bytes(args.str(0).len())?;
-        Ok(toml::decode_toml(args.str(0)).unwrap_or_else(|error| error_map(&error)).into())
+        Ok(toml::decode_toml(args.str(0)).unwrap_or_else(|error| error_map(error.as_str())).into())
     });
 }
 
-fn split_range(decoded: Result<DecodedJson, String>) -> (Result<GoValue, String>, Option<String>) {
+fn split_range(decoded: Result<DecodedJson, GoError>) -> (Result<GoValue, GoError>, Option<GoError>) {
     match decoded {
         // A bare number out of range is the wrong kind before it is out of range.
         Ok(DecodedJson { value: GoValue::Nil, range_error: Some(_) }) => (Ok(GoValue::Float64(0.0)), None),
@@ -139,12 +140,12 @@ fn to_yaml(
     Ok(text.into())
 }
 
-fn from_yaml(ctx: &mut FuncContext<'_>, text: &[u8]) -> Result<Result<GoValue, String>, FuncError> {
+fn from_yaml(ctx: &mut FuncContext<'_>, text: &[u8]) -> Result<Result<GoValue, GoError>, FuncError> {
     ctx.charge_bytes(text.len())?;
     let Ok(text) = std::str::from_utf8(text) else {
-        return Ok(Err("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".to_owned()));
+        return Ok(Err("error converting YAML to JSON: yaml: invalid leading UTF-8 octet".into()));
     };
-    Ok(slipway_yaml::helm::from_str::<GoValue>(text).map_err(|error| error.to_string()))
+    Ok(slipway_yaml::helm::from_str::<GoValue>(text).map_err(|error| GoError::new(error.to_string())))
 }
 
 fn yaml_mismatch(kind: &str, wanted: &str) -> String {
@@ -168,20 +169,20 @@ fn json_kind(value: &GoValue) -> &'static str {
     }
 }
 
-fn object_or_error(decoded: Result<GoValue, String>, mismatch: impl Fn(&str) -> String) -> GoValue {
+fn object_or_error(decoded: Result<GoValue, GoError>, mismatch: impl Fn(&str) -> String) -> GoValue {
     match decoded {
         Ok(value @ GoValue::Map(_)) => value,
         Ok(GoValue::Nil) => GoMap::nil(MapKind::Any).into(),
         Ok(other) => error_map(&mismatch(json_kind(&other))).into(),
-        Err(error) => error_map(&error).into(),
+        Err(error) => error_map(error.as_str()).into(),
     }
 }
 
-fn list_or_error(decoded: Result<GoValue, String>, mismatch: impl Fn(&str) -> String) -> GoValue {
+fn list_or_error(decoded: Result<GoValue, GoError>, mismatch: impl Fn(&str) -> String) -> GoValue {
     match decoded {
         Ok(value @ GoValue::List(_)) => value,
         Ok(GoValue::Nil) => crate::value::GoList::nil(crate::value::ListKind::Any).into(),
         Ok(other) => GoValue::list(vec![mismatch(json_kind(&other)).into()]),
-        Err(error) => GoValue::list(vec![error.into()]),
+        Err(error) => GoValue::list(vec![String::from(error).into()]),
     }
 }

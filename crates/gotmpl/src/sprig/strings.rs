@@ -36,8 +36,8 @@ pub(super) fn add_functions(map: &mut FuncMap) {
         ("adler32sum", |text| binary::adler32(text).to_string().into_bytes()),
         ("b64enc", |text| base64::engine::general_purpose::STANDARD.encode(text).into_bytes()),
         ("b32enc", |text| data_encoding::BASE32.encode(text).into_bytes()),
-        ("b64dec", |text| binary::base64_decode(text).unwrap_or_else(String::into_bytes)),
-        ("b32dec", |text| binary::base32_decode(text).unwrap_or_else(String::into_bytes)),
+        ("b64dec", |text| binary::base64_decode(text).unwrap_or_else(|error| error.to_string().into_bytes())),
+        ("b32dec", |text| binary::base32_decode(text).unwrap_or_else(|error| error.to_string().into_bytes())),
         ("regexQuoteMeta", slipway_go::regexp::quote_meta),
         ("hello", |_| b"Hello!".to_vec()),
     ];

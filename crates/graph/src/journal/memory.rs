@@ -1,6 +1,6 @@
 //! Journals that keep nothing on disk.
 
-use super::{Journal, JournalError, Record};
+use super::{Journal, JournalError, JournalRecord};
 use crate::Fingerprint;
 
 /// Records nothing: the run cannot be resumed.
@@ -8,11 +8,11 @@ use crate::Fingerprint;
 pub struct NoJournal;
 
 impl Journal for NoJournal {
-    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         Ok(Vec::new())
     }
 
-    async fn append(&mut self, _: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, _: &[JournalRecord]) -> Result<(), JournalError> {
         Ok(())
     }
 }
@@ -21,7 +21,7 @@ impl Journal for NoJournal {
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     graph: Option<Fingerprint>,
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
 }
 
 impl MemoryJournal {
@@ -31,18 +31,18 @@ impl MemoryJournal {
     }
 
     /// Starts from records of an earlier run, to be bound to the next graph.
-    pub fn of(records: Vec<Record>) -> Self {
+    pub fn of(records: Vec<JournalRecord>) -> Self {
         Self { graph: None, records }
     }
 
     /// Everything recorded so far.
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &[JournalRecord] {
         &self.records
     }
 }
 
 impl Journal for MemoryJournal {
-    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         match &self.graph {
             Some(bound) if bound != graph => {
                 Err(JournalError::Mismatch { journal: bound.clone(), graph: graph.clone() })
@@ -54,7 +54,7 @@ impl Journal for MemoryJournal {
         }
     }
 
-    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         self.records.extend_from_slice(records);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What makes a run resumable: a durable record before and after everything it does.
+//! The journal of a run: a durable record before and after everything it does, so that it can be resumed.
 
 mod memory;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_problem::Problem;
 
-use crate::run::ErrorClass;
+use crate::run::RetryClass;
 use crate::{Fingerprint, Id};
 
 pub use memory::{MemoryJournal, NoJournal};
@@ -18,7 +18,7 @@ pub use memory::{MemoryJournal, NoJournal};
 /// One line of a journal: that an attempt at a node started, or how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-pub enum Record {
+pub enum JournalRecord {
     /// The worker is about to run. Without a later record of the same attempt, nobody knows how far it
     /// got.
     Started { id: Id, attempt: u32 },
@@ -32,12 +32,12 @@ pub enum Record {
     /// The worker found nothing to do.
     Skipped { id: Id, attempt: u32, reason: String },
     /// The attempt failed; another one may follow.
-    Failed { id: Id, attempt: u32, class: ErrorClass, error: String },
+    Failed { id: Id, attempt: u32, class: RetryClass, error: String },
     /// The attempt was stopped.
     Cancelled { id: Id, attempt: u32 },
 }
 
-impl Record {
+impl JournalRecord {
     /// The node it is about.
     pub fn id(&self) -> &Id {
         match self {
@@ -70,27 +70,27 @@ pub trait Journal: Send {
     fn begin(
         &mut self,
         graph: &Fingerprint,
-    ) -> impl Future<Output = Result<Vec<Record>, JournalError>> + Send;
+    ) -> impl Future<Output = Result<Vec<JournalRecord>, JournalError>> + Send;
 
     /// Adds records, in order, and returns once they would survive a crash. After an error none, some or
     /// all may have been added; adding them again is harmless.
-    fn append(&mut self, records: &[Record]) -> impl Future<Output = Result<(), JournalError>> + Send;
+    fn append(&mut self, records: &[JournalRecord]) -> impl Future<Output = Result<(), JournalError>> + Send;
 }
 
 impl<J: Journal> Journal for &mut J {
     fn begin(
         &mut self,
         graph: &Fingerprint,
-    ) -> impl Future<Output = Result<Vec<Record>, JournalError>> + Send {
+    ) -> impl Future<Output = Result<Vec<JournalRecord>, JournalError>> + Send {
         (**self).begin(graph)
     }
 
-    fn append(&mut self, records: &[Record]) -> impl Future<Output = Result<(), JournalError>> + Send {
+    fn append(&mut self, records: &[JournalRecord]) -> impl Future<Output = Result<(), JournalError>> + Send {
         (**self).append(records)
     }
 }
 
-/// Why a journal cannot be used.
+/// The reason why a journal cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file system refused.

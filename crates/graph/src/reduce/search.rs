@@ -4,7 +4,7 @@
 //! leave its interval labels. Nodes are strung on chains of edges, so meeting a chain above a dependent
 //! is as good as meeting the dependent.
 
-use crate::graph::Shape;
+use crate::graph::GraphShape;
 
 /// With more undecided needs than this, one search for all is cheaper than one for each.
 const FEW: usize = 8;
@@ -12,7 +12,7 @@ const FEW: usize = 8;
 const MOST_GATES: usize = 64;
 
 pub(super) struct Search<'g> {
-    shape: &'g Shape,
+    shape: &'g GraphShape,
     labels: [Labels; 2],
     /// The chain each node is on; nodes of a chain with smaller positions lie below those with larger ones.
     chain: Vec<u32>,
@@ -25,7 +25,7 @@ pub(super) struct Search<'g> {
 }
 
 impl<'g> Search<'g> {
-    pub(super) fn new(shape: &'g Shape) -> Self {
+    pub(super) fn new(shape: &'g GraphShape) -> Self {
         let (chain, chains) = chains(shape);
         Self {
             shape,
@@ -39,10 +39,10 @@ impl<'g> Search<'g> {
     }
 
     /// Marks the redundant edges from `node` to needs in its part.
-    pub(super) fn decide(&mut self, node: u32, part: u32, parts: &[u32], redundant: &mut [bool]) {
+    pub(super) fn mark_redundant(&mut self, node: u32, part: u32, parts: &[u32], redundant: &mut [bool]) {
         let shape = self.shape;
         let inside = |node: u32| parts[node as usize] == part;
-        let needs = shape.needs.of(node);
+        let needs = shape.needs.neighbours(node);
         let start = shape.needs.starts[node as usize] as usize;
         // Needs are sorted by position, hence by wave, and none of the top wave is below another.
         let Some(&highest) = needs.iter().rev().find(|&&need| inside(need)) else { return };
@@ -53,20 +53,20 @@ impl<'g> Search<'g> {
             self.decide_many(node, top, inside, &mut redundant[start..start + needs.len()]);
         } else {
             for (edge, &need) in undecided() {
-                redundant[start + edge] = self.implied(node, need, top, inside);
+                redundant[start + edge] = self.is_implied(node, need, top, inside);
             }
         }
     }
 
-    /// Whether another need of `node` leads down to `need`.
-    fn implied(&mut self, node: u32, need: u32, top: u32, inside: impl Fn(u32) -> bool) -> bool {
+    /// Tells that another need of `node` leads down to `need`.
+    fn is_implied(&mut self, node: u32, need: u32, top: u32, inside: impl Fn(u32) -> bool) -> bool {
         let Self { shape, labels, chain, gate, met, queue, .. } = self;
         self.searches += 1;
         let search = self.searches;
         let floor = shape.wave[need as usize];
         let mut gates = 0;
         gate[chain[need as usize] as usize] = (search, need);
-        for &above in shape.dependents.of(need).iter().take(MOST_GATES) {
+        for &above in shape.dependents.neighbours(need).iter().take(MOST_GATES) {
             if shape.wave[above as usize] > top {
                 break;
             }
@@ -78,12 +78,12 @@ impl<'g> Search<'g> {
                 }
             }
         }
-        if gates == 0 && shape.dependents.of(need).len() <= MOST_GATES {
+        if gates == 0 && shape.dependents.neighbours(need).len() <= MOST_GATES {
             return false;
         }
         // Breadth first: what a neighbour repeats is found at once.
         queue.clear();
-        let needs = shape.needs.of(node).iter().rev();
+        let needs = shape.needs.neighbours(node).iter().rev();
         queue.extend(needs.filter(|&&other| other != need && shape.wave[other as usize] > floor));
         let mut next = 0;
         while let Some(&above) = queue.get(next) {
@@ -92,7 +92,7 @@ impl<'g> Search<'g> {
             if wanted == search && above >= lowest {
                 return true;
             }
-            for &below in shape.needs.of(above) {
+            for &below in shape.needs.neighbours(above) {
                 if below == need {
                     return true;
                 }
@@ -111,7 +111,7 @@ impl<'g> Search<'g> {
         let Self { shape, met, queue, .. } = self;
         self.searches += 1;
         let search = self.searches;
-        let needs = shape.needs.of(node);
+        let needs = shape.needs.neighbours(node);
         let wave = |node: u32| shape.wave[node as usize];
         let floor = needs.iter().find(|&&need| inside(need)).map_or(top, |&lowest| wave(lowest));
         queue.clear();
@@ -122,7 +122,7 @@ impl<'g> Search<'g> {
             && left > 0
         {
             next += 1;
-            for &below in shape.needs.of(above) {
+            for &below in shape.needs.neighbours(above) {
                 if wave(below) < floor || met[below as usize] == search || !inside(below) {
                     continue;
                 }
@@ -140,12 +140,12 @@ impl<'g> Search<'g> {
 }
 
 /// Strings every node on a chain of edges, greedily. Gives the chain of each and their number.
-fn chains(shape: &Shape) -> (Vec<u32>, usize) {
+fn chains(shape: &GraphShape) -> (Vec<u32>, usize) {
     let mut chain = vec![0u32; shape.len()];
     let mut is_end = vec![false; shape.len()];
     let mut count = 0;
     for node in 0..shape.len() {
-        let end = shape.needs.of(node as u32).iter().rev().find(|&&need| is_end[need as usize]);
+        let end = shape.needs.neighbours(node as u32).iter().rev().find(|&&need| is_end[need as usize]);
         if let Some(&end) = end {
             is_end[end as usize] = false;
             chain[node] = chain[end as usize];
@@ -166,7 +166,7 @@ struct Labels {
 }
 
 impl Labels {
-    fn new(shape: &Shape, mirrored: bool) -> Self {
+    fn new(shape: &GraphShape, mirrored: bool) -> Self {
         let nodes = shape.len();
         let mut rank = vec![u32::MAX; nodes];
         let mut entered = vec![false; nodes];
@@ -175,13 +175,13 @@ impl Labels {
         for root in (0..nodes as u32).rev() {
             let root = if mirrored { nodes as u32 - 1 - root } else { root };
             // Start only where nothing leads in; every other node lies below one of these.
-            if !shape.dependents.of(root).is_empty() {
+            if !shape.dependents.neighbours(root).is_empty() {
                 continue;
             }
             entered[root as usize] = true;
             calls.push((root, 0));
             while let Some(&mut (node, ref mut edge)) = calls.last_mut() {
-                let needs = shape.needs.of(node);
+                let needs = shape.needs.neighbours(node);
                 if *edge == needs.len() {
                     rank[node as usize] = next;
                     next += 1;
@@ -197,7 +197,7 @@ impl Labels {
         }
         let mut low = rank.clone();
         for node in 0..nodes {
-            for &need in shape.needs.of(node as u32) {
+            for &need in shape.needs.neighbours(node as u32) {
                 low[node] = low[node].min(low[need as usize]);
             }
         }

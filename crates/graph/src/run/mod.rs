@@ -8,7 +8,7 @@ mod state;
 mod worker;
 
 pub use observer::RunEvent;
-pub use outcome::{Failure, NodeReport, Outcome, Report, StopReason, Summary};
-pub use policy::{Backoff, NodePolicy, OnFailure, Policy, Retry, Running, Schedule};
+pub use outcome::{AttemptFailure, NodeReport, NodeTotals, Outcome, Report, StopReason};
+pub use policy::{Backoff, NodePolicy, OnFailure, Policy, Retry, RunningNodes, Schedule};
 pub use scheduler::Run;
-pub use worker::{Classify, Context, Done, ErrorClass, ErrorClasses, Worker};
+pub use worker::{Classify, Context, Done, RetryClass, RetryClasses, Worker};

@@ -1,8 +1,8 @@
-//! What a run tells about itself while it runs.
+//! Events a run reports while it runs.
 
 use std::time::Duration;
 
-use super::{Failure, Outcome, StopReason, Summary};
+use super::{AttemptFailure, NodeTotals, Outcome, StopReason};
 use crate::Id;
 
 /// Something that happened in a run.
@@ -15,9 +15,9 @@ use crate::Id;
 pub enum RunEvent<'a, E> {
     /// The run begins.
     RunStarted {
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: usize,
-        /// How many of them an earlier run did.
+        /// The number of nodes an earlier run did.
         resumed: usize,
     },
     /// All needs of a node are done; it waits for a place.
@@ -27,15 +27,15 @@ pub enum RunEvent<'a, E> {
         id: &'a Id,
         /// Counted from 1 over all runs of the journal.
         attempt: u32,
-        /// Whether an earlier run left it unfinished.
+        /// Set if an earlier run left it unfinished.
         interrupted: bool,
     },
     /// An attempt failed; another begins after a delay.
-    NodeRetrying { id: &'a Id, attempt: u32, failure: &'a Failure<E>, delay: Duration },
+    NodeRetrying { id: &'a Id, attempt: u32, failure: &'a AttemptFailure<E>, delay: Duration },
     /// A node ended, whether it ran or not.
     NodeFinished { id: &'a Id, attempts: u32, outcome: &'a Outcome<E>, duration: Duration },
     /// Nothing new starts from here on.
     RunStopping { reason: &'a StopReason },
     /// The run is over.
-    RunFinished { summary: &'a Summary, stopped: Option<&'a StopReason>, duration: Duration },
+    RunFinished { totals: &'a NodeTotals, stopped: Option<&'a StopReason>, duration: Duration },
 }

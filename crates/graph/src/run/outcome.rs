@@ -1,4 +1,4 @@
-//! How nodes and runs end.
+//! Outcomes of nodes and reports of runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::worker::Outputs;
-use super::{Classify, ErrorClass};
-use crate::graph::Shape;
+use super::{Classify, RetryClass};
+use crate::graph::GraphShape;
 use crate::{Id, JournalError};
 
-/// How a node ended.
+/// The outcome of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<E> {
     /// The worker did it.
@@ -22,7 +22,7 @@ pub enum Outcome<E> {
     /// An earlier run of the journal did it.
     Resumed,
     /// The last attempt failed.
-    Failed(Failure<E>),
+    Failed(AttemptFailure<E>),
     /// It never started: it needs `by`, directly or not, which failed or was cancelled.
     Blocked { by: Id },
     /// It was stopped while running, because the run was.
@@ -32,7 +32,7 @@ pub enum Outcome<E> {
 }
 
 impl<E> Outcome<E> {
-    /// Whether nodes that need it may start.
+    /// Tells that nodes that need it may start.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Succeeded | Self::Skipped { .. } | Self::Resumed)
     }
@@ -51,9 +51,9 @@ impl<E> Outcome<E> {
     }
 }
 
-/// Why an attempt failed.
+/// The failure of an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure<E> {
+pub enum AttemptFailure<E> {
     /// The worker's own error.
     Error(E),
     /// It exceeded its timeout; the error, if the worker gave one when told to stop.
@@ -62,7 +62,7 @@ pub enum Failure<E> {
     Panicked(String),
 }
 
-impl<E> Failure<E> {
+impl<E> AttemptFailure<E> {
     /// The worker's own error, if there is one.
     pub fn error(&self) -> Option<&E> {
         match self {
@@ -73,13 +73,13 @@ impl<E> Failure<E> {
     }
 }
 
-impl<E: Classify> Failure<E> {
-    /// What it means for further attempts.
-    pub fn class(&self) -> ErrorClass {
+impl<E: Classify> AttemptFailure<E> {
+    /// Returns the class, which decides about further attempts.
+    pub fn class(&self) -> RetryClass {
         match self {
             Self::Error(error) => error.class(),
-            Self::TimedOut { .. } => ErrorClass::Timeout,
-            Self::Panicked(_) => ErrorClass::Permanent,
+            Self::TimedOut { .. } => RetryClass::Timeout,
+            Self::Panicked(_) => RetryClass::Permanent,
         }
     }
 
@@ -88,7 +88,7 @@ impl<E: Classify> Failure<E> {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for Failure<E> {
+impl<E: fmt::Display> fmt::Display for AttemptFailure<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(error) => error.fmt(f),
@@ -99,9 +99,9 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
     }
 }
 
-impl<E: fmt::Debug + fmt::Display> std::error::Error for Failure<E> {}
+impl<E: fmt::Debug + fmt::Display> std::error::Error for AttemptFailure<E> {}
 
-/// Why a run stopped before its end.
+/// The reason why a run stopped before its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
@@ -115,24 +115,28 @@ pub enum StopReason {
     Journal,
 }
 
-/// How many nodes ended how.
+/// The number of nodes for each outcome; of a run that is under way, also of those without one yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
-pub struct Summary {
-    pub total: usize,
+pub struct NodeTotals {
     pub succeeded: usize,
-    pub skipped: usize,
-    pub resumed: usize,
     pub failed: usize,
+    pub skipped: usize,
     pub blocked: usize,
     pub cancelled: usize,
+    pub resumed: usize,
     pub not_started: usize,
+    /// Nodes that run now, or wait for another attempt.
+    #[serde(skip)]
+    pub running: usize,
+    /// Nodes whose turn has not come.
+    #[serde(skip)]
+    pub waiting: usize,
 }
 
-impl Summary {
+impl NodeTotals {
     pub(super) fn count<E>(&mut self, outcome: &Outcome<E>) {
-        self.total += 1;
         *match outcome {
             Outcome::Succeeded => &mut self.succeeded,
             Outcome::Skipped { .. } => &mut self.skipped,
@@ -144,18 +148,29 @@ impl Summary {
         } += 1;
     }
 
-    /// Whether every node is done.
+    /// Returns the number of all nodes.
+    pub fn planned(&self) -> usize {
+        let ended = self.done() + self.failed + self.blocked + self.cancelled + self.not_started;
+        ended + self.running + self.waiting
+    }
+
+    /// Returns the number of nodes whose dependents may start.
+    fn done(&self) -> usize {
+        self.succeeded + self.skipped + self.resumed
+    }
+
+    /// Tells that every node is done.
     pub fn is_success(&self) -> bool {
-        self.succeeded + self.skipped + self.resumed == self.total
+        self.done() == self.planned()
     }
 }
 
-/// How one node ended.
+/// The report of one node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport<E> {
     /// The node.
     pub id: Id,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome<E>,
     /// Attempts made so far, over all runs of the journal.
     pub attempts: u32,
@@ -163,42 +178,42 @@ pub struct NodeReport<E> {
     pub duration: Duration,
 }
 
-/// How a run ended.
+/// The report of a run.
 #[derive(Debug)]
 pub struct Report<E> {
-    /// How each node ended, in the stable order.
+    /// The report of each node, in the stable order.
     pub nodes: Vec<NodeReport<E>>,
-    /// How many nodes ended how.
-    pub summary: Summary,
-    /// Why it stopped early, if it did.
+    /// The number of nodes for each outcome.
+    pub totals: NodeTotals,
+    /// The reason why it stopped early, if it did.
     pub stopped: Option<StopReason>,
     /// The first error of the journal, if there was one.
     pub journal_error: Option<JournalError>,
-    /// How long it took.
+    /// The time it took.
     pub duration: Duration,
-    pub(super) shape: Arc<Shape>,
+    pub(super) shape: Arc<GraphShape>,
     pub(super) outputs: Arc<Outputs>,
 }
 
 impl<E> Report<E> {
-    /// Whether every node is done and recorded.
+    /// Tells that every node is done and recorded.
     pub fn is_success(&self) -> bool {
-        self.summary.is_success() && self.journal_error.is_none()
+        self.totals.is_success() && self.journal_error.is_none()
     }
 
-    /// How one node ended.
+    /// The report of one node.
     pub fn node(&self, id: &str) -> Option<&NodeReport<E>> {
         self.shape.find(id).map(|position| &self.nodes[position as usize])
     }
 
-    /// What one node gave as its output, in this run or an earlier one.
+    /// The output of one node, from this run or an earlier one.
     pub fn output(&self, id: &str) -> Option<&Value> {
         let position = self.shape.find(id)?;
         self.outputs.get(position as usize)?.get().filter(|output| !output.is_null())
     }
 
     /// Every failure, in the stable order of the nodes.
-    pub fn failures(&self) -> impl Iterator<Item = (&Id, &Failure<E>)> {
+    pub fn failures(&self) -> impl Iterator<Item = (&Id, &AttemptFailure<E>)> {
         self.nodes.iter().filter_map(|node| match &node.outcome {
             Outcome::Failed(failure) => Some((&node.id, failure)),
             _ => None,

@@ -3,28 +3,28 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::{ErrorClass, ErrorClasses};
+use super::{RetryClass, RetryClasses};
 use crate::Id;
 
 /// The rules of a whole run.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// When a node may start.
+    /// The time a node may start.
     pub schedule: Schedule,
-    /// How many metered nodes run at once; no limit if absent. Waiting for a retry takes no place.
+    /// The number of metered nodes that may run at once; no limit if absent. Waiting for a retry takes no place.
     pub concurrency: Option<NonZeroUsize>,
-    /// How many nodes of each pool run at once, under the limit above; see [`NodePolicy::pool`].
+    /// The number of nodes of each pool that may run at once, under the limit above; see [`NodePolicy::pool`].
     pub pools: Vec<NonZeroUsize>,
-    /// What becomes of running nodes when the run is cancelled.
-    pub on_cancel: Running,
-    /// How long a node that is told to stop (or exceeds its timeout) may take to do so before it is
+    /// The treatment of running nodes when the run is cancelled.
+    pub on_cancel: RunningNodes,
+    /// Time limit for a node that is told to stop (or exceeds its timeout) to do so before it is
     /// dropped.
     pub grace: Duration,
-    /// How long the run may take; then it stops its nodes.
+    /// Time limit for the run; then it stops its nodes.
     pub timeout: Option<Duration>,
     /// The rules for each node, unless [`Worker::policy`](super::Worker::policy) says otherwise.
     pub node: NodePolicy,
-    /// Where the jitter of retry delays comes from: one seed, one set of delays.
+    /// The seed of the jitter of retry delays: one seed, one set of delays.
     pub seed: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Policy {
             schedule: Schedule::Eager,
             concurrency: None,
             pools: Vec::new(),
-            on_cancel: Running::Stop,
+            on_cancel: RunningNodes::Stop,
             grace: Duration::from_secs(30),
             timeout: None,
             node: NodePolicy::default(),
@@ -44,7 +44,7 @@ impl Default for Policy {
     }
 }
 
-/// When a node may start.
+/// The time a node may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
     /// The moment its last need ends.
@@ -54,9 +54,9 @@ pub enum Schedule {
     ByWave,
 }
 
-/// What becomes of the nodes that are running when a run stops.
+/// The treatment of nodes that are running when a run stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Running {
+pub enum RunningNodes {
     /// They run to their end.
     #[default]
     Finish,
@@ -65,11 +65,11 @@ pub enum Running {
     Stop,
 }
 
-/// What a failed node does to the run. It always blocks its own dependents.
+/// The effect of a failed node on the run. It always blocks its own dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
     /// Nothing new starts, not even a retry.
-    FailFast(Running),
+    FailFast(RunningNodes),
     /// All else goes on.
     Continue,
 }
@@ -77,13 +77,13 @@ pub enum OnFailure {
 /// The rules of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodePolicy {
-    /// How long one attempt may take.
+    /// Time limit for one attempt.
     pub timeout: Option<Duration>,
-    /// When and how to try again.
+    /// The rules for trying again.
     pub retry: Retry,
-    /// What its failure does to the run.
+    /// The effect of its failure on the run.
     pub on_failure: OnFailure,
-    /// Whether it takes a place under [`Policy::concurrency`]. A node that only waits should not.
+    /// Set if it takes a place under [`Policy::concurrency`]. A node that only waits should not.
     pub metered: bool,
     /// The pool of [`Policy::pools`] it takes a place in as well, if it is metered. A ready node whose
     /// pool is full is passed over and holds nothing; a pool without a limit has none.
@@ -97,7 +97,7 @@ impl Default for NodePolicy {
         Self {
             timeout: None,
             retry: Retry::NEVER,
-            on_failure: OnFailure::FailFast(Running::Finish),
+            on_failure: OnFailure::FailFast(RunningNodes::Finish),
             metered: true,
             pool: None,
             rank: 0,
@@ -105,14 +105,14 @@ impl Default for NodePolicy {
     }
 }
 
-/// When and how to try a node again.
+/// The rules for trying a node again.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
-    /// How many attempts this run makes, the first included. Attempts of earlier runs do not count.
+    /// The number of attempts this run makes, the first included. Attempts of earlier runs do not count.
     pub attempts: u32,
     /// Errors worth another attempt.
-    pub on: ErrorClasses,
-    /// How long to wait in between.
+    pub on: RetryClasses,
+    /// The delays in between.
     pub backoff: Backoff,
     /// The longest delay an error may ask for with [`Classify::retry_after`](super::Classify::retry_after).
     pub longest_retry_after: Duration,
@@ -124,13 +124,13 @@ impl Retry {
 
     /// Up to `attempts` attempts while errors are passing ones.
     pub const fn transient(attempts: u32, backoff: Backoff) -> Self {
-        let on = ErrorClasses::TRANSIENT;
+        let on = RetryClasses::TRANSIENT;
         Self { attempts, on, backoff, longest_retry_after: Duration::from_secs(120) }
     }
 
     /// Up to `attempts` attempts whatever the error, timeouts included.
     pub const fn always(attempts: u32, backoff: Backoff) -> Self {
-        let on = ErrorClasses::ALL;
+        let on = RetryClasses::ALL;
         Self { attempts, on, backoff, longest_retry_after: Duration::from_secs(120) }
     }
 
@@ -139,7 +139,7 @@ impl Retry {
     pub(super) fn delay(
         &self,
         failed: u32,
-        class: ErrorClass,
+        class: RetryClass,
         asked: Option<Duration>,
         id: &Id,
         seed: u64,
@@ -157,11 +157,11 @@ impl Retry {
 pub struct Backoff {
     /// The first delay.
     pub initial: Duration,
-    /// What each delay is multiplied by to get the next.
+    /// The factor from each delay to the next.
     pub factor: f64,
     /// The longest delay, before it is spread.
     pub longest: Duration,
-    /// How far delays are spread: 0.2 is from 80 % to 120 %. The same seed, id and attempt give the same
+    /// The spread of delays: 0.2 is from 80 % to 120 %. The same seed, id and attempt give the same
     /// delay.
     pub jitter: f64,
 }

@@ -13,8 +13,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Ended, How, State};
-use super::{Context, Done, Failure, Policy, Report, RunEvent, Running, StopReason, Worker};
+use super::state::{AttemptEnd, EndedAttempt, RunState};
+use super::{AttemptFailure, Context, Done, Policy, Report, RunEvent, RunningNodes, StopReason, Worker};
 use crate::{Graph, Journal, JournalError, NoJournal};
 
 /// A run of a graph in the making.
@@ -116,22 +116,22 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
         J: 'a,
         'g: 'a,
     {
-        self.drive().boxed()
+        self.drive_run().boxed()
     }
 
-    async fn drive(self) -> Result<Report<W::Error>, JournalError> {
+    async fn drive_run(self) -> Result<Report<W::Error>, JournalError> {
         let Self { graph, worker, policy, cancel, observer, mut journal, input } = self;
         let began = Instant::now();
         let history = journal.begin(&graph.fingerprint(&input)).await?;
         let rules = graph.nodes().map(|node| worker.policy(node, &policy.node)).collect();
-        let mut state = State::new(&graph.shape, &policy, rules, observer);
+        let mut state = RunState::new(&graph.shape, &policy, rules, observer);
         state.replay(history)?;
 
         let stop = CancellationToken::new();
         let mut running = FuturesUnordered::new();
-        let mut ended: VecDeque<Ended<W::Error>> = VecDeque::new();
+        let mut ended: VecDeque<EndedAttempt<W::Error>> = VecDeque::new();
         let mut cancelled = pin!(cancel.cancelled());
-        let mut overdue = pin!(expire(policy.timeout));
+        let mut overdue = pin!(wait_limit(policy.timeout));
         let (mut heard_cancel, mut heard_overdue) = (false, false);
         loop {
             if cancel.is_cancelled() && !heard_cancel {
@@ -139,13 +139,13 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                 state.stop(StopReason::Cancelled, policy.on_cancel);
             }
             for attempt in ended.drain(..) {
-                state.settle(attempt);
+                state.settle_attempt(attempt);
             }
             if state.stops_running() {
                 stop.cancel();
             }
-            let mut starting = state.pick();
-            let records = state.unrecorded(&starting);
+            let mut starting = state.pick_ready();
+            let records = state.take_records(&starting);
             if !records.is_empty() {
                 let appended = {
                     let mut append = pin!(journal.append(&records));
@@ -177,7 +177,7 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
             if heard_cancel {
                 state.take_back(std::mem::take(&mut starting));
             }
-            state.announce();
+            state.send_notices();
             for position in starting {
                 let (attempt, interrupted) = state.started(position);
                 let cx = Context {
@@ -201,7 +201,7 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                 () = &mut cancelled, if !heard_cancel => {}
                 () = &mut overdue, if !heard_overdue => {
                     heard_overdue = true;
-                    state.stop(StopReason::TimedOut, Running::Stop);
+                    state.stop(StopReason::TimedOut, RunningNodes::Stop);
                 }
                 Some(attempt) = running.next(), if !running.is_empty() => {
                     ended.push_back(attempt);
@@ -210,7 +210,7 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                         ended.push_back(attempt);
                     }
                 }
-                () = wait_until(retry_at), if retry_at.is_some() => state.wake(Instant::now()),
+                () = wait_until(retry_at), if retry_at.is_some() => state.wake_retries(Instant::now()),
             }
         }
         Ok(state.report(graph.shape.clone(), began))
@@ -223,46 +223,48 @@ async fn make_attempt<'g, N: Sync, W: Worker<'g, N>>(
     cx: Context<'g, N>,
     timeout: Option<Duration>,
     grace: Duration,
-) -> Ended<W::Error> {
+) -> EndedAttempt<W::Error> {
     let position = cx.node.position() as u32;
     let cancel = cx.cancel.clone();
     // Inside the block, so that a panic before the first await is caught too.
     let mut work = pin!(AssertUnwindSafe(async move { worker.work(cx).await }).catch_unwind());
     let after = tokio::select! {
         biased;
-        result = &mut work => return Ended { position, how: How::Returned(flatten(result)) },
-        () = expire(timeout) => timeout,
+        result = &mut work => return EndedAttempt { position, how: AttemptEnd::Returned(attempt_result(result)) },
+        () = wait_limit(timeout) => timeout,
         () = cancel.cancelled() => None,
     };
     cancel.cancel();
     let result = tokio::select! {
         biased;
-        result = &mut work => Some(flatten(result)),
+        result = &mut work => Some(attempt_result(result)),
         () = sleep(grace) => None,
     };
     let how = match (result, after) {
-        (Some(Err(Failure::Error(error))), Some(after)) => {
-            How::Returned(Err(Failure::TimedOut { after, error: Some(error) }))
+        (Some(Err(AttemptFailure::Error(error))), Some(after)) => {
+            AttemptEnd::Returned(Err(AttemptFailure::TimedOut { after, error: Some(error) }))
         }
-        (Some(result), _) => How::Returned(result),
-        (None, Some(after)) => How::Returned(Err(Failure::TimedOut { after, error: None })),
-        (None, None) => How::Stopped,
+        (Some(result), _) => AttemptEnd::Returned(result),
+        (None, Some(after)) => AttemptEnd::Returned(Err(AttemptFailure::TimedOut { after, error: None })),
+        (None, None) => AttemptEnd::Stopped,
     };
-    Ended { position, how }
+    EndedAttempt { position, how }
 }
 
-fn flatten<E>(result: Result<Result<Done, E>, Box<dyn Any + Send>>) -> Result<Done, Failure<E>> {
+fn attempt_result<E>(
+    result: Result<Result<Done, E>, Box<dyn Any + Send>>,
+) -> Result<Done, AttemptFailure<E>> {
     match result {
-        Ok(result) => result.map_err(Failure::Error),
+        Ok(result) => result.map_err(AttemptFailure::Error),
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(Failure::Panicked(text.unwrap_or_else(|| "the worker panicked".to_owned())))
+            Err(AttemptFailure::Panicked(text.unwrap_or_else(|| "the worker panicked".to_owned())))
         }
     }
 }
 
-async fn expire(after: Option<Duration>) {
+async fn wait_limit(after: Option<Duration>) {
     match after {
         Some(after) => sleep(after).await,
         None => pending().await,

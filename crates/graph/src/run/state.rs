@@ -1,4 +1,4 @@
-//! What a run knows: which nodes are ready, waiting, running or done. Pure bookkeeping, no waiting.
+//! The state of a run: the nodes that are ready, waiting, running or done. Pure bookkeeping, no waiting.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 use super::scheduler::Observer;
 use super::worker::Outputs;
 use super::{
-    Classify, Done, ErrorClass, Failure, NodePolicy, NodeReport, OnFailure, Outcome, Policy, Report,
-    RunEvent, Running, Schedule, StopReason, Summary,
+    AttemptFailure, Classify, Done, NodePolicy, NodeReport, NodeTotals, OnFailure, Outcome, Policy, Report,
+    RetryClass, RunEvent, RunningNodes, Schedule, StopReason,
 };
-use crate::graph::Shape;
-use crate::{JournalError, Record};
+use crate::graph::GraphShape;
+use crate::{JournalError, JournalRecord};
 
 /// An attempt that is over.
-pub(super) struct Ended<E> {
+pub(super) struct EndedAttempt<E> {
     pub(super) position: u32,
-    pub(super) how: How<E>,
+    pub(super) how: AttemptEnd<E>,
 }
 
-/// How an attempt ended.
-pub(super) enum How<E> {
-    Returned(Result<Done, Failure<E>>),
+/// The end of an attempt.
+pub(super) enum AttemptEnd<E> {
+    Returned(Result<Done, AttemptFailure<E>>),
     /// It was told to stop, did not, and was dropped.
     Stopped,
 }
 
-/// What is to be told once it is recorded.
+/// News to be told once it is recorded.
 enum Notice {
     Ready(u32),
     Retrying { position: u32, attempt: u32, delay: Duration },
@@ -68,8 +68,8 @@ impl Pool {
     }
 }
 
-pub(super) struct State<'a, E> {
-    shape: &'a Shape,
+pub(super) struct RunState<'a, E> {
+    shape: &'a GraphShape,
     policy: &'a Policy,
     rules: Vec<NodePolicy>,
     observer: Observer<'a, E>,
@@ -82,9 +82,9 @@ pub(super) struct State<'a, E> {
     pools: Vec<Pool>,
     busy: usize,
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Why nodes that wait for a retry, or for a place for it, failed.
-    failures: HashMap<u32, Failure<E>>,
-    records: Vec<Record>,
+    /// Failures of nodes that wait for a retry, or for a place for it.
+    failures: HashMap<u32, AttemptFailure<E>>,
+    records: Vec<JournalRecord>,
     notices: Vec<Notice>,
     stopped: Option<StopReason>,
     stops_running: bool,
@@ -94,15 +94,15 @@ pub(super) struct State<'a, E> {
     wave_left: Vec<u32>,
 }
 
-impl<'a, E: Classify> State<'a, E> {
+impl<'a, E: Classify> RunState<'a, E> {
     pub(super) fn new(
-        shape: &'a Shape,
+        shape: &'a GraphShape,
         policy: &'a Policy,
         rules: Vec<NodePolicy>,
         observer: Observer<'a, E>,
     ) -> Self {
         let node = |position| Node {
-            missing: shape.needs.of(position).len() as u32,
+            missing: shape.needs.neighbours(position).len() as u32,
             attempts: 0,
             tried: 0,
             interrupted: false,
@@ -134,7 +134,7 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Takes over what earlier runs did and finds the nodes that may start.
-    pub(super) fn replay(&mut self, history: Vec<Record>) -> Result<(), JournalError> {
+    pub(super) fn replay(&mut self, history: Vec<JournalRecord>) -> Result<(), JournalError> {
         let mut done: Vec<Option<Outcome<E>>> = self.nodes.iter().map(|_| None).collect();
         for record in history {
             let Some(position) = self.shape.find(record.id()) else {
@@ -142,16 +142,20 @@ impl<'a, E: Classify> State<'a, E> {
             };
             let node = &mut self.nodes[position as usize];
             node.attempts = node.attempts.max(record.attempt());
-            node.interrupted = matches!(record, Record::Started { .. });
+            node.interrupted = matches!(record, JournalRecord::Started { .. });
             match record {
-                Record::Succeeded { output, .. } => {
+                JournalRecord::Succeeded { output, .. } => {
                     done[position as usize] = Some(Outcome::Resumed);
                     // Recorded twice after a failed write: the same output.
                     let _ = self.outputs[position as usize].set(output);
                 }
                 // Nothing was done then, so nothing was taken over.
-                Record::Skipped { reason, .. } => done[position as usize] = Some(Outcome::Skipped { reason }),
-                Record::Started { .. } | Record::Failed { .. } | Record::Cancelled { .. } => {}
+                JournalRecord::Skipped { reason, .. } => {
+                    done[position as usize] = Some(Outcome::Skipped { reason });
+                }
+                JournalRecord::Started { .. }
+                | JournalRecord::Failed { .. }
+                | JournalRecord::Cancelled { .. } => {}
             }
         }
         let resumed = done.iter().filter(|done| matches!(done, Some(Outcome::Resumed))).count();
@@ -159,7 +163,7 @@ impl<'a, E: Classify> State<'a, E> {
         for (position, outcome) in (0..).zip(done) {
             let Some(outcome) = outcome else { continue };
             self.end(position, outcome);
-            for &dependent in self.shape.dependents.of(position) {
+            for &dependent in self.shape.dependents.neighbours(position) {
                 self.nodes[dependent as usize].missing -= 1;
             }
         }
@@ -167,35 +171,37 @@ impl<'a, E: Classify> State<'a, E> {
             Schedule::Eager => (0..self.nodes.len() as u32).for_each(|position| self.ready(position)),
             Schedule::ByWave => {
                 self.ready_wave();
-                self.advance();
+                self.advance_wave();
             }
         }
         Ok(())
     }
 
     /// Takes note of how an attempt ended.
-    pub(super) fn settle(&mut self, ended: Ended<E>) {
-        let Ended { position, how } = ended;
+    pub(super) fn settle_attempt(&mut self, ended: EndedAttempt<E>) {
+        let EndedAttempt { position, how } = ended;
         let at = position as usize;
         let (id, attempt) = (self.shape.ids[at].clone(), self.nodes[at].attempts);
         self.leave(position);
         match how {
-            How::Returned(Ok(Done::Succeeded(output))) => {
-                self.records.push(Record::Succeeded { id, attempt, output: output.clone() });
+            AttemptEnd::Returned(Ok(Done::Succeeded(output))) => {
+                self.records.push(JournalRecord::Succeeded { id, attempt, output: output.clone() });
                 let _ = self.outputs[at].set(output);
-                self.succeed(position, Outcome::Succeeded);
+                self.end_successful(position, Outcome::Succeeded);
             }
-            How::Returned(Ok(Done::Skipped { reason })) => {
-                self.records.push(Record::Skipped { id, attempt, reason: reason.clone() });
-                self.succeed(position, Outcome::Skipped { reason });
+            AttemptEnd::Returned(Ok(Done::Skipped { reason })) => {
+                self.records.push(JournalRecord::Skipped { id, attempt, reason: reason.clone() });
+                self.end_successful(position, Outcome::Skipped { reason });
             }
-            How::Returned(Err(failure)) if failure.class() == ErrorClass::Cancelled && self.stops_running => {
-                self.records.push(Record::Cancelled { id, attempt });
-                self.fall(position, Outcome::Cancelled);
+            AttemptEnd::Returned(Err(failure))
+                if failure.class() == RetryClass::Cancelled && self.stops_running =>
+            {
+                self.records.push(JournalRecord::Cancelled { id, attempt });
+                self.end_unsuccessful(position, Outcome::Cancelled);
             }
-            How::Returned(Err(failure)) => {
+            AttemptEnd::Returned(Err(failure)) => {
                 let (class, error) = (failure.class(), failure.to_string());
-                self.records.push(Record::Failed { id: id.clone(), attempt, class, error });
+                self.records.push(JournalRecord::Failed { id: id.clone(), attempt, class, error });
                 let retry = self.rules[at].retry;
                 let (tried, asked) = (self.nodes[at].tried, failure.retry_after());
                 let delay = match self.stopped {
@@ -207,22 +213,22 @@ impl<'a, E: Classify> State<'a, E> {
                     self.retries.push(Reverse((Instant::now() + delay, position)));
                     self.notices.push(Notice::Retrying { position, attempt, delay });
                 } else {
-                    self.fall(position, Outcome::Failed(failure));
+                    self.end_unsuccessful(position, Outcome::Failed(failure));
                     if let OnFailure::FailFast(running) = self.rules[at].on_failure {
                         self.stop(StopReason::Failed { id }, running);
                     }
                 }
             }
-            How::Stopped => {
-                self.records.push(Record::Cancelled { id, attempt });
-                self.fall(position, Outcome::Cancelled);
+            AttemptEnd::Stopped => {
+                self.records.push(JournalRecord::Cancelled { id, attempt });
+                self.end_unsuccessful(position, Outcome::Cancelled);
             }
         }
     }
 
     /// Starts nothing new from here on. The first reason counts; a later one can still stop what runs.
-    pub(super) fn stop(&mut self, reason: StopReason, running: Running) {
-        self.stops_running |= running == Running::Stop;
+    pub(super) fn stop(&mut self, reason: StopReason, running: RunningNodes) {
+        self.stops_running |= running == RunningNodes::Stop;
         if self.stopped.is_some() {
             return;
         }
@@ -234,18 +240,18 @@ impl<'a, E: Classify> State<'a, E> {
         waiting.sort_unstable();
         for position in waiting {
             if let Some(failure) = self.failures.remove(&position) {
-                self.fall(position, Outcome::Failed(failure));
+                self.end_unsuccessful(position, Outcome::Failed(failure));
             }
         }
     }
 
-    /// Whether running nodes are to be told to stop.
+    /// Tells that running nodes are to stop.
     pub(super) fn stops_running(&self) -> bool {
         self.stops_running
     }
 
     /// Chooses the nodes to start now.
-    pub(super) fn pick(&mut self) -> Vec<u32> {
+    pub(super) fn pick_ready(&mut self) -> Vec<u32> {
         if self.stopped.is_some() {
             return Vec::new();
         }
@@ -271,13 +277,13 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Everything to record before the picked nodes start and before anything is told.
-    pub(super) fn unrecorded(&mut self, picked: &[u32]) -> Vec<Record> {
+    pub(super) fn take_records(&mut self, picked: &[u32]) -> Vec<JournalRecord> {
         // Records of earlier failed writes are tried again only along with new ones.
         if picked.is_empty() && !self.notices.iter().any(Notice::is_recorded) {
             return Vec::new();
         }
         let mut records = std::mem::take(&mut self.records);
-        records.extend(picked.iter().map(|&position| Record::Started {
+        records.extend(picked.iter().map(|&position| JournalRecord::Started {
             id: self.shape.ids[position as usize].clone(),
             attempt: self.nodes[position as usize].attempts,
         }));
@@ -285,12 +291,17 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Stops because records could not be written; nodes about to start do not.
-    pub(super) fn not_recorded(&mut self, mut records: Vec<Record>, picked: Vec<u32>, error: JournalError) {
+    pub(super) fn not_recorded(
+        &mut self,
+        mut records: Vec<JournalRecord>,
+        picked: Vec<u32>,
+        error: JournalError,
+    ) {
         records.truncate(records.len() - picked.len());
         self.records = records;
         self.take_back(picked);
         self.journal_error.get_or_insert(error);
-        self.stop(StopReason::Journal, Running::Finish);
+        self.stop(StopReason::Journal, RunningNodes::Finish);
     }
 
     /// Takes note that picked nodes do not start after all. Their start may be recorded: a later run then
@@ -305,7 +316,7 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Tells what has been recorded.
-    pub(super) fn announce(&mut self) {
+    pub(super) fn send_notices(&mut self) {
         for notice in self.notices.drain(..) {
             let observe = &mut self.observer;
             match notice {
@@ -360,39 +371,39 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Makes nodes ready whose wait is over.
-    pub(super) fn wake(&mut self, now: Instant) {
+    pub(super) fn wake_retries(&mut self, now: Instant) {
         while let Some(&Reverse((at, position))) = self.retries.peek()
             && at <= now
         {
             self.retries.pop();
-            self.enqueue(position);
+            self.enqueue_node(position);
         }
     }
 
     /// Ends the run.
-    pub(super) fn report(mut self, shape: Arc<Shape>, began: Instant) -> Report<E> {
+    pub(super) fn report(mut self, shape: Arc<GraphShape>, began: Instant) -> Report<E> {
         for position in 0..self.nodes.len() as u32 {
             if self.nodes[position as usize].outcome.is_none() {
                 self.end(position, Outcome::NotStarted);
             }
         }
-        self.announce();
-        let mut summary = Summary::default();
+        self.send_notices();
+        let mut totals = NodeTotals::default();
         let nodes: Vec<NodeReport<E>> = std::mem::take(&mut self.nodes)
             .into_iter()
             .zip(self.shape.ids.iter())
             .map(|(node, id)| {
                 let outcome = node.outcome.unwrap_or(Outcome::NotStarted);
-                summary.count(&outcome);
+                totals.count(&outcome);
                 NodeReport { id: id.clone(), outcome, attempts: node.attempts, duration: node.duration }
             })
             .collect();
         let duration = began.elapsed();
         let stopped = self.stopped.as_ref();
-        (self.observer)(RunEvent::RunFinished { summary: &summary, stopped, duration });
+        (self.observer)(RunEvent::RunFinished { totals: &totals, stopped, duration });
         Report {
             nodes,
-            summary,
+            totals,
             stopped: self.stopped,
             journal_error: self.journal_error,
             duration,
@@ -401,24 +412,24 @@ impl<'a, E: Classify> State<'a, E> {
         }
     }
 
-    fn succeed(&mut self, position: u32, outcome: Outcome<E>) {
+    fn end_successful(&mut self, position: u32, outcome: Outcome<E>) {
         self.end(position, outcome);
-        for &dependent in self.shape.dependents.of(position) {
+        for &dependent in self.shape.dependents.neighbours(position) {
             self.nodes[dependent as usize].missing -= 1;
             if self.policy.schedule == Schedule::Eager {
                 self.ready(dependent);
             }
         }
-        self.advance();
+        self.advance_wave();
     }
 
     /// Ends a node badly, and with it every node that needs it.
-    fn fall(&mut self, position: u32, outcome: Outcome<E>) {
+    fn end_unsuccessful(&mut self, position: u32, outcome: Outcome<E>) {
         self.end(position, outcome);
         let mut open = vec![position];
         let mut blocked = Vec::new();
         while let Some(below) = open.pop() {
-            for &dependent in self.shape.dependents.of(below) {
+            for &dependent in self.shape.dependents.neighbours(below) {
                 if self.nodes[dependent as usize].outcome.is_none() {
                     // Marked at once, so that no node is met twice.
                     let by = self.shape.ids[position as usize].clone();
@@ -433,7 +444,7 @@ impl<'a, E: Classify> State<'a, E> {
             self.wave_left[self.shape.wave[dependent as usize] as usize] -= 1;
             self.notices.push(Notice::Finished(dependent));
         }
-        self.advance();
+        self.advance_wave();
     }
 
     fn end(&mut self, position: u32, outcome: Outcome<E>) {
@@ -449,11 +460,11 @@ impl<'a, E: Classify> State<'a, E> {
         let node = &self.nodes[position as usize];
         if node.missing == 0 && node.outcome.is_none() && self.stopped.is_none() {
             self.notices.push(Notice::Ready(position));
-            self.enqueue(position);
+            self.enqueue_node(position);
         }
     }
 
-    fn enqueue(&mut self, position: u32) {
+    fn enqueue_node(&mut self, position: u32) {
         let NodePolicy { rank, metered, .. } = self.rules[position as usize];
         let queue = if metered { &mut self.pool(position).ready } else { &mut self.ready_unmetered };
         queue.push(Reverse((rank, position)));
@@ -473,7 +484,7 @@ impl<'a, E: Classify> State<'a, E> {
     }
 
     /// Under [`Schedule::ByWave`], opens the next wave once all of the last one has ended.
-    fn advance(&mut self) {
+    fn advance_wave(&mut self) {
         while self.policy.schedule == Schedule::ByWave && self.wave_left.get(self.wave) == Some(&0) {
             self.wave += 1;
             self.ready_wave();
@@ -488,7 +499,7 @@ impl<'a, E: Classify> State<'a, E> {
 }
 
 impl Notice {
-    /// Whether it tells of something a record was made of.
+    /// Tells that a record was made of it.
     fn is_recorded(&self) -> bool {
         matches!(self, Self::Finished(_) | Self::Retrying { .. })
     }

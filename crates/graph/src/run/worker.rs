@@ -1,4 +1,4 @@
-//! What an engine supplies: the work of one node, and what its errors mean.
+//! The part an engine supplies: the work of one node, and the meaning of its errors.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::id::Id;
 /// A closure from [`Context`] to a future of `Result<Done, E>` is a worker; [`Graph::worker`] spares it
 /// the annotations.
 pub trait Worker<'g, N: 'g>: Sync {
-    /// Why a node fails.
+    /// The error of a node that fails.
     type Error: Classify + Send;
 
     /// Makes one attempt at a node.
@@ -62,7 +62,7 @@ impl<N> Graph<N> {
     }
 }
 
-/// What a worker is told about the attempt it makes.
+/// The attempt a worker makes: its node, its number and its cancellation.
 pub struct Context<'g, N> {
     pub(super) node: NodeRef<'g, N>,
     pub(super) attempt: u32,
@@ -90,12 +90,12 @@ impl<'g, N> Context<'g, N> {
         self.node.value()
     }
 
-    /// Which attempt this is, counted from 1 over all runs of the journal.
+    /// The number of the attempt, counted from 1 over all runs of the journal.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Whether an earlier run started this node and nobody recorded how that ended: its effects may be
+    /// Tells that an earlier run started this node and nobody recorded how that ended: its effects may be
     /// there in part or in full.
     pub fn interrupted(&self) -> bool {
         self.interrupted
@@ -106,7 +106,7 @@ impl<'g, N> Context<'g, N> {
         &self.cancel
     }
 
-    /// What another node gave as its output, in this run or in an earlier one; nothing if it gave none,
+    /// The output of another node, from this run or an earlier one; nothing if it gave none,
     /// was skipped, or has not ended. Ask only for nodes this one needs, directly or not: whether any
     /// other has ended is a matter of chance.
     pub fn output(&self, id: &str) -> Option<&Value> {
@@ -115,7 +115,7 @@ impl<'g, N> Context<'g, N> {
     }
 }
 
-/// How an attempt ended well.
+/// The result of an attempt that ended well.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
     /// The work is done. The output, if not null, is recorded and handed to the nodes that need this one.
@@ -135,10 +135,10 @@ impl Done {
     }
 }
 
-/// What an error means for the attempt that met it.
+/// The class of an error, which decides about another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ErrorClass {
+pub enum RetryClass {
     /// It may pass by itself: the network, a server's bad moment.
     Transient,
     /// The other side asks to slow down.
@@ -155,32 +155,32 @@ pub enum ErrorClass {
 
 /// A set of error classes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ErrorClasses(u8);
+pub struct RetryClasses(u8);
 
-impl ErrorClasses {
+impl RetryClasses {
     /// No error at all.
     pub const NONE: Self = Self(0);
     /// Errors that may pass by themselves: transient, throttled, conflict.
     pub const TRANSIENT: Self =
-        Self::NONE.with(ErrorClass::Transient).with(ErrorClass::Throttled).with(ErrorClass::Conflict);
+        Self::NONE.with(RetryClass::Transient).with(RetryClass::Throttled).with(RetryClass::Conflict);
     /// Every error but a cancellation.
-    pub const ALL: Self = Self::TRANSIENT.with(ErrorClass::Timeout).with(ErrorClass::Permanent);
+    pub const ALL: Self = Self::TRANSIENT.with(RetryClass::Timeout).with(RetryClass::Permanent);
 
     /// Adds a class.
     #[must_use]
-    pub const fn with(self, class: ErrorClass) -> Self {
+    pub const fn with(self, class: RetryClass) -> Self {
         Self(self.0 | 1 << class as u8)
     }
 
-    /// Whether the class is among them.
-    pub const fn contains(self, class: ErrorClass) -> bool {
+    /// Tells that the class is among them.
+    pub const fn contains(self, class: RetryClass) -> bool {
         self.0 & 1 << class as u8 != 0
     }
 }
 
-impl fmt::Debug for ErrorClasses {
+impl fmt::Debug for RetryClasses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use ErrorClass::{Cancelled, Conflict, Permanent, Throttled, Timeout, Transient};
+        use RetryClass::{Cancelled, Conflict, Permanent, Throttled, Timeout, Transient};
         let all = [Transient, Throttled, Conflict, Timeout, Permanent, Cancelled];
         f.debug_set().entries(all.into_iter().filter(|&class| self.contains(class))).finish()
     }
@@ -188,29 +188,29 @@ impl fmt::Debug for ErrorClasses {
 
 /// An error that knows whether trying again makes sense. Its text must hold no secret: it is recorded.
 pub trait Classify: fmt::Display {
-    /// What it means for the attempt.
-    fn class(&self) -> ErrorClass;
+    /// Returns the class, which decides about another attempt.
+    fn class(&self) -> RetryClass;
 
-    /// How long the other side asks to wait at least (HTTP's `Retry-After`).
+    /// Returns the time the other side asks to wait at least (HTTP's `Retry-After`).
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 }
 
 impl Classify for Infallible {
-    fn class(&self) -> ErrorClass {
+    fn class(&self) -> RetryClass {
         match *self {}
     }
 }
 
 impl Classify for Problem {
-    fn class(&self) -> ErrorClass {
-        ErrorClass::Permanent
+    fn class(&self) -> RetryClass {
+        RetryClass::Permanent
     }
 }
 
 impl Classify for Problems {
-    fn class(&self) -> ErrorClass {
-        ErrorClass::Permanent
+    fn class(&self) -> RetryClass {
+        RetryClass::Permanent
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_graph::{
-    Backoff, Context, Done, ErrorClass, Fingerprint, Journal, JournalError, MemoryJournal, NodePolicy,
-    Outcome, Policy, Record, Retry, Run, Running, StopReason,
+    Backoff, Context, Done, Fingerprint, Journal, JournalError, JournalRecord, MemoryJournal, NodePolicy,
+    Outcome, Policy, Retry, RetryClass, Run, RunningNodes, StopReason,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ fn a_journal_belongs_to_one_plan() {
         }
         let report = Run::new(&graph, &ok).journal(&mut memory, "x").run().await.expect("its own plan");
         assert_eq!(report.nodes[0].outcome, Outcome::Resumed);
-        let mut foreign = MemoryJournal::of(vec![Record::Started { id: "zzz".into(), attempt: 1 }]);
+        let mut foreign = MemoryJournal::of(vec![JournalRecord::Started { id: "zzz".into(), attempt: 1 }]);
         let error = Run::new(&graph, &ok).journal(&mut foreign, "").run().await.expect_err("refused");
         assert!(matches!(error, JournalError::UnknownNode { .. }), "{error}");
     });
@@ -50,11 +50,11 @@ struct FullDisk {
 }
 
 impl Journal for FullDisk {
-    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, graph: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         self.inner.begin(graph).await
     }
 
-    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         self.appends += 1;
         if self.full.contains(&self.appends) {
             let source = Arc::new(io::Error::from(io::ErrorKind::StorageFull));
@@ -78,7 +78,7 @@ fn a_full_disk_stops_the_run_and_loses_no_outcome_once_there_is_room() {
         let report = virtual_time(Run::new(&graph, &worker).journal(&mut journal, "").run()).expect("begun");
         assert_eq!(report.stopped, Some(StopReason::Journal), "{full:?}");
         assert_eq!(
-            (report.summary.succeeded, report.summary.not_started),
+            (report.totals.succeeded, report.totals.not_started),
             (succeeded, 4 - succeeded),
             "{full:?}"
         );
@@ -98,12 +98,13 @@ fn stopped_attempts_are_recorded() {
             std::future::pending::<()>().await;
         }
         cx.cancelled().cancelled().await;
-        Err::<Done, _>(Oops(ErrorClass::Cancelled, None))
+        Err::<Done, _>(Oops(RetryClass::Cancelled, None))
     });
     let mut journal = MemoryJournal::new();
     let token = CancellationToken::new();
     let report = virtual_time(async {
-        let policy = Policy { on_cancel: Running::Stop, grace: Duration::from_secs(1), ..Policy::default() };
+        let policy =
+            Policy { on_cancel: RunningNodes::Stop, grace: Duration::from_secs(1), ..Policy::default() };
         let run =
             Run::new(&graph, &worker).policy(policy).cancel(token.clone()).journal(&mut journal, "").run();
         let (report, ()) = tokio::join!(run, async {
@@ -112,7 +113,7 @@ fn stopped_attempts_are_recorded() {
         });
         report.expect("begun")
     });
-    assert_eq!(report.summary.cancelled, 2);
+    assert_eq!(report.totals.cancelled, 2);
     let records: Vec<_> =
         journal.records().iter().map(|record| serde_json::json!(record).to_string()).collect();
     let expected = [
@@ -127,15 +128,15 @@ fn stopped_attempts_are_recorded() {
 /// A journal that is asked to stop the run while it writes a record of this kind.
 struct Interrupted {
     token: CancellationToken,
-    during: fn(&Record) -> bool,
+    during: fn(&JournalRecord) -> bool,
 }
 
 impl Journal for Interrupted {
-    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         Ok(Vec::new())
     }
 
-    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         if records.iter().any(self.during) {
             self.token.cancel();
             sleep(Duration::from_secs(5)).await;
@@ -147,21 +148,21 @@ impl Journal for Interrupted {
 #[test]
 fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
     /// Which write, and how every node ends.
-    type Case<'a> = (&'a str, fn(&Record) -> bool, &'a [(&'a str, &'a str)]);
+    type Case<'a> = (&'a str, fn(&JournalRecord) -> bool, &'a [(&'a str, &'a str)]);
     let cases: [Case<'_>; 3] = [
         (
             "the first start",
-            |record| matches!(record, Record::Started { .. }),
+            |record| matches!(record, JournalRecord::Started { .. }),
             &[("a", "NotStarted"), ("b", "NotStarted"), ("long", "NotStarted")],
         ),
         (
             "an end",
-            |record| matches!(record, Record::Succeeded { .. }),
+            |record| matches!(record, JournalRecord::Succeeded { .. }),
             &[("a", "Succeeded"), ("b", "NotStarted"), ("long", "Cancelled")],
         ),
         (
             "a start that is no retry",
-            |record| matches!(record, Record::Started { id, .. } if id.as_str() == "b"),
+            |record| matches!(record, JournalRecord::Started { id, .. } if id.as_str() == "b"),
             &[("a", "Succeeded"), ("b", "NotStarted"), ("long", "Cancelled")],
         ),
     ];
@@ -170,7 +171,7 @@ fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
         let worker = graph.worker(|cx| async move {
             if *cx.value() == "long" {
                 cx.cancelled().cancelled().await;
-                return Err(Oops(ErrorClass::Cancelled, None));
+                return Err(Oops(RetryClass::Cancelled, None));
             }
             sleep(Duration::from_secs(1)).await;
             Ok(Done::OK)
@@ -178,7 +179,7 @@ fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
         let token = CancellationToken::new();
         let report = virtual_time(
             Run::new(&graph, &worker)
-                .policy(Policy { on_cancel: Running::Stop, ..Policy::default() })
+                .policy(Policy { on_cancel: RunningNodes::Stop, ..Policy::default() })
                 .cancel(token.clone())
                 .journal(Interrupted { token, during }, "")
                 .run(),
@@ -196,11 +197,12 @@ fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
 #[test]
 fn a_retry_that_is_called_off_during_a_write_leaves_its_failure() {
     let graph = parse("a:\nb: a");
-    let worker = graph.worker(|_| async move { Err::<Done, _>(Oops(ErrorClass::Transient, None)) });
+    let worker = graph.worker(|_| async move { Err::<Done, _>(Oops(RetryClass::Transient, None)) });
     let retry = Retry::transient(5, Backoff::fixed(Duration::from_secs(1)));
     let policy = Policy { node: NodePolicy { retry, ..NodePolicy::default() }, ..Policy::default() };
     let token = CancellationToken::new();
-    let during: fn(&Record) -> bool = |record| matches!(record, Record::Started { attempt: 2, .. });
+    let during: fn(&JournalRecord) -> bool =
+        |record| matches!(record, JournalRecord::Started { attempt: 2, .. });
     let report = virtual_time(
         Run::new(&graph, &worker)
             .policy(policy)
@@ -212,5 +214,5 @@ fn a_retry_that_is_called_off_during_a_write_leaves_its_failure() {
     let node = report.node("a").expect("is there");
     assert!(matches!(node.outcome, Outcome::Failed(_)), "{:?}", node.outcome);
     assert_eq!(node.attempts, 1);
-    assert_eq!(report.summary.blocked, 1);
+    assert_eq!(report.totals.blocked, 1);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use slipway_graph::{Edges, Graph, NodeRef};
+use slipway_graph::{Graph, KeptEdges, NodeRef};
 
 use crate::dags::{closure, dag_of, dags, edges, graph, parse};
 
@@ -46,12 +46,12 @@ fn relatives_are_found_from_several_nodes() {
 fn parts_keep_or_forget_the_order_through_removed_nodes() {
     let graph = parse(SHOP);
     let keep = |node: NodeRef<'_, &str>| ["ingress", "db", "volume"].contains(node.value());
-    let induced = graph.clone().select(Edges::Induced, keep);
+    let induced = graph.clone().select(KeptEdges::Induced, keep);
     let shown = |graph: &Graph<&str>| {
         graph.edges().map(|(a, b)| format!("{}>{}", a.id(), b.id())).collect::<Vec<_>>()
     };
     assert_eq!(shown(&induced), ["db>volume"]);
-    let contracted = graph.select(Edges::Contracted, keep);
+    let contracted = graph.select(KeptEdges::Contracted, keep);
     assert_eq!(shown(&contracted), ["db>volume", "ingress>db"]);
 }
 
@@ -104,11 +104,11 @@ proptest! {
         (Just(dag), prop::collection::vec(any::<bool>(), nodes))
     })) {
         let whole = graph(&dag);
-        let part = whole.clone().select(Edges::Contracted, |node| kept[*node.value()]);
+        let part = whole.clone().select(KeptEdges::Contracted, |node| kept[*node.value()]);
         let expected: BTreeSet<_> =
             closure(&dag).into_iter().filter(|&(a, b)| kept[a] && kept[b]).collect();
         prop_assert_eq!(closure(&dag_of(&part, dag.len())), expected);
-        let part = whole.select(Edges::Induced, |node| kept[*node.value()]);
+        let part = whole.select(KeptEdges::Induced, |node| kept[*node.value()]);
         let expected: BTreeSet<_> = edges(&graph(&dag)).into_iter().filter(|&(a, b)| kept[a] && kept[b]).collect();
         prop_assert_eq!(edges(&part), expected);
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use slipway_graph::{
-    Backoff, Done, ErrorClass, Graph, Journal, MemoryJournal, NodePolicy, Outcome, Policy, Record, Retry, Run,
+    Backoff, Done, Graph, Journal, JournalRecord, MemoryJournal, NodePolicy, Outcome, Policy, Retry,
+    RetryClass, Run,
 };
 
 use crate::dags::{Dag, dags, graph, name, parse};
@@ -27,7 +28,7 @@ async fn finish(graph: &Graph<usize>, journal: impl Journal) -> (Effects, BTreeM
             effects.lock().expect("not poisoned").entry(cx.id().to_string()).or_default().push(seen);
             tokio::task::yield_now().await;
             if cx.value() % 3 == 0 && cx.attempt() == 1 {
-                return Err(Oops(ErrorClass::Transient, None));
+                return Err(Oops(RetryClass::Transient, None));
             }
             if cx.value() % 5 == 1 {
                 return Ok(Done::skipped("divisible"));
@@ -55,17 +56,17 @@ async fn finish(graph: &Graph<usize>, journal: impl Journal) -> (Effects, BTreeM
 }
 
 /// What must hold after resuming from `records`.
-fn check(dag: &Dag, records: &[Record], effects: &Effects) -> Result<(), TestCaseError> {
+fn check(dag: &Dag, records: &[JournalRecord], effects: &Effects) -> Result<(), TestCaseError> {
     let done: BTreeSet<&str> = records
         .iter()
-        .filter(|record| matches!(record, Record::Succeeded { .. } | Record::Skipped { .. }))
+        .filter(|record| matches!(record, JournalRecord::Succeeded { .. } | JournalRecord::Skipped { .. }))
         .map(|record| record.id().as_str())
         .collect();
     for node in 0..dag.len() {
         let id = name(node);
         let last = records.iter().rev().find(|record| *record.id() == *id);
-        let attempts = last.map_or(0, Record::attempt);
-        let open = matches!(last, Some(Record::Started { .. }));
+        let attempts = last.map_or(0, JournalRecord::attempt);
+        let open = matches!(last, Some(JournalRecord::Started { .. }));
         match effects.get(&id) {
             None => prop_assert!(done.contains(id.as_str()), "{} was lost", id),
             Some(seen) => {
@@ -135,7 +136,7 @@ fn a_failed_node_gets_its_full_budget_again() {
     let graph = parse("n:");
     let mut journal = MemoryJournal::new();
     let worker = graph.worker(|cx| async move {
-        if cx.attempt() < 5 { Err(Oops(ErrorClass::Transient, None)) } else { Ok(Done::OK) }
+        if cx.attempt() < 5 { Err(Oops(RetryClass::Transient, None)) } else { Ok(Done::OK) }
     });
     let retry = Retry::transient(3, Backoff::STANDARD);
     let policy = Policy { node: NodePolicy { retry, ..NodePolicy::default() }, ..Policy::default() };
@@ -153,7 +154,7 @@ fn what_was_skipped_is_still_skipped_when_a_run_goes_on() {
     let worker = graph.worker(|cx| async move {
         match *cx.value() {
             "a" => Ok(Done::skipped("nothing to do")),
-            "c" if cx.attempt() == 1 => Err(Oops(ErrorClass::Permanent, None)),
+            "c" if cx.attempt() == 1 => Err(Oops(RetryClass::Permanent, None)),
             _ => Ok(Done::OK),
         }
     });

@@ -10,9 +10,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 use slipway_graph::{
-    Backoff, Classify, Context, Done, ErrorClass, ErrorClasses, Graph, MemoryJournal, NodePolicy, NodeRef,
-    OnFailure, Outcome, Policy, Record, Report, Retry, Run, RunEvent, Running, Schedule, StopReason, Summary,
-    Worker,
+    Backoff, Classify, Context, Done, Graph, JournalRecord, MemoryJournal, NodePolicy, NodeRef, NodeTotals,
+    OnFailure, Outcome, Policy, Report, Retry, RetryClass, RetryClasses, Run, RunEvent, RunningNodes,
+    Schedule, StopReason, Worker,
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::dags::{dags, graph, parse};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Oops(pub(crate) ErrorClass, pub(crate) Option<Duration>);
+pub(crate) struct Oops(pub(crate) RetryClass, pub(crate) Option<Duration>);
 
 impl fmt::Display for Oops {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +29,7 @@ impl fmt::Display for Oops {
 }
 
 impl Classify for Oops {
-    fn class(&self) -> ErrorClass {
+    fn class(&self) -> RetryClass {
         self.0
     }
 
@@ -128,7 +128,7 @@ async fn by_name<'g>(cx: Context<'g, &'g str>) -> Result<Done, Oops> {
     let name = *cx.value();
     sleep(secs(if name.contains("slow") { 10 } else { 1 })).await;
     if name.contains("bad") {
-        return Err(Oops(ErrorClass::Permanent, None));
+        return Err(Oops(RetryClass::Permanent, None));
     }
     Ok(if name.contains("skip") { Done::skipped("nothing to do") } else { Done::OK })
 }
@@ -169,10 +169,7 @@ fn by_wave_waits_for_the_whole_wave() {
     let policy = Policy { schedule: Schedule::ByWave, ..on_failure(OnFailure::Continue) };
     let (report, events) = trace(&failing, policy, None, &by_name);
     assert!(events.contains(&"10 c start 1".to_owned()), "{events:?}");
-    assert_eq!(
-        report.summary,
-        Summary { total: 4, succeeded: 2, failed: 1, blocked: 1, ..Summary::default() }
-    );
+    assert_eq!(report.totals, NodeTotals { succeeded: 2, failed: 1, blocked: 1, ..NodeTotals::default() });
 }
 
 #[test]
@@ -221,14 +218,15 @@ fn nodes_can_have_rules_of_their_own() {
         starts,
         ["0 z start 1", "0 slow-wait start 1", "1 a start 1", "2 b start 1", "3 bad-soft start 1"]
     );
-    assert_eq!(report.summary, Summary { total: 5, succeeded: 4, failed: 1, ..Summary::default() });
+    assert_eq!(report.totals, NodeTotals { succeeded: 4, failed: 1, ..NodeTotals::default() });
     assert_eq!(report.stopped, None);
 }
 
 #[test]
 fn failures_stop_the_run_or_only_their_dependents() {
     let graph = parse("bad:\nslow:\nskip:\nx: bad\ny: x slow\nz: slow skip");
-    let (report, events) = trace(&graph, on_failure(OnFailure::FailFast(Running::Finish)), None, &by_name);
+    let (report, events) =
+        trace(&graph, on_failure(OnFailure::FailFast(RunningNodes::Finish)), None, &by_name);
     let expected = [
         "0 run 6 resumed 0",
         "0 bad start 1",
@@ -249,10 +247,10 @@ fn failures_stop_the_run_or_only_their_dependents() {
 
     let (report, events) = trace(&graph, on_failure(OnFailure::Continue), None, &by_name);
     assert!(events.contains(&"10 z start 1".to_owned()), "{events:?}");
-    assert_eq!((report.summary.failed, report.summary.blocked, report.summary.succeeded), (1, 2, 2));
+    assert_eq!((report.totals.failed, report.totals.blocked, report.totals.succeeded), (1, 2, 2));
     assert_eq!(report.stopped, None);
 
-    let policy = Policy { grace: secs(3), ..on_failure(OnFailure::FailFast(Running::Stop)) };
+    let policy = Policy { grace: secs(3), ..on_failure(OnFailure::FailFast(RunningNodes::Stop)) };
     let (report, events) = trace(&graph, policy, None, &by_name);
     assert!(events.contains(&"4 slow cancelled".to_owned()), "{events:?}");
     assert!(events.contains(&"4 z blocked by slow".to_owned()), "{events:?}");
@@ -261,18 +259,18 @@ fn failures_stop_the_run_or_only_their_dependents() {
 
 #[test]
 fn retries_follow_the_class_of_the_error() {
-    use ErrorClass::{Cancelled, Conflict, Permanent, Throttled, Timeout, Transient};
+    use RetryClass::{Cancelled, Conflict, Permanent, Throttled, Timeout, Transient};
     let graph = parse("n:\nafter: n");
     for (class, on, expected) in [
-        (Transient, ErrorClasses::TRANSIENT, 3),
-        (Throttled, ErrorClasses::TRANSIENT, 3),
-        (Conflict, ErrorClasses::TRANSIENT, 3),
-        (Timeout, ErrorClasses::TRANSIENT, 1),
-        (Permanent, ErrorClasses::TRANSIENT, 1),
-        (Permanent, ErrorClasses::ALL, 3),
-        (Timeout, ErrorClasses::ALL, 3),
-        (Cancelled, ErrorClasses::ALL, 1),
-        (Transient, ErrorClasses::NONE, 1),
+        (Transient, RetryClasses::TRANSIENT, 3),
+        (Throttled, RetryClasses::TRANSIENT, 3),
+        (Conflict, RetryClasses::TRANSIENT, 3),
+        (Timeout, RetryClasses::TRANSIENT, 1),
+        (Permanent, RetryClasses::TRANSIENT, 1),
+        (Permanent, RetryClasses::ALL, 3),
+        (Timeout, RetryClasses::ALL, 3),
+        (Cancelled, RetryClasses::ALL, 1),
+        (Transient, RetryClasses::NONE, 1),
     ] {
         let retry = Retry { on, ..Retry::transient(3, Backoff::fixed(secs(7))) };
         let policy = Policy { node: NodePolicy { retry, ..NodePolicy::default() }, ..Policy::default() };
@@ -293,7 +291,7 @@ fn waiting_for_a_retry_takes_no_place() {
     let worker = graph.worker(|cx| async move {
         sleep(secs(1)).await;
         match (cx.id().as_str(), cx.attempt()) {
-            ("flaky", 1) => Err(Oops(ErrorClass::Throttled, Some(secs(60)))),
+            ("flaky", 1) => Err(Oops(RetryClass::Throttled, Some(secs(60)))),
             _ => Ok(Done::OK),
         }
     });
@@ -320,8 +318,8 @@ fn a_failure_elsewhere_ends_waiting_for_a_retry() {
     let policy = Policy { node: NodePolicy { retry, ..NodePolicy::default() }, ..Policy::default() };
     let worker = graph.worker(|cx| async move {
         match cx.id().as_str() {
-            "flaky" => Err(Oops(ErrorClass::Transient, None)),
-            _ => by_name(cx).await.map_err(|_| Oops(ErrorClass::Permanent, None)),
+            "flaky" => Err(Oops(RetryClass::Transient, None)),
+            _ => by_name(cx).await.map_err(|_| Oops(RetryClass::Permanent, None)),
         }
     });
     let (report, events) = trace(&graph, policy, None, &worker);
@@ -369,7 +367,7 @@ fn attempts_that_take_too_long_are_told_then_dropped() {
             "listens" => cx.cancelled().cancelled().await,
             "regrets" => {
                 cx.cancelled().cancelled().await;
-                return Err(Oops(ErrorClass::Cancelled, None));
+                return Err(Oops(RetryClass::Cancelled, None));
             }
             _ => {}
         }
@@ -386,7 +384,7 @@ fn attempts_that_take_too_long_are_told_then_dropped() {
         "7 end",
     ];
     assert_eq!(ends[1..], expected);
-    assert_eq!(report.summary.failed, 2);
+    assert_eq!(report.totals.failed, 2);
 }
 
 #[test]
@@ -414,7 +412,7 @@ fn the_whole_run_can_time_out() {
     assert_eq!(report.stopped, Some(StopReason::TimedOut));
     assert_eq!(report.duration, secs(3));
     assert!(events.contains(&"3 slow cancelled".to_owned()), "{events:?}");
-    assert_eq!(report.summary.total, 6);
+    assert_eq!(report.totals.planned(), 6);
     assert!(!report.is_success());
 }
 
@@ -422,10 +420,10 @@ fn the_whole_run_can_time_out() {
 fn cancelling_lets_nodes_finish_or_stops_them() {
     let graph = parse("a:\nslow:\nb: a\nc: b\nd: slow");
     for (on_cancel, grace, ends_at, slow) in [
-        (Running::Finish, 0, 10, "succeeded"),
-        (Running::Stop, 0, 2, "cancelled"),
-        (Running::Stop, 3, 5, "cancelled"),
-        (Running::Stop, 30, 10, "succeeded"),
+        (RunningNodes::Finish, 0, 10, "succeeded"),
+        (RunningNodes::Stop, 0, 2, "cancelled"),
+        (RunningNodes::Stop, 3, 5, "cancelled"),
+        (RunningNodes::Stop, 30, 10, "succeeded"),
     ] {
         let policy = Policy { on_cancel, grace: secs(grace), ..Policy::default() };
         // Half a second late, so that nothing ends at the same moment.
@@ -445,7 +443,7 @@ fn cancelling_lets_nodes_finish_or_stops_them() {
     let token = CancellationToken::new();
     token.cancel();
     let report = virtual_time(Run::new(&graph, &worker).cancel(token).run()).expect("no journal");
-    assert_eq!((report.summary.not_started, started.load(Ordering::Relaxed)), (5, 0));
+    assert_eq!((report.totals.not_started, started.load(Ordering::Relaxed)), (5, 0));
 }
 
 #[test]
@@ -459,10 +457,7 @@ fn a_panic_fails_only_its_node() {
     std::panic::set_hook(Box::new(|_| ()));
     let (report, _) = trace(&graph, on_failure(OnFailure::Continue), None, &worker);
     std::panic::set_hook(hook);
-    assert_eq!(
-        report.summary,
-        Summary { total: 3, succeeded: 1, failed: 1, blocked: 1, ..Summary::default() }
-    );
+    assert_eq!(report.totals, NodeTotals { succeeded: 1, failed: 1, blocked: 1, ..NodeTotals::default() });
     let failures: Vec<_> = report.failures().map(|(_, failure)| failure.to_string()).collect();
     assert_eq!(failures, ["internal error: a bug in bug"]);
 }
@@ -492,7 +487,7 @@ fn runs_can_be_spawned() {
                 .journal(MemoryJournal::new(), "input")
                 .run()
                 .await
-                .map(|report| report.summary)
+                .map(|report| report.totals)
         })
         .await
     });
@@ -524,15 +519,15 @@ proptest! {
                 sleep(Duration::from_millis((seed ^ node as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54)).await;
                 running.fetch_sub(1, Ordering::Relaxed);
                 log.lock().expect("not poisoned").push((node, true));
-                if failing.contains(&node) { Err(Oops(ErrorClass::Permanent, None)) } else { Ok(Done::OK) }
+                if failing.contains(&node) { Err(Oops(RetryClass::Permanent, None)) } else { Ok(Done::OK) }
             }
         });
         let policy = Policy {
             schedule: if by_wave { Schedule::ByWave } else { Schedule::Eager },
             concurrency: limit(places),
-            on_cancel: if grace.is_some() { Running::Stop } else { Running::Finish },
+            on_cancel: if grace.is_some() { RunningNodes::Stop } else { RunningNodes::Finish },
             grace: Duration::from_millis(grace.unwrap_or(0)),
-            ..on_failure(if fail_fast { OnFailure::FailFast(Running::Finish) } else { OnFailure::Continue })
+            ..on_failure(if fail_fast { OnFailure::FailFast(RunningNodes::Finish) } else { OnFailure::Continue })
         };
         let mut journal = MemoryJournal::new();
         let finished = Mutex::new(Vec::new());
@@ -579,15 +574,15 @@ proptest! {
             prop_assert_eq!(records.len(), if ran { 2 } else { 0 });
             let outcome = &report.nodes[node.position()].outcome;
             match records.last() {
-                Some(Record::Succeeded { .. }) => prop_assert_eq!(outcome, &Outcome::Succeeded),
-                Some(Record::Cancelled { .. }) => prop_assert_eq!(outcome, &Outcome::Cancelled),
-                Some(Record::Failed { .. }) => prop_assert!(matches!(outcome, Outcome::Failed(_))),
+                Some(JournalRecord::Succeeded { .. }) => prop_assert_eq!(outcome, &Outcome::Succeeded),
+                Some(JournalRecord::Cancelled { .. }) => prop_assert_eq!(outcome, &Outcome::Cancelled),
+                Some(JournalRecord::Failed { .. }) => prop_assert!(matches!(outcome, Outcome::Failed(_))),
                 None => prop_assert!(matches!(outcome.name(), "not-started" | "blocked")),
                 Some(other) => prop_assert!(false, "unexpected {:?}", other),
             }
         }
         if cancel_at.is_none() && !fail_fast {
-            prop_assert_eq!(report.summary.not_started, 0);
+            prop_assert_eq!(report.totals.not_started, 0);
         }
     }
 }

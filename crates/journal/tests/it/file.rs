@@ -6,28 +6,28 @@ use std::path::Path;
 
 use serde_json::json;
 use slipway_graph::{
-    Context, Done, ErrorClass, Fingerprint, Graph, Journal as _, JournalError, Outcome, Record, Run,
+    Context, Done, Fingerprint, Graph, Journal as _, JournalError, JournalRecord, Outcome, RetryClass, Run,
 };
 use slipway_journal::FileJournal;
 use tempfile::TempDir;
 
 use crate::support::{parse, virtual_time};
 
-fn some_records() -> Vec<Record> {
+fn some_records() -> Vec<JournalRecord> {
     let id = || "a".into();
     vec![
-        Record::Started { id: id(), attempt: 1 },
-        Record::Failed {
+        JournalRecord::Started { id: id(), attempt: 1 },
+        JournalRecord::Failed {
             id: id(),
             attempt: 1,
-            class: ErrorClass::Transient,
+            class: RetryClass::Transient,
             error: "line\nbreak".to_owned(),
         },
-        Record::Started { id: id(), attempt: 2 },
-        Record::Cancelled { id: id(), attempt: 2 },
-        Record::Skipped { id: id(), attempt: 3, reason: "nothing to do".to_owned() },
-        Record::Succeeded { id: id(), attempt: 4, output: json!({"ip": "10.0.0.1"}) },
-        Record::Succeeded { id: id(), attempt: 5, output: json!(null) },
+        JournalRecord::Started { id: id(), attempt: 2 },
+        JournalRecord::Cancelled { id: id(), attempt: 2 },
+        JournalRecord::Skipped { id: id(), attempt: 3, reason: "nothing to do".to_owned() },
+        JournalRecord::Succeeded { id: id(), attempt: 4, output: json!({"ip": "10.0.0.1"}) },
+        JournalRecord::Succeeded { id: id(), attempt: 5, output: json!(null) },
     ]
 }
 
@@ -135,8 +135,8 @@ fn nodes_that_were_running_are_known() {
     let (_directory, path, _) = journal();
     let mut journal = FileJournal::open(&path).expect("free");
     assert!(journal.interrupted().is_empty());
-    let started = |id: &str, attempt| Record::Started { id: id.into(), attempt };
-    let done = Record::Succeeded { id: "b".into(), attempt: 1, output: json!(null) };
+    let started = |id: &str, attempt| JournalRecord::Started { id: id.into(), attempt };
+    let done = JournalRecord::Succeeded { id: "b".into(), attempt: 1, output: json!(null) };
     virtual_time(journal.append(&[started("c", 1), started("b", 1), started("a", 6), done]))
         .expect("written");
     assert_eq!(journal.interrupted(), ["c", "a"]);
@@ -206,7 +206,7 @@ fn records_are_on_disk_before_their_effects() {
         let path = &path;
         async move {
             let (_, records) = FileJournal::read(path).expect("readable");
-            let started = Record::Started { id: cx.id().clone(), attempt: 1 };
+            let started = JournalRecord::Started { id: cx.id().clone(), attempt: 1 };
             assert_eq!(records.last(), Some(&started));
             assert_eq!(records.len(), 2 * cx.node().wave() + 1, "needs are recorded as succeeded");
             Ok::<_, Infallible>(Done::OK)

@@ -16,31 +16,6 @@ const LONGEST_CLAUSE: usize = 4 << 10;
 const LONGEST_ID: usize = 63;
 const SHORTEST_RECHECK: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Words the expression language keeps for itself.
-const RESERVED: &[&str] = &[
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "namespace",
-    "null",
-    "package",
-    "return",
-    "true",
-    "var",
-    "void",
-    "while",
-];
-
 /// Reports everything about a spec that is not declared as it should be.
 pub(super) fn check(spec: &GraphSpec, problems: &mut Vec<SpecProblem>) {
     if spec.nodes.len() > MOST_NODES {
@@ -78,7 +53,7 @@ fn check_id(id: &str, say: &mut impl FnMut(&str, String)) {
         say(".id", format!("`{id}` is no id: letters and digits, beginning with a letter"));
     } else if id.len() > LONGEST_ID {
         say(".id", format!("`{id}` is longer than {LONGEST_ID} characters"));
-    } else if RESERVED.contains(&id) {
+    } else if slipway_cel::is_reserved(id) {
         say(".id", format!("`{id}` is a word of the expression language"));
     }
 }
@@ -164,7 +139,7 @@ fn check_relations(spec: &GraphSpec, node: &NodeSpec, say: &mut impl FnMut(&str,
     for (variable, _) in repeats(node) {
         if spec.nodes.iter().any(|other| other.id == variable) {
             say(".forEach", format!("the variable `{variable}` has the name of a node"));
-        } else if RESERVED.contains(&variable) || variable.is_empty() {
+        } else if slipway_cel::is_reserved(variable) || variable.is_empty() {
             say(".forEach", format!("`{variable}` cannot be a variable"));
         }
     }

@@ -8,6 +8,7 @@ use slipway_manifest::{ObjectRef, object};
 use super::Walk;
 use super::evaluate::{LiveObject, NodeFailure, Stop};
 use crate::compile::Node;
+use crate::controller::WriteScope;
 use crate::memory::NodeObject;
 use crate::names::{DOMAIN, Role, TEMPLATE_HASH, ownership};
 use crate::project::{hash_value, holds};
@@ -31,6 +32,15 @@ impl Walk<'_> {
         Err(NodeFailure::wrong("Forbidden", message))
     }
 
+    fn check_scope(&self, at: &ObjectRef) -> Result<(), NodeFailure> {
+        let is_own = at.namespace.as_ref() == Some(&self.graph.namespace);
+        if self.write_scope == WriteScope::AnyNamespace || is_own {
+            return Ok(());
+        }
+        let message = format!("{at}: Graphs may write in their own namespace only");
+        Err(NodeFailure::wrong("Forbidden", message))
+    }
+
     /// Makes an object as a node wants it; writes only where it is not.
     pub(super) async fn write(
         &self,
@@ -40,6 +50,7 @@ impl Walk<'_> {
         known: Option<&NodeObject>,
     ) -> Result<LiveObject, Stop> {
         self.check_allowed(&at)?;
+        self.check_scope(&at)?;
         let role = node.body.kind.role().unwrap_or(Role::Template);
         let feed = self.feed(&at.gvk).map_err(|error| NodeFailure::of(&error))?.clone();
         let live = self.read(&feed, &at).await.map_err(|error| NodeFailure::of(&error))?;

@@ -20,7 +20,7 @@ use slipway_manifest::{Gvk, ObjectRef};
 pub(crate) use prune::{PruneOutcome, TeardownTrouble};
 
 use crate::compile::{BodyKind, CompiledGraph};
-use crate::controller::AllowedKinds;
+use crate::controller::{AllowedKinds, WriteScope};
 use crate::feed::{Feed, Feeds, Followed, Lookup, Place, Reading};
 use crate::memory::NodeMemory;
 use crate::names::{GraphId, OwnerId};
@@ -53,6 +53,7 @@ pub(crate) struct Walk<'w> {
     /// Whether what was applied is compared with what is there.
     pub(crate) is_resync: bool,
     pub(crate) allowed: &'w AllowedKinds,
+    pub(crate) write_scope: WriteScope,
     /// Every object this walk asked to be woken for.
     pub(crate) followed: &'w Mutex<BTreeSet<(Gvk, Place)>>,
 }
@@ -139,7 +140,14 @@ impl Walk<'_> {
             Lookup::Absent if followed == Followed::Before => return Ok(None),
             Lookup::Absent | Lookup::Unknown => {}
         }
-        let live = self.cluster.get(at).await?;
+        let live = match self.cluster.get(at).await {
+            Ok(live) => live,
+            Err(error) => {
+                // What could not be read must not pass for absent the next time.
+                feed.unfollow(&place, self.graph);
+                return Err(error);
+            }
+        };
         if let Some(live) = &live {
             feed.put(live);
         }

@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use slipway_cluster::Cluster;
+use slipway_kro::{ControllerOptions, WriteScope};
+
 use crate::world::{World, at, graph_at, step};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,4 +58,16 @@ async fn a_kind_that_is_not_allowed_is_not_asked_for() {
     world.graph("g", json!([step("a", json!({"n": 1}))])).await;
     world.until_state("g", "a", "Error").await;
     assert!(world.cluster.get(&at("Step", "a")).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_kept_to_its_namespace_writes_nowhere_else() {
+    let mut world = World::without_controller().await;
+    let options = ControllerOptions { write_scope: WriteScope::OwnNamespace, ..ControllerOptions::default() };
+    world.start_with(Cluster::new(world.sandbox.client()), options);
+    let mut elsewhere = step("a", json!({"n": 1}));
+    elsewhere["template"]["metadata"]["namespace"] = "kube-system".into();
+    world.graph("g", json!([elsewhere, step("b", json!({"n": 1}))])).await;
+    world.until_state("g", "a", "Error").await;
+    world.until_exists("Step", "b").await;
 }

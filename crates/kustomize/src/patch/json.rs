@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::growth::{GrowthBudget, GrowthError};
+use slipway_problem::ProblemReason;
 
 /// One operation, checked for having the parts it needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +21,9 @@ pub(crate) enum PatchOperation {
 pub(crate) struct JsonPointer(Vec<String>);
 
 impl JsonPointer {
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, ProblemReason> {
         if !text.is_empty() && !text.starts_with('/') {
-            return Err(format!("path `{text}` does not start with `/`"));
+            return Err(format!("path `{text}` does not start with `/`").into());
         }
         Ok(Self(text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()))
     }
@@ -47,11 +48,11 @@ pub(crate) fn read_operations(value: &Value) -> Result<Vec<PatchOperation>, Vec<
     if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
 }
 
-fn read_operation(entry: &Value) -> Result<PatchOperation, String> {
+fn read_operation(entry: &Value) -> Result<PatchOperation, ProblemReason> {
     let text = |key: &str| match entry.get(key) {
         Some(Value::String(text)) => Ok(text.as_str()),
-        Some(_) => Err(format!("`{key}` is not a string")),
-        None => Err(format!("`{key}` is missing")),
+        Some(_) => Err(format!("`{key}` is not a string").into()),
+        None => Err(format!("`{key}` is missing").into()),
     };
     let path = || text("path").and_then(JsonPointer::read);
     let from = || text("from").and_then(JsonPointer::read);
@@ -65,7 +66,8 @@ fn read_operation(entry: &Value) -> Result<PatchOperation, String> {
         "test" => Ok(PatchOperation::Test { path: path()?, value: value() }),
         other => Err(format!(
             "unknown `op: {other}`; it can be `add`, `remove`, `replace`, `move`, `copy` or `test`"
-        )),
+        )
+        .into()),
     }
 }
 
@@ -74,7 +76,7 @@ pub(crate) fn apply_operations(
     document: &mut Value,
     operations: &[PatchOperation],
     budget: &mut GrowthBudget,
-) -> Result<usize, String> {
+) -> Result<usize, ProblemReason> {
     let mut grown = 0;
     for (at, operation) in operations.iter().enumerate() {
         grown += operation
@@ -136,33 +138,33 @@ pub(crate) fn round_numbers(mut document: Value) -> Value {
     document
 }
 
-fn apply_operation(document: &mut Value, operation: &PatchOperation) -> Result<(), String> {
+fn apply_operation(document: &mut Value, operation: &PatchOperation) -> Result<(), ProblemReason> {
     match operation {
         PatchOperation::Add { path, value } => add_value(document, path, value.clone())
-            .map_err(|why| format!("cannot add `{}`: {why}", path.to_text())),
+            .map_err(|why| ProblemReason::from(format!("cannot add `{}`: {why}", path.to_text()))),
         PatchOperation::Remove { path } => remove_value(document, path)
             .map(drop)
-            .map_err(|why| format!("cannot remove `{}`: {why}", path.to_text())),
+            .map_err(|why| ProblemReason::from(format!("cannot remove `{}`: {why}", path.to_text()))),
         PatchOperation::Replace { path, value } => replace_value(document, path, value.clone())
-            .map_err(|why| format!("cannot replace `{}`: {why}", path.to_text())),
+            .map_err(|why| ProblemReason::from(format!("cannot replace `{}`: {why}", path.to_text()))),
         PatchOperation::Move { from, path } => {
             let value = remove_value(document, from)
                 .map_err(|why| format!("cannot move `{}`: {why}", from.to_text()))?;
             add_value(document, path, value)
-                .map_err(|why| format!("cannot move to `{}`: {why}", path.to_text()))
+                .map_err(|why| ProblemReason::from(format!("cannot move to `{}`: {why}", path.to_text())))
         }
         PatchOperation::Copy { from, path } => {
             let value = find_value(document, from)
                 .map_err(|why| format!("cannot copy `{}`: {why}", from.to_text()))?
                 .clone();
             add_value(document, path, value)
-                .map_err(|why| format!("cannot copy to `{}`: {why}", path.to_text()))
+                .map_err(|why| ProblemReason::from(format!("cannot copy to `{}`: {why}", path.to_text())))
         }
         PatchOperation::Test { path, value } => match find_value(document, path) {
             Ok(found) if is_same_value(found, value) => Ok(()),
-            Ok(_) => Err(format!("test failed: `{}` has another value", path.to_text())),
+            Ok(_) => Err(format!("test failed: `{}` has another value", path.to_text()).into()),
             Err(_) if value.is_null() => Ok(()),
-            Err(why) => Err(format!("test failed: `{}`: {why}", path.to_text())),
+            Err(why) => Err(format!("test failed: `{}`: {why}", path.to_text()).into()),
         },
     }
 }
@@ -181,40 +183,42 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
 }
 
 /// A list position; negative ones count from the end.
-fn parse_position(part: &str, length: usize) -> Result<usize, String> {
+fn parse_position(part: &str, length: usize) -> Result<usize, ProblemReason> {
     let number: i64 = part.parse().map_err(|_| format!("`{part}` is not a position in a list"))?;
     let position = if number < 0 { number + length as i64 } else { number };
     usize::try_from(position)
         .ok()
         .filter(|position| *position < length)
-        .ok_or_else(|| format!("there is no element {part} in a list of {length}"))
+        .ok_or_else(|| ProblemReason::from(format!("there is no element {part} in a list of {length}")))
 }
 
-fn step_into<'a>(value: &'a mut Value, part: &str) -> Result<&'a mut Value, String> {
+fn step_into<'a>(value: &'a mut Value, part: &str) -> Result<&'a mut Value, ProblemReason> {
     match value {
-        Value::Object(map) => map.get_mut(part).ok_or_else(|| format!("there is no field `{part}`")),
+        Value::Object(map) => {
+            map.get_mut(part).ok_or_else(|| ProblemReason::from(format!("there is no field `{part}`")))
+        }
         Value::Array(list) => {
             let at = parse_position(part, list.len())?;
             Ok(&mut list[at])
         }
-        _ => Err(format!("`{part}` is looked for in a plain value")),
+        _ => Err(format!("`{part}` is looked for in a plain value").into()),
     }
 }
 
-fn find_value<'a>(document: &'a mut Value, path: &JsonPointer) -> Result<&'a mut Value, String> {
+fn find_value<'a>(document: &'a mut Value, path: &JsonPointer) -> Result<&'a mut Value, ProblemReason> {
     path.0.iter().try_fold(document, |value, part| step_into(value, part))
 }
 
 fn find_parent<'a, 'p>(
     document: &'a mut Value,
     path: &'p JsonPointer,
-) -> Result<(&'a mut Value, &'p str), String> {
+) -> Result<(&'a mut Value, &'p str), ProblemReason> {
     let (last, before) = path.0.split_last().ok_or("the whole document cannot be the target")?;
     let parent = before.iter().try_fold(document, |value, part| step_into(value, part))?;
     Ok((parent, last))
 }
 
-fn add_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), String> {
+fn add_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), ProblemReason> {
     let (parent, last) = find_parent(document, path)?;
     match parent {
         Value::Object(map) => {
@@ -230,12 +234,12 @@ fn add_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(
             list.insert(at, value);
             Ok(())
         }
-        _ => Err("its parent is a plain value".to_owned()),
+        _ => Err("its parent is a plain value".into()),
     }
 }
 
 /// Like kustomize, does not mind that the field of a mapping is not there yet.
-fn replace_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), String> {
+fn replace_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), ProblemReason> {
     let (parent, last) = find_parent(document, path)?;
     match parent {
         Value::Object(map) => {
@@ -247,19 +251,21 @@ fn replace_value(document: &mut Value, path: &JsonPointer, value: Value) -> Resu
             list[at] = value;
             Ok(())
         }
-        _ => Err("its parent is a plain value".to_owned()),
+        _ => Err("its parent is a plain value".into()),
     }
 }
 
-fn remove_value(document: &mut Value, path: &JsonPointer) -> Result<Value, String> {
+fn remove_value(document: &mut Value, path: &JsonPointer) -> Result<Value, ProblemReason> {
     let (parent, last) = find_parent(document, path)?;
     match parent {
-        Value::Object(map) => map.shift_remove(last).ok_or_else(|| format!("there is no field `{last}`")),
+        Value::Object(map) => {
+            map.shift_remove(last).ok_or_else(|| ProblemReason::from(format!("there is no field `{last}`")))
+        }
         Value::Array(list) => {
             let at = parse_position(last, list.len())?;
             Ok(list.remove(at))
         }
-        _ => Err("its parent is a plain value".to_owned()),
+        _ => Err("its parent is a plain value".into()),
     }
 }
 
@@ -320,7 +326,7 @@ mod tests {
             let operations = read_operations(&patch).expect("well formed");
             let budget = &mut GrowthBudget::of(std::iter::empty());
             let result = apply_operations(&mut after, &operations, budget).map(|_| after);
-            assert_eq!(result, expected.map_err(str::to_owned), "{document} {patch}");
+            assert_eq!(result, expected.map_err(ProblemReason::from), "{document} {patch}");
         }
     }
 
@@ -343,7 +349,7 @@ mod tests {
             let mut document = json!({"a": ["x".repeat(1 << 20)]});
             let budget = &mut GrowthBudget::of(std::iter::empty());
             let told = apply_operations(&mut document, &operations, budget).expect_err("too much");
-            assert!(told.contains(error), "{told}");
+            assert!(told.to_string().contains(error), "{told}");
         }
     }
 

@@ -7,6 +7,7 @@ use slipway_problem::{Location, Problems};
 use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::resource::Resource;
 use crate::transform::report_path;
+use slipway_problem::ProblemReason;
 
 /// A change of images: the match, and the new name, tag or digest.
 #[derive(Clone, Debug)]
@@ -21,10 +22,10 @@ pub(crate) struct ImageChange {
 
 impl ImageChange {
     /// Compiles the match for an image name, which kustomize reads as a regular expression.
-    pub(crate) fn compile_matcher(name: &str) -> Result<Regex, String> {
+    pub(crate) fn compile_matcher(name: &str) -> Result<Regex, ProblemReason> {
         let pattern = format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$");
         slipway_go::regexp::compile_text_pattern(&pattern, 1 << 20)
-            .map_err(|_| format!("image name `{name}` is not a regular expression"))
+            .map_err(|_| ProblemReason::from(format!("image name `{name}` is not a regular expression")))
     }
 
     fn apply_to(&self, image: &mut String) {

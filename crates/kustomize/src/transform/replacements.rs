@@ -8,6 +8,7 @@ use crate::id::{DEFAULT_NAMESPACE, Gvk, ResourceId};
 use crate::resource::{PastName, Resource, scalar_text};
 use crate::selector::LabelRequirements;
 use crate::written::{go_float, is_float, read_unquoted};
+use slipway_problem::ProblemReason;
 
 /// Selects objects; empty parts mean any. Compared literally with every name an object had.
 #[derive(Clone, Debug, Default)]
@@ -153,22 +154,26 @@ struct CopiedValue {
 }
 
 /// The value of the source, and its text as it was written.
-fn source_value(resources: &[Resource], source: &ReplacementSource) -> Result<(Value, String), String> {
+fn source_value(
+    resources: &[Resource],
+    source: &ReplacementSource,
+) -> Result<(Value, String), ProblemReason> {
     let mut matching = resources.iter().filter(|resource| source.select.matches(resource));
     let wanted = source.select.describe();
     let Some(found) = matching.next() else {
-        return Err(format!("no object matches this replacement source ({wanted})"));
+        return Err(format!("no object matches this replacement source ({wanted})").into());
     };
     if let Some(second) = matching.next() {
         return Err(format!(
             "more than one object matches this replacement source ({wanted}): `{}` and `{}`",
             found.current_id(),
             second.current_id()
-        ));
+        )
+        .into());
     }
     let path = split_path(&source.field_path);
     if path.contains(&FieldSegment::Every) {
-        return Err(format!("`{}` names several fields; a source is one", source.field_path));
+        return Err(format!("`{}` names several fields; a source is one", source.field_path).into());
     }
     let mut value = None;
     let whole = &mut Value::Object(found.value.clone());
@@ -210,7 +215,10 @@ fn source_value(resources: &[Resource], source: &ReplacementSource) -> Result<(V
         .and_then(|index| pieces.get(index))
         .map(|piece| (Value::String((*piece).to_owned()), (*piece).to_owned()))
         .ok_or_else(|| {
-            format!("`{text}` has no piece {} between `{}`", source.options.index, source.options.delimiter)
+            ProblemReason::from(format!(
+                "`{text}` has no piece {} between `{}`",
+                source.options.index, source.options.delimiter
+            ))
         })
 }
 
@@ -220,7 +228,7 @@ fn copy_value(
     path: &str,
     options: &ReplacementOptions,
     budget: &mut GrowthBudget,
-) -> Result<usize, String> {
+) -> Result<usize, ProblemReason> {
     let segments = split_path(path);
     // Annotations are text, whatever it looks like.
     let is_annotation = matches!(segments.as_slice(), [FieldSegment::Field(first), FieldSegment::Field(second), _]
@@ -272,7 +280,7 @@ fn copy_value(
     }
     result?;
     if count == 0 {
-        Err(format!("there is no `{path}` to replace; `create: true` would make it"))
+        Err(format!("there is no `{path}` to replace; `create: true` would make it").into())
     } else {
         Ok(grown)
     }
@@ -285,11 +293,11 @@ fn set_value(
     text: &str,
     options: &ReplacementOptions,
     created: bool,
-) -> Result<(), String> {
+) -> Result<(), ProblemReason> {
     let is_scalar = !matches!(target, Value::Array(_) | Value::Object(_));
     if !is_scalar {
         if !options.delimiter.is_empty() {
-            return Err("a delimiter can only be used with a plain value".to_owned());
+            return Err("a delimiter can only be used with a plain value".into());
         }
         *target = value.clone();
         return Ok(());
@@ -308,17 +316,17 @@ fn set_value(
     *target = match target {
         // A made field has no type of its own: the text is read as if it stood in a file.
         Value::Null if created => read_unquoted(&text),
-        Value::Null => return Err(format!("`{text}` is put where there is null")),
+        Value::Null => return Err(format!("`{text}` is put where there is null").into()),
         Value::Number(before) => match read_unquoted(&text) {
             Value::Number(_) if !before.is_f64() && is_float(&text) => {
-                return Err(format!("`{text}` is put where an integer is"));
+                return Err(format!("`{text}` is put where an integer is").into());
             }
             Value::Number(after) => Value::Number(after),
-            _ => return Err(format!("`{text}` is put where a number is")),
+            _ => return Err(format!("`{text}` is put where a number is").into()),
         },
         Value::Bool(_) => match read_unquoted(&text) {
             Value::Bool(after) => Value::Bool(after),
-            _ => return Err(format!("`{text}` is put where a boolean is")),
+            _ => return Err(format!("`{text}` is put where a boolean is").into()),
         },
         _ => Value::String(text),
     };
@@ -409,8 +417,8 @@ fn visit_path(
     path: &[FieldSegment],
     how: PathRules<'_>,
     created: bool,
-    found: &mut dyn FnMut(&mut Value, bool) -> Result<(), String>,
-) -> Result<(), String> {
+    found: &mut dyn FnMut(&mut Value, bool) -> Result<(), ProblemReason>,
+) -> Result<(), ProblemReason> {
     let Some((first, rest)) = path.split_first() else { return found(value, created) };
     match (first, value) {
         (FieldSegment::Field(name), Value::Object(map)) => {
@@ -438,11 +446,12 @@ fn visit_path(
                 }
                 match list.get_mut(index) {
                     Some(value) => visit_path(value, rest, how, created, found),
-                    None => Err(format!("there is no element {index} in a list of {length}")),
+                    None => Err(format!("there is no element {index} in a list of {length}").into()),
                 }
             }
             (name, Err(_)) => {
-                Err(format!("`{name}` is looked for in a list; `*` or `[key=value]` names its elements"))
+                Err(format!("`{name}` is looked for in a list; `*` or `[key=value]` names its elements")
+                    .into())
             }
         },
         (FieldSegment::Where(key, wanted), Value::Array(list)) => {
@@ -468,7 +477,7 @@ fn visit_path(
             list.iter_mut().try_for_each(|element| visit_path(element, rest, how, created, found))
         }
         (_, Value::Null) => Ok(()),
-        (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),
+        (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment)).into()),
     }
 }
 

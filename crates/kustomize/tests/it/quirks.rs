@@ -61,8 +61,9 @@ fn subjects_and_classes() {
     assert!(codes(&right).is_empty());
 }
 
+/// Scenario A-44 of the specification.
 #[test]
-fn a44_what_matches_nothing_is_told_and_refused_when_strict() {
+fn what_matches_nothing_is_told_and_refused_when_strict() {
     let files = [
         (
             "kustomization.yaml",

@@ -27,8 +27,9 @@ fn field<'t>(text: &'t str, name: &str) -> &'t str {
     line.trim_start_matches(':').trim()
 }
 
+/// Scenario A-44 of the specification.
 #[test]
-fn a44_recorded_cases_give_the_same_bytes() {
+fn recorded_cases_give_the_same_bytes() {
     let mut found = Vec::new();
     cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases"), &mut found);
     assert!(found.len() >= 95, "only {} cases found", found.len());

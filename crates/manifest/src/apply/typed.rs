@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::fields::{FieldPath, PathElement};
 use crate::schema::{ListKind, OmitRule, ScalarType, Shape, StructField, TypeRef};
+use slipway_go::GoError;
 
 /// One place where a value does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,15 +93,15 @@ pub(super) fn item_element(
     item: &Value,
     item_kind: TypeRef<'_>,
     list: &ListKind,
-) -> Result<PathElement, String> {
+) -> Result<PathElement, GoError> {
     match list {
         ListKind::Map(keys) => {
             let map = match item {
                 Value::Object(map) => map,
                 Value::Null => {
-                    return Err("associative list with keys may not have a null element".to_owned());
+                    return Err("associative list with keys may not have a null element".into());
                 }
-                _ => return Err("associative list with keys may not have non-map elements".to_owned()),
+                _ => return Err("associative list with keys may not have non-map elements".into()),
             };
             let mut fields = Vec::with_capacity(keys.len());
             for key in keys {
@@ -114,18 +115,14 @@ pub(super) fn item_element(
                 return Err(format!(
                     "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                     keys.join(" ")
-                ));
+                ).into());
             }
             Ok(PathElement::key(fields))
         }
         _ => match item {
-            Value::Null => {
-                Err("associative list without keys has an element that's an explicit null".to_owned())
-            }
-            Value::Object(_) => {
-                Err("associative list without keys has an element that's a map type".to_owned())
-            }
-            Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
+            Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
+            Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+            Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
             scalar => Ok(PathElement::value(scalar.clone())),
         },
     }

@@ -8,6 +8,7 @@ use super::time::{self, TimePrecision};
 use crate::object::json_type;
 use crate::quantity::Quantity;
 use crate::schema::ScalarType;
+use slipway_go::GoError;
 
 /// A value of another type than its field, as Go's errors name it.
 pub(super) enum TypeMismatch {
@@ -91,36 +92,36 @@ pub(super) fn convert_scalar(
     value: Value,
     scalar: ScalarType,
     go_type: impl Fn() -> &'static str,
-) -> Result<Value, String> {
+) -> Result<Value, GoError> {
     match (scalar, &value) {
         (ScalarType::Int32 | ScalarType::Int64, Value::Number(number)) => {
             let whole = number.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64);
             match (number.as_i64().or(whole), scalar) {
                 (Some(whole), ScalarType::Int32) => Ok((whole as i32).into()),
                 (Some(whole), _) => Ok(whole.into()),
-                (None, _) => Err(format!("cannot convert float64 to {}", go_type())),
+                (None, _) => Err(format!("cannot convert float64 to {}", go_type()).into()),
             }
         }
         // Go would make a letter of it.
         (ScalarType::String, Value::Number(number)) if number.is_i64() => {
-            Err(format!("cannot convert int64 to {}", go_type()))
+            Err(format!("cannot convert int64 to {}", go_type()).into())
         }
         (
             ScalarType::String | ScalarType::Bool | ScalarType::Int32 | ScalarType::Int64 | ScalarType::Float,
             value,
         ) if json_type(value) != expected_type(scalar) => {
-            Err(format!("unrecognized type: {}", self::go_type(scalar)))
+            Err(format!("unrecognized type: {}", self::go_type(scalar)).into())
         }
         (ScalarType::Bytes, value) if !value.is_string() && !value.is_array() => {
-            Err(format!("cannot restore slice from {}", go_kind(value)))
+            Err(format!("cannot restore slice from {}", go_kind(value)).into())
         }
         _ => normalise_scalar(value, scalar).map_err(|misfit| match misfit {
             TypeMismatch::Error(error) if scalar == ScalarType::Bytes => {
-                format!("error decoding from json: {error}")
+                format!("error decoding from json: {error}").into()
             }
-            TypeMismatch::Error(error) => error,
-            TypeMismatch::Value(value) => unmarshal_error(&value, go_type()),
-            TypeMismatch::As(value, go) => unmarshal_error(&value, go),
+            TypeMismatch::Error(error) => error.into(),
+            TypeMismatch::Value(value) => unmarshal_error(&value, go_type()).into(),
+            TypeMismatch::As(value, go) => unmarshal_error(&value, go).into(),
         }),
     }
 }
@@ -219,7 +220,7 @@ fn normalise_base64(text: &str) -> Result<String, TypeMismatch> {
 }
 
 fn normalise_time(text: &str, precision: TimePrecision) -> Result<Value, TypeMismatch> {
-    let instant = time::parse_time(text, precision).map_err(TypeMismatch::Error)?;
+    let instant = time::parse_time(text, precision).map_err(|error| TypeMismatch::Error(error.into()))?;
     let shown = match precision {
         TimePrecision::Micros => {
             let micros = instant.subsec_nanosecond() / 1000;

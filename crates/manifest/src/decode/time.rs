@@ -2,6 +2,7 @@
 
 use jiff::civil;
 use jiff::tz::Offset;
+use slipway_go::GoError;
 
 /// The precision of the seconds of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl TimePrecision {
 }
 
 /// Reads a time; the error is the text of Go's.
-pub(super) fn parse_time(text: &str, precision: TimePrecision) -> Result<jiff::Timestamp, String> {
+pub(super) fn parse_time(text: &str, precision: TimePrecision) -> Result<jiff::Timestamp, GoError> {
     let mut reader = TimeReader { text, rest: text, layout: precision.layout() };
     let year = reader.read_year()?;
     reader.read_literal("-")?;
@@ -55,13 +56,14 @@ struct TimeReader<'a> {
 }
 
 impl TimeReader<'_> {
-    fn mismatch(&self, element: &str) -> String {
+    fn mismatch(&self, element: &str) -> GoError {
         let (text, layout, rest) = (quote_bytes(self.text), quote_bytes(self.layout), quote_bytes(self.rest));
-        format!("parsing time {text} as {layout}: cannot parse {rest} as {}", quote_bytes(element))
+        let element = quote_bytes(element);
+        GoError::new(format!("parsing time {text} as {layout}: cannot parse {rest} as {element}"))
     }
 
-    fn parse_failure(&self, why: &str) -> String {
-        format!("parsing time {}: {why}", quote_bytes(self.text))
+    fn parse_failure(&self, why: &str) -> GoError {
+        GoError::new(format!("parsing time {}: {why}", quote_bytes(self.text)))
     }
 
     fn digit_at(&self, at: usize) -> Option<i8> {
@@ -69,12 +71,12 @@ impl TimeReader<'_> {
         byte.is_ascii_digit().then(|| (byte - b'0').cast_signed())
     }
 
-    fn read_literal(&mut self, element: &str) -> Result<(), String> {
+    fn read_literal(&mut self, element: &str) -> Result<(), GoError> {
         self.rest = self.rest.strip_prefix(element).ok_or_else(|| self.mismatch(element))?;
         Ok(())
     }
 
-    fn read_year(&mut self) -> Result<i16, String> {
+    fn read_year(&mut self) -> Result<i16, GoError> {
         let digits = self.rest.get(..4).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
         let year = digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| self.mismatch("2006"))?;
         self.rest = &self.rest[4..];
@@ -88,7 +90,7 @@ impl TimeReader<'_> {
         fixed: bool,
         range: std::ops::RangeInclusive<i8>,
         name: &str,
-    ) -> Result<i8, String> {
+    ) -> Result<i8, GoError> {
         let (number, length) = match (self.digit_at(0), self.digit_at(1)) {
             (Some(tens), Some(ones)) => (tens * 10 + ones, 2),
             (Some(ones), None) if !fixed => (ones, 1),
@@ -112,7 +114,7 @@ impl TimeReader<'_> {
         nanos.parse().unwrap_or(0)
     }
 
-    fn read_micros(&mut self) -> Result<i32, String> {
+    fn read_micros(&mut self) -> Result<i32, GoError> {
         let digits = (1..=6).map(|at| self.digit_at(at)).collect::<Option<Vec<_>>>();
         match digits.filter(|_| self.rest.starts_with(['.', ','])) {
             Some(digits) => {
@@ -123,7 +125,7 @@ impl TimeReader<'_> {
         }
     }
 
-    fn read_zone(&mut self) -> Result<Offset, String> {
+    fn read_zone(&mut self) -> Result<Offset, GoError> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(Offset::UTC);
@@ -184,7 +186,10 @@ mod tests {
             ("2024-01-01T00:00:00Zx", ": extra text: \"x\"".into()),
         ] {
             let quoted = quote_bytes(text);
-            assert_eq!(parse_time(text, TimePrecision::Seconds), Err(format!("parsing time {quoted}{why}")));
+            assert_eq!(
+                parse_time(text, TimePrecision::Seconds),
+                Err(format!("parsing time {quoted}{why}").into())
+            );
         }
     }
 
@@ -199,6 +204,6 @@ mod tests {
             assert_eq!(parse_time(text, precision).map(|time| time.to_string()), Ok(shown.to_owned()));
         }
         let short = parse_time("2024-01-01T00:00:00Z", TimePrecision::Micros);
-        assert!(short.is_err_and(|e| e.ends_with(r#"cannot parse "Z" as ".000000""#)));
+        assert!(short.is_err_and(|e| e.as_str().ends_with(r#"cannot parse "Z" as ".000000""#)));
     }
 }

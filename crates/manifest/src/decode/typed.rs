@@ -114,7 +114,8 @@ impl<'a> TypedDecoder<'a> {
                     named.unwrap_or(scalar::go_type(*scalar))
                 };
                 if self.source == InputOrigin::Memory {
-                    return scalar::convert_scalar(value, *scalar, go_type).map_err(DecodeError::Type);
+                    return scalar::convert_scalar(value, *scalar, go_type)
+                        .map_err(|error| DecodeError::Type(error.into()));
                 }
                 let formed = scalar::normalise_scalar(value, *scalar).map_err(|misfit| match misfit {
                     TypeMismatch::Value(value) => self.type_mismatch(&value, go_type()),

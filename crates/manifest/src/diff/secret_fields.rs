@@ -11,6 +11,9 @@ use crate::object;
 /// of its value.
 pub const SECRET_FIELDS: &str = "slipway.dev/secret-fields";
 
+/// The most bytes of the annotation: a server takes 256 KiB of annotations an object, and others want some of them.
+const LONGEST_MARK: usize = 64 * 1024;
+
 /// The start of texts that stand for secrets which were not fetched.
 pub const SENTINEL: &str = "⟦secret:";
 
@@ -56,8 +59,32 @@ impl SecretFields {
         self.0.iter().map(|(path, origin)| (path.as_slice(), origin))
     }
 
+    /// Names parents instead of their fields, those with the most to say first, until the annotation is short enough.
+    fn shortened(mut self) -> Self {
+        let size = |path: &[String], origin: &SecretField| {
+            let origin = if let SecretField::From(origin) = origin { origin.len() } else { 0 };
+            path.iter().map(|step| step.len() + 1).sum::<usize>() + origin + 6
+        };
+        while self.iter().map(|(path, origin)| size(path, origin)).sum::<usize>() > LONGEST_MARK {
+            let mut parents: BTreeMap<&[String], usize> = BTreeMap::new();
+            for (path, origin) in self.iter() {
+                if let [parent @ .., _] = path
+                    && !parent.is_empty()
+                {
+                    *parents.entry(parent).or_default() += size(path, origin);
+                }
+            }
+            let largest =
+                parents.into_iter().max_by_key(|(_, size)| *size).map(|(parent, _)| parent.to_vec());
+            let Some(parent) = largest else { break };
+            self.0.retain(|path, _| !path.starts_with(&parent));
+            self.insert(parent, SecretField::Derived);
+        }
+        self
+    }
+
     /// Writes the annotation; an object without secrets stays as it is.
-    pub fn annotate(&self, object: &mut Value) {
+    pub fn annotate(self, object: &mut Value) {
         if self.is_empty() || !object.is_object() {
             return;
         }
@@ -69,7 +96,7 @@ impl SecretFields {
             };
             (pointer, Value::from(origin))
         };
-        let fields: Map<String, Value> = self.iter().map(text).collect();
+        let fields: Map<String, Value> = self.shortened().iter().map(text).collect();
         for key in ["metadata", "annotations"].iter().scan(String::new(), |path, key| {
             path.push('/');
             path.push_str(key);
@@ -146,5 +173,27 @@ pub fn keep_known(object: &mut Value, earlier: &Value) {
         if let (Some(field), Some(value)) = (field_mut(object, path), field_mut(&mut earlier, path)) {
             *field = value.clone();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_with_very_many_secrets_keeps_a_short_mark() {
+        let mut object = json!({"kind": "ConfigMap", "data": {}});
+        let mut fields = SecretFields::default();
+        for number in 0..10_000 {
+            let path = vec!["data".to_owned(), format!("key-{number}")];
+            fields.insert(path, SecretField::From(format!("vault app/{number}#password")));
+        }
+        let other = vec!["metadata".to_owned(), "annotations".to_owned(), "sum".to_owned()];
+        fields.insert(other.clone(), SecretField::Derived);
+        fields.annotate(&mut object);
+        assert!(object["metadata"]["annotations"][SECRET_FIELDS].as_str().unwrap().len() <= LONGEST_MARK);
+        let read = SecretFields::of(&object).unwrap();
+        let named: Vec<Vec<String>> = read.iter().map(|(path, _)| path.to_vec()).collect();
+        assert_eq!(named, [vec!["data".to_owned()], other], "the mapping as a whole is hidden");
     }
 }

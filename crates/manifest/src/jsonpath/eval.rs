@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::MissingFields;
 use super::parse::{PathStep, SliceRange, TemplateItem};
+use slipway_go::GoError;
 
 type Values<'a> = Vec<Cow<'a, Value>>;
 
@@ -25,7 +26,7 @@ impl ExecutionState {
         self.missing == MissingFields::Lenient
     }
 
-    fn spend_values(&self, values: usize) -> Result<(), String> {
+    fn spend_values(&self, values: usize) -> Result<(), GoError> {
         let left = self.left.get().checked_sub(values + 1).ok_or("the template finds too much")?;
         self.left.set(left);
         Ok(())
@@ -36,7 +37,7 @@ pub(super) fn execute_template<'a>(
     items: &[TemplateItem],
     object: &'a Value,
     missing: MissingFields,
-) -> Result<Vec<Values<'a>>, String> {
+) -> Result<Vec<Values<'a>>, GoError> {
     let mut found = Vec::new();
     let run = ExecutionState { missing, left: Cell::new(MOST_VALUES) };
     execute_items(items, Cow::Borrowed(object), &run, &mut found)?;
@@ -48,7 +49,7 @@ fn execute_items<'a>(
     current: Cow<'a, Value>,
     run: &ExecutionState,
     found: &mut Vec<Values<'a>>,
-) -> Result<(), String> {
+) -> Result<(), GoError> {
     for item in items {
         run.spend_values(1)?;
         match item {
@@ -59,7 +60,7 @@ fn execute_items<'a>(
                     execute_items(body, value, run, found)?;
                 }
             }
-            TemplateItem::StrayEnd => return Err("not in range, nothing to end".to_owned()),
+            TemplateItem::StrayEnd => return Err("not in range, nothing to end".into()),
         }
     }
     Ok(())
@@ -69,7 +70,7 @@ fn take_steps<'a>(
     steps: &[PathStep],
     mut values: Values<'a>,
     run: &ExecutionState,
-) -> Result<Values<'a>, String> {
+) -> Result<Values<'a>, GoError> {
     for step in steps {
         values = match step {
             PathStep::Field(name) => select_field(values, name, run.missing)?,
@@ -89,7 +90,7 @@ fn take_steps<'a>(
             }
             PathStep::Literal(literal) if literal.is_string() => vec![Cow::Owned(literal.clone())],
             PathStep::Literal(literal) => values.iter().map(|_| Cow::Owned(literal.clone())).collect(),
-            PathStep::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
+            PathStep::Identifier(name) => return Err(format!("unrecognized identifier {name}").into()),
         };
         run.spend_values(values.len())?;
     }
@@ -113,7 +114,7 @@ fn child_values<'a>(value: &Cow<'a, Value>) -> Values<'a> {
     }
 }
 
-fn select_field<'a>(values: Values<'a>, name: &str, missing: MissingFields) -> Result<Values<'a>, String> {
+fn select_field<'a>(values: Values<'a>, name: &str, missing: MissingFields) -> Result<Values<'a>, GoError> {
     if name.is_empty() {
         return Ok(values);
     }
@@ -122,7 +123,7 @@ fn select_field<'a>(values: Values<'a>, name: &str, missing: MissingFields) -> R
     }
     let found: Values<'a> = values.iter().filter_map(|value| get(value, name)).collect();
     if found.is_empty() && missing == MissingFields::Fail {
-        return Err(format!("{name} is not found"));
+        return Err(format!("{name} is not found").into());
     }
     Ok(found)
 }
@@ -154,14 +155,14 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-fn select_slice<'a>(values: Values<'a>, params: &SliceRange) -> Result<Values<'a>, String> {
+fn select_slice<'a>(values: Values<'a>, params: &SliceRange) -> Result<Values<'a>, GoError> {
     let mut found = Vec::new();
     for value in values {
         if value.is_null() {
             continue;
         }
         if !value.is_array() {
-            return Err(format!("{} is not array or slice", go_type(&value)));
+            return Err(format!("{} is not array or slice", go_type(&value)).into());
         }
         let items = child_values(&value);
         let length = items.len() as i64;
@@ -177,17 +178,17 @@ fn select_slice<'a>(values: Values<'a>, params: &SliceRange) -> Result<Values<'a
             return Ok(found);
         }
         if start >= length || start < 0 {
-            return Err(format!("array index out of bounds: index {start}, length {length}"));
+            return Err(format!("array index out of bounds: index {start}, length {length}").into());
         }
         if end > length || end < 0 {
-            return Err(format!("array index out of bounds: index {}, length {length}", end - 1));
+            return Err(format!("array index out of bounds: index {}, length {length}", end - 1).into());
         }
         if start > end {
-            return Err(format!("starting index {start} is greater than ending index {end}"));
+            return Err(format!("starting index {start} is greater than ending index {end}").into());
         }
         let step = params.step.unwrap_or(1);
         if step <= 0 {
-            return Err("step must be > 0".to_owned());
+            return Err("step must be > 0".into());
         }
         let (start, end, step) = (start as usize, end as usize, step as usize);
         found.extend(items.into_iter().take(end).skip(start).step_by(step));
@@ -225,7 +226,7 @@ fn select_matching<'a>(
     operator: &str,
     right: &[PathStep],
     run: &ExecutionState,
-) -> Result<Values<'a>, String> {
+) -> Result<Values<'a>, GoError> {
     let mut found = Vec::new();
     for value in values {
         if !value.is_array() && run.is_lenient() {
@@ -235,7 +236,8 @@ fn select_matching<'a>(
             return Err(format!(
                 "{} is not array or slice and cannot be filtered",
                 crate::patch::go_value(&value)
-            ));
+            )
+            .into());
         }
         for item in child_values(&value) {
             let lefts = take_steps(left, vec![item.clone()], run);
@@ -252,7 +254,7 @@ fn select_matching<'a>(
                     compare_with(&widen_number(l, r), operator, &widen_number(r, l))
                 }
                 ([l], [r]) => compare_with(l, operator, r),
-                _ => Err("can only compare one element at a time".to_owned()),
+                _ => Err("can only compare one element at a time".into()),
             });
             match passes {
                 Ok(true) => found.push(item),
@@ -273,10 +275,10 @@ fn widen_number<'v>(value: &'v Value, other: &Value) -> Cow<'v, Value> {
     }
 }
 
-fn compare_with(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
-    let ordered = |test: fn(Ordering) -> bool| -> Result<bool, String> {
+fn compare_with(left: &Value, operator: &str, right: &Value) -> Result<bool, GoError> {
+    let ordered = |test: fn(Ordering) -> bool| -> Result<bool, GoError> {
         match (left, right) {
-            (Value::Bool(_), Value::Bool(_)) => Err("invalid type for comparison".to_owned()),
+            (Value::Bool(_), Value::Bool(_)) => Err("invalid type for comparison".into()),
             _ => order_values(left, right).map(test),
         }
     };
@@ -287,11 +289,11 @@ fn compare_with(left: &Value, operator: &str, right: &Value) -> Result<bool, Str
         ">" => ordered(Ordering::is_gt),
         "<=" => ordered(Ordering::is_le),
         ">=" => ordered(Ordering::is_ge),
-        other => Err(format!("unrecognized filter operator {other}")),
+        other => Err(format!("unrecognized filter operator {other}").into()),
     }
 }
 
-fn order_values(left: &Value, right: &Value) -> Result<Ordering, String> {
+fn order_values(left: &Value, right: &Value) -> Result<Ordering, GoError> {
     match (left, right) {
         (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
         (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
@@ -300,10 +302,8 @@ fn order_values(left: &Value, right: &Value) -> Result<Ordering, String> {
             _ => Ok(a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0))),
         },
         (Value::Null | Value::Array(_) | Value::Object(_), _)
-        | (_, Value::Null | Value::Array(_) | Value::Object(_)) => {
-            Err("invalid type for comparison".to_owned())
-        }
-        _ => Err("incompatible types for comparison".to_owned()),
+        | (_, Value::Null | Value::Array(_) | Value::Object(_)) => Err("invalid type for comparison".into()),
+        _ => Err("incompatible types for comparison".into()),
     }
 }
 
@@ -330,6 +330,6 @@ mod tests {
         let items = super::super::parse::parse_template(&"{range ..}".repeat(8)).expect("parses");
         let run = ExecutionState { missing: MissingFields::Ignore, left: Cell::new(10_000) };
         let result = execute_items(&items, Cow::Borrowed(&deep), &run, &mut Vec::new());
-        assert_eq!(result, Err("the template finds too much".to_owned()));
+        assert_eq!(result, Err("the template finds too much".into()));
     }
 }

@@ -48,8 +48,10 @@ pub struct JsonPath {
 impl JsonPath {
     /// Reads a template: text with actions in braces.
     pub fn parse(template: &str) -> Result<Self, JsonPathError> {
-        let items = parse::parse_template(template)
-            .map_err(|message| JsonPathError::Parse { template: template.to_owned(), message })?;
+        let items = parse::parse_template(template).map_err(|message| JsonPathError::Parse {
+            template: template.to_owned(),
+            message: message.into(),
+        })?;
         Ok(Self { items, missing: MissingFields::Ignore })
     }
 
@@ -81,7 +83,8 @@ impl JsonPath {
     /// Finds what each action names, in order.
     pub fn find_values<'a>(&self, object: &'a Value) -> Result<Vec<Vec<Cow<'a, Value>>>, JsonPathError> {
         crate::depth::check_depth(object).map_err(|error| JsonPathError::Execute(error.to_string()))?;
-        eval::execute_template(&self.items, object, self.missing).map_err(JsonPathError::Execute)
+        eval::execute_template(&self.items, object, self.missing)
+            .map_err(|error| JsonPathError::Execute(error.into()))
     }
 
     /// Prints the template as kubectl does: values of one action separated by spaces.

@@ -1,6 +1,7 @@
 //! Reads JSONPath templates.
 
 use serde_json::Value;
+use slipway_go::GoError;
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +39,7 @@ pub(super) struct SliceRange {
 const DEEPEST: usize = 64;
 
 /// Reads a whole template.
-pub(super) fn parse_template(text: &str) -> Result<Vec<TemplateItem>, String> {
+pub(super) fn parse_template(text: &str) -> Result<Vec<TemplateItem>, GoError> {
     let mut open: Vec<(Vec<PathStep>, Vec<TemplateItem>)> = Vec::new();
     let mut items = Vec::new();
     let mut rest = text;
@@ -57,7 +58,7 @@ pub(super) fn parse_template(text: &str) -> Result<Vec<TemplateItem>, String> {
         match steps.first() {
             Some(PathStep::Identifier(name)) if name == "range" => {
                 if open.len() >= DEEPEST {
-                    return Err("ranges nested too deep".to_owned());
+                    return Err("ranges nested too deep".into());
                 }
                 steps.remove(0);
                 open.push((steps, std::mem::take(&mut items)));
@@ -87,9 +88,9 @@ struct TemplateParser {
 }
 
 impl TemplateParser {
-    fn parse_nested(&self, text: &str) -> Result<Vec<PathStep>, String> {
+    fn parse_nested(&self, text: &str) -> Result<Vec<PathStep>, GoError> {
         if self.depth >= DEEPEST {
-            return Err("filters nested too deep".to_owned());
+            return Err("filters nested too deep".into());
         }
         TemplateParser { chars: text.chars().collect(), at: 0, depth: self.depth + 1 }.parse_steps(false)
     }
@@ -105,7 +106,7 @@ impl TemplateParser {
     }
 
     /// Reads steps up to the closing brace, or to the end of a nested expression.
-    fn parse_steps(&mut self, braced: bool) -> Result<Vec<PathStep>, String> {
+    fn parse_steps(&mut self, braced: bool) -> Result<Vec<PathStep>, GoError> {
         let mut steps = Vec::new();
         loop {
             if self.looking_at("[?(") {
@@ -124,7 +125,7 @@ impl TemplateParser {
             match self.next() {
                 Some('}') => return Ok(steps),
                 None if !braced => return Ok(steps),
-                None | Some('\n' | '\r') => return Err("unclosed action".to_owned()),
+                None | Some('\n' | '\r') => return Err("unclosed action".into()),
                 Some(' ' | '@' | '$') => {}
                 Some('[') => self.parse_array(&mut steps)?,
                 Some(quote @ ('"' | '\'')) => {
@@ -152,7 +153,8 @@ impl TemplateParser {
                     return Err(format!(
                         "unrecognized character in action: U+{:04X} '{other}'",
                         other as u32
-                    ));
+                    )
+                    .into());
                 }
             }
         }
@@ -174,7 +176,7 @@ impl TemplateParser {
         if name == "*" { PathStep::Wildcard } else { PathStep::Field(name) }
     }
 
-    fn parse_number(&mut self) -> Result<PathStep, String> {
+    fn parse_number(&mut self) -> Result<PathStep, GoError> {
         let start = self.at;
         while self
             .chars
@@ -189,17 +191,17 @@ impl TemplateParser {
         }
         text.parse::<f64>()
             .map(|number| PathStep::Literal(number.into()))
-            .map_err(|_| format!("cannot parse number {text}"))
+            .map_err(|_| GoError::new(format!("cannot parse number {text}")))
     }
 
-    fn parse_quoted(&mut self, quote: char) -> Result<String, String> {
+    fn parse_quoted(&mut self, quote: char) -> Result<String, GoError> {
         let mut text = String::new();
         loop {
             match self.next() {
-                None | Some('\n') => return Err("unterminated quoted string".to_owned()),
+                None | Some('\n') => return Err("unterminated quoted string".into()),
                 Some(c) if c == quote => return Ok(text),
                 Some('\\') => match self.next() {
-                    None => return Err("unterminated quoted string".to_owned()),
+                    None => return Err("unterminated quoted string".into()),
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
                     Some('r') => text.push('\r'),
@@ -225,11 +227,11 @@ impl TemplateParser {
         }
     }
 
-    fn parse_array(&mut self, steps: &mut Vec<PathStep>) -> Result<(), String> {
+    fn parse_array(&mut self, steps: &mut Vec<PathStep>) -> Result<(), GoError> {
         let start = self.at;
         loop {
             match self.next() {
-                None | Some('\n') => return Err("unterminated array".to_owned()),
+                None | Some('\n') => return Err("unterminated array".into()),
                 Some(']') => break,
                 Some(_) => {}
             }
@@ -254,13 +256,13 @@ impl TemplateParser {
         Ok(())
     }
 
-    fn parse_filter(&mut self) -> Result<PathStep, String> {
+    fn parse_filter(&mut self) -> Result<PathStep, GoError> {
         let start = self.at;
         let mut quote: Option<char> = None;
         let mut closed = false;
         loop {
             match self.next() {
-                None | Some('\n') => return Err("unterminated filter".to_owned()),
+                None | Some('\n') => return Err("unterminated filter".into()),
                 Some(c @ ('"' | '\'')) => match quote {
                     None => quote = Some(c),
                     Some(pair) => closed = closed || (c == pair && self.chars[self.at - 2] != '\\'),
@@ -271,7 +273,7 @@ impl TemplateParser {
         }
         let text: String = self.chars[start..self.at - 1].iter().collect();
         if self.next() != Some(']') {
-            return Err("unclosed array expect ]".to_owned());
+            return Err("unclosed array expect ]".into());
         }
         let is_operator = |c: char| matches!(c, '!' | '<' | '>' | '=');
         let split = text.find(is_operator).filter(|&at| at > 0).and_then(|at| {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use crate::depth;
 use crate::object::json_type;
+use slipway_go::GoError;
 
 /// Kubernetes refuses longer patches.
 pub const MOST_OPERATIONS: usize = 10_000;
@@ -30,7 +31,9 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let mut copied = 0;
     for operation in operations {
-        match apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)? {
+        match apply_one(&mut document, operation, &mut copied)
+            .map_err(|error| PatchError::DoesNotApply(error.into()))?
+        {
             OperationOutcome::Done => {}
             OperationOutcome::Differs(path) => return Err(PatchError::TestFailed(path)),
         }
@@ -54,20 +57,24 @@ fn apply_one(
     document: &mut Value,
     operation: &Value,
     copied_so_far: &mut usize,
-) -> Result<OperationOutcome, String> {
+) -> Result<OperationOutcome, GoError> {
     let text = |field: &str| operation.get(field).and_then(Value::as_str);
     let op = text("op").unwrap_or("unknown");
     if !matches!(op, "add" | "remove" | "replace" | "move" | "test" | "copy") {
-        return Err(format!("Unexpected kind: {op}"));
+        return Err(format!("Unexpected kind: {op}").into());
     }
     let path = text("path").ok_or_else(|| format!("{op} operation failed to decode path: {MISSING}"))?;
     let from = || {
         text("from").ok_or_else(|| {
-            format!("{op} operation failed to decode from: operation, missing from field: {MISSING}")
+            GoError::new(format!(
+                "{op} operation failed to decode from: operation, missing from field: {MISSING}"
+            ))
         })
     };
     let levels = path.matches('/').count();
-    let fits = |value: &Value| depth::check_depth_below(value, levels).map_err(|error| error.to_string());
+    let fits = |value: &Value| {
+        depth::check_depth_below(value, levels).map_err(|error| GoError::new(error.to_string()))
+    };
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     if matches!(op, "add" | "replace") {
         fits(operation.get("value").unwrap_or(&Value::Null))?;
@@ -80,7 +87,7 @@ fn apply_one(
             let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}")
             })?;
-            add_value(parent, &key, value()).map_err(|error| format!("error in add for path: '{path}': {error}"))
+            add_value(parent, &key, value()).map_err(|error| GoError::new(format!("error in add for path: '{path}': {error}")))
         }
         "remove" => {
             let (parent, key) = find_parent(document, path).ok_or_else(|| {
@@ -88,13 +95,13 @@ fn apply_one(
             })?;
             remove_value(parent, &key)
                 .map(drop)
-                .map_err(|error| format!("error in remove for path: '{path}': {error}"))
+                .map_err(|error| GoError::new(format!("error in remove for path: '{path}': {error}")))
         }
         "replace" => {
             if path.is_empty() {
                 let value = value();
                 if !value.is_array() && !value.is_object() {
-                    return Err("replace operation value must be object or array".to_owned());
+                    return Err("replace operation value must be object or array".into());
                 }
                 *document = value;
                 return Ok(OperationOutcome::Done);
@@ -114,7 +121,7 @@ fn apply_one(
                     items[at] = value();
                     Ok(())
                 }
-                _ => Err(format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")),
+                _ => Err(format!("replace operation does not apply: doc is missing path: {path}: {MISSING}").into()),
             }
         }
         "move" => {
@@ -127,7 +134,7 @@ fn apply_one(
             let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
-            add_value(parent, &key, moved).map_err(|error| format!("error in move for path: '{path}': {error}"))
+            add_value(parent, &key, moved).map_err(|error| GoError::new(format!("error in move for path: '{path}': {error}")))
         }
         _ => {
             let from = from()?;
@@ -143,13 +150,13 @@ fn apply_one(
             if *copied_so_far > MOST_COPIED {
                 return Err(format!(
                     "Unable to complete the copy, the accumulated size increase of copy is {copied_so_far}, exceeding the limit {MOST_COPIED}"
-                ));
+                ).into());
             }
             let (parent, key) = find_parent(document, path).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
             add_value(parent, &key, copied)
-                .map_err(|error| format!("error while adding value during copy: {error}"))
+                .map_err(|error| GoError::new(format!("error while adding value during copy: {error}")))
         }
     }
     .map(|()| OperationOutcome::Done)
@@ -159,7 +166,7 @@ fn test_value(
     document: &mut Value,
     path: &str,
     expected: Option<&Value>,
-) -> Result<OperationOutcome, String> {
+) -> Result<OperationOutcome, GoError> {
     let same =
         |same: bool| if same { OperationOutcome::Done } else { OperationOutcome::Differs(path.to_owned()) };
     if path.is_empty() {
@@ -194,18 +201,17 @@ fn find_parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value
     (at.is_array() || at.is_object()).then_some((at, key))
 }
 
-fn parse_index(key: &str, length: usize) -> Result<usize, String> {
+fn parse_index(key: &str, length: usize) -> Result<usize, GoError> {
     let number: i64 = key.parse().map_err(|_| {
         format!("value was not a proper array index: '{key}': strconv.Atoi: parsing {key:?}: invalid syntax")
     })?;
     let at = if number < 0 { number + length as i64 } else { number };
-    usize::try_from(at)
-        .ok()
-        .filter(|&at| at < length)
-        .ok_or_else(|| format!("Unable to access invalid index: {number}: invalid index referenced"))
+    usize::try_from(at).ok().filter(|&at| at < length).ok_or_else(|| {
+        GoError::new(format!("Unable to access invalid index: {number}: invalid index referenced"))
+    })
 }
 
-fn get<'a>(parent: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
+fn get<'a>(parent: &'a Value, key: &str) -> Result<Option<&'a Value>, GoError> {
     match parent {
         Value::Object(map) => Ok(map.get(key)),
         Value::Array(items) => parse_index(key, items.len()).map(|at| items.get(at)),
@@ -213,7 +219,7 @@ fn get<'a>(parent: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
     }
 }
 
-fn add_value(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
+fn add_value(parent: &mut Value, key: &str, value: Value) -> Result<(), GoError> {
     match parent {
         Value::Object(map) => {
             map.insert(key.to_owned(), value);
@@ -228,11 +234,11 @@ fn add_value(parent: &mut Value, key: &str, value: Value) -> Result<(), String> 
     Ok(())
 }
 
-fn remove_value(parent: &mut Value, key: &str) -> Result<Value, String> {
+fn remove_value(parent: &mut Value, key: &str) -> Result<Value, GoError> {
     match parent {
-        Value::Object(map) => {
-            map.shift_remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}"))
-        }
+        Value::Object(map) => map
+            .shift_remove(key)
+            .ok_or_else(|| GoError::new(format!("Unable to remove nonexistent key: {key}: {MISSING}"))),
         Value::Array(items) => {
             let at = parse_index(key, items.len())?;
             Ok(items.remove(at))

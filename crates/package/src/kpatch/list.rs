@@ -6,7 +6,7 @@ use slipway_yaml::{YamlNode, YamlReader};
 use super::MOST_STATEMENTS;
 use super::ast::{GroupBody, GroupHeader, PatchFile, PatchGroup, PatchOp, Statement, StepKind};
 use super::{flow, line, path};
-use crate::report::{coded_error, read_strictly, with_codes};
+use crate::report::{coded_error, read_strictly, with_code};
 use crate::template::Template;
 use crate::val::{ValuePos, ValueReader};
 
@@ -17,7 +17,7 @@ pub(crate) fn parse_list(file: &str, text: &str, problems: &mut Problems) -> Pat
         Ok(documents) => documents,
         Err(found) => {
             let found = found.into_iter().map(|problem| flow::relocate_problem(problem, text)).collect();
-            problems.extend(with_codes(found, "KP020", "KP020", "KP020"));
+            problems.extend(with_code(found, "KP020"));
             return patch;
         }
     };

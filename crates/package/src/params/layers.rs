@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader};
 
-use crate::report::{coded_error, coded_warning, with_codes};
+use crate::report::{coded_error, coded_warning, with_code, yaml_codes};
 use crate::template::{ParamPath, ParamStep, Template};
 use crate::val::{ValueData, ValuePos, ValueReader, ValueShape, WrittenValue};
 
@@ -71,11 +71,12 @@ pub(crate) fn read_tree(
     layer: u16,
     problems: &mut Problems,
 ) -> Option<(WrittenValue, YamlNode)> {
-    let reader = YamlReader::new().max_nodes(MOST_NODES).max_depth(DEEPEST);
+    let codes = yaml_codes("KV003", "KV005", "KV006");
+    let reader = YamlReader::new().codes(codes).max_nodes(MOST_NODES).max_depth(DEEPEST);
     let node = match reader.read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(with_codes(found, "KV003", "KV005", "KV006"));
+            problems.extend(with_code(found, "KV006"));
             return None;
         }
     };

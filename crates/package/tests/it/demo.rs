@@ -22,8 +22,9 @@ fn the_stream_is_the_golden_one() {
     assert_eq!(build.stream(EmitOptions::default()), GOLDEN);
 }
 
+/// Scenario A-47 of the specification.
 #[test]
-fn a47_the_report_is_the_golden_one() {
+fn the_report_is_the_golden_one() {
     let build = demo().build(&production()).unwrap();
     assert_eq!(build.report().join("\n") + "\n", include_str!("demo_report.txt"));
     let validation = demo().validate(&production());
@@ -31,8 +32,10 @@ fn a47_the_report_is_the_golden_one() {
 }
 
 /// The sample of the design: patches switched on, required and in conflict; three namespaces.
+///
+/// Scenario A-47 of the specification.
 #[test]
-fn a47_the_report_has_the_layout_of_the_design() {
+fn the_report_has_the_layout_of_the_design() {
     let object = |kind: &str, api: &str, name: &str, namespace: &str, spec: &str| {
         format!(
             "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n{spec}---\n"

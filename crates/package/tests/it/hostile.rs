@@ -97,8 +97,9 @@ proptest! {
     }
 }
 
+/// Scenario A-42 of the specification.
 #[test]
-fn a42_large_patches_are_read_and_limited() {
+fn large_patches_are_read_and_limited() {
     let statements = |count: usize| -> String {
         (0..count).map(|n| format!("metadata.annotations.key{n}: \"value {n}\"\n")).collect()
     };
@@ -144,8 +145,9 @@ fn long_lines_take_as_long_as_they_are() {
     }
 }
 
+/// Scenario A-42 of the specification.
 #[test]
-fn a42_odd_texts_are_read_or_refused_precisely() {
+fn odd_texts_are_read_or_refused_precisely() {
     let plain = "[service.web]\nmetadata.annotations.note: x\n";
     let expected = Kit::web("").patch("00", plain).stream();
     for text in [

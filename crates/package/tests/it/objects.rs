@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::support::{Kit, SERVICE, WEB, errors, field, said, warnings};
 
+/// Scenario A-12 of the specification.
 #[test]
-fn a12_namespaces_are_made_only_when_asked() {
+fn namespaces_are_made_only_when_asked() {
     let maps = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: apps}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: kube-system}\n";
     let kit = |parameters: &str| Kit::bare(parameters).file("resources/maps.yaml", maps);
     let made = kit("global: {labels: {t: x}, namespaces: {create: true, exclude: [kube-system]}}\n").built();
@@ -26,8 +27,9 @@ fn a12_namespaces_are_made_only_when_asked() {
     assert_eq!(excluded.dropped[0].why, "listed in global.namespaces.exclude");
 }
 
+/// Scenario A-25 of the specification.
 #[test]
-fn a25_duplicates_and_renames_are_found() {
+fn duplicates_and_renames_are_found() {
     let twice = Kit::web("").file("resources/again.yaml", SERVICE).fails();
     let text = said(&twice, "KR020");
     assert!(
@@ -50,8 +52,9 @@ fn a25_duplicates_and_renames_are_found() {
     assert!(said(&renamed.problems, "KR028").contains("renamed it to `new`"), "{}", renamed.problems);
 }
 
+/// Scenario A-26 of the specification.
 #[test]
-fn a26_services_and_selectors_are_checked_against_pods() {
+fn services_and_selectors_are_checked_against_pods() {
     let with = |patch: &str| Kit::web("").patch("00", patch);
     assert_eq!(warnings(&Kit::web("").built().problems), Vec::<&str>::new());
     for (patch, code) in [
@@ -80,8 +83,9 @@ fn a26_services_and_selectors_are_checked_against_pods() {
     }
 }
 
+/// Scenario A-40 of the specification.
 #[test]
-fn a40_resources_are_plain_unless_asked() {
+fn resources_are_plain_unless_asked() {
     let script = |value: &str| {
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: s, namespace: apps}}\ndata:\n  run: \"{value}\"\n"
@@ -104,8 +108,9 @@ fn a40_resources_are_plain_unless_asked() {
     assert_eq!(field(&build, "Deployment", "/spec/replicas"), json!(3));
 }
 
+/// Scenario A-41 of the specification.
 #[test]
-fn a41_yaml_is_read_as_kubernetes_people_write_it() {
+fn yaml_is_read_as_kubernetes_people_write_it() {
     let deployment = WEB
         .replace("metadata: {labels: {app: web}}", "metadata: {labels: {app: web, mode: on, answer: \"yes\"}}")
         .replace("    spec:\n", "    spec:\n      volumes: [{name: v, configMap: {name: c, defaultMode: 0644, optional: true}}]\n");
@@ -143,8 +148,9 @@ fn manifests_without_identity_are_refused() {
     assert!(warnings(&build.problems).contains(&"KR005"));
 }
 
+/// Scenario A-46 of the specification.
 #[test]
-fn a46_one_run_shows_every_mistake() {
+fn one_run_shows_every_mistake() {
     let problems = Kit::web("a: \"${nope}\"\n")
         .patch("00", "[service.web]\nspec.type = x\n")
         .patch("10", "[deployment.gone]\nspec.replicas: 1\n")
@@ -207,8 +213,9 @@ fn mistakes_of_every_sort_are_told_together() {
     assert!(said(&problems, "KV020").contains("did you mean `image.repo`"), "{problems}");
 }
 
+/// Scenario A-29 of the specification.
 #[test]
-fn a29_custom_kinds_are_checked_by_the_crds_of_the_package() {
+fn custom_kinds_are_checked_by_the_crds_of_the_package() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: certificates.example.com}\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {kind: Certificate, plural: certificates}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n          spec:\n            type: object\n            required: [issuerRef]\n            properties:\n              days: {type: integer, minimum: 1}\n              issuerRef: {type: object, properties: {name: {type: string}, kind: {type: string, enum: [Issuer, ClusterIssuer]}}}\n";
     let object = "apiVersion: example.com/v1\nkind: Certificate\nmetadata: {name: web, namespace: apps}\nspec: {issuerRef: {name: x, kind: Issuer}}\n";
     let kit = |value: &str| {

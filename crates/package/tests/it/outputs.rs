@@ -21,8 +21,9 @@ fn paths(files: &[OutFile]) -> Vec<&str> {
     files.iter().map(|file| file.path.as_str()).collect()
 }
 
+/// Scenario A-09 of the specification.
 #[test]
-fn a09_an_annotation_moves_an_object_to_its_phase() {
+fn an_annotation_moves_an_object_to_its_phase() {
     let build = phased().built();
     assert_eq!(
         paths(&build.files(FileLayout::Phases, EmitOptions::default())),
@@ -69,8 +70,9 @@ fn layouts_hold_the_same_objects() {
     assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
 }
 
+/// Scenario A-31 of the specification.
 #[test]
-fn a31_a_directory_is_rewritten_without_touching_what_is_not_ours() {
+fn a_directory_is_rewritten_without_touching_what_is_not_ours() {
     let kit = phased();
     let build = kit.built();
     let files = build.phases(EmitOptions::default());
@@ -104,8 +106,9 @@ fn read(files: &[OutFile], path: &str) -> Json {
     slipway_yaml::parse_one(&file.text, path).unwrap().to_json()
 }
 
+/// Scenario A-33 of the specification.
 #[test]
-fn a33_flux_waits_phase_by_phase() {
+fn flux_waits_phase_by_phase() {
     let options =
         FluxOptions { source: Some("GitRepository/flux-system".to_owned()), ..FluxOptions::default() };
     let files = phased().built().flux(&options, EmitOptions::default()).unwrap();
@@ -140,8 +143,9 @@ fn a33_flux_waits_phase_by_phase() {
     assert_eq!(none.iter().next().and_then(|problem| problem.code.as_deref()), Some("KO010"));
 }
 
+/// Scenario A-34 of the specification.
 #[test]
-fn a34_argo_gets_sync_waves() {
+fn argo_gets_sync_waves() {
     const WAVE: &str = "/metadata/annotations/argocd.argoproj.io~1sync-wave";
     let (build, problems) = phased().built().with_waves();
     assert!(problems.is_empty());

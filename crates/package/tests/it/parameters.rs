@@ -5,8 +5,9 @@ use slipway_package::{LayerKind, SetValue, template::parse_path};
 
 use crate::support::{Kit, errors, said, warnings};
 
+/// Scenario A-14 of the specification.
 #[test]
-fn a14_later_layers_win_and_are_known_by_name() {
+fn later_layers_win_and_are_known_by_name() {
     let kit = Kit::web("a: package\nb: package\nc: package\nd: package\nlist: [{x: 1, y: 2}]\n")
         .local("parameters.yaml", "b: local\nc: local\nd: local\n")
         .values("one.yaml", "c: one\nd: one\n")
@@ -34,8 +35,9 @@ fn a14_later_layers_win_and_are_known_by_name() {
     assert_eq!(errors(&kinds.fails()), ["KV013"]);
 }
 
+/// Scenario A-15 of the specification.
 #[test]
-fn a15_overriding_a_parameter_flips_what_refers_to_it() {
+fn overriding_a_parameter_flips_what_refers_to_it() {
     let kit =
         Kit::web("monitoring: {enabled: false, serviceMonitor: {enabled: \"${monitoring.enabled}\"}}\n")
             .patch(
@@ -47,8 +49,9 @@ fn a15_overriding_a_parameter_flips_what_refers_to_it() {
     assert_eq!(kit.set("monitoring.enabled=true").field("Service", "/metadata/labels/on"), json!("true"));
 }
 
+/// Scenario A-16 of the specification.
 #[test]
-fn a16_cycles_and_bombs_are_refused() {
+fn cycles_and_bombs_are_refused() {
     let text = said(&Kit::web("a: \"${b}\"\nb: \"${a}\"\n").fails(), "KV024");
     assert!(text.contains("circular reference: a -> b -> a"), "{text}");
     assert!(text.contains("parameters.yaml:2") && text.contains("parameters.yaml:3"), "{text}");
@@ -99,8 +102,9 @@ fn references_reach_through_references() {
     assert!(text.contains("referenced by `database.url`") && text.contains("`database.host`"), "{text}");
 }
 
+/// Scenario A-17 of the specification.
 #[test]
-fn a17_a_disabled_patch_is_checked_by_validate_only() {
+fn a_disabled_patch_is_checked_by_validate_only() {
     let kit = Kit::web("")
         .patch("10", "[service.web]\nspec.type: \"${nowhere}\"\n")
         .sidecar("10", "enabled: false\n");
@@ -111,8 +115,9 @@ fn a17_a_disabled_patch_is_checked_by_validate_only() {
     assert!(validation.build.is_none());
 }
 
+/// Scenario A-18 of the specification.
 #[test]
-fn a18_a_misspelt_value_warns_and_fails_when_strict() {
+fn a_misspelt_value_warns_and_fails_when_strict() {
     let kit = Kit::web("monitoring: {retention: 1d}\nfree: {}\n")
         .values("prod.yaml", "monitoring:\n  retenton: 2d\nfree: {any: thing}\n");
     let build = kit.built();
@@ -129,8 +134,9 @@ fn a18_a_misspelt_value_warns_and_fails_when_strict() {
     assert!(!warnings(&labels.built().problems).contains(&"KV015"), "string maps are open");
 }
 
+/// Scenario A-19 of the specification.
 #[test]
-fn a19_identity_and_shape_cannot_be_overridden() {
+fn identity_and_shape_cannot_be_overridden() {
     let kit = Kit::web("image: {tag: a}\n");
     let shape = kit.clone().values("v.yaml", "image: nginx\n").fails();
     assert!(

@@ -17,8 +17,9 @@ fn seed() -> Kit {
         .sidecar("15-monitoring-rbac", "enabled: false\nrequires: [02-base-rbac]\n")
 }
 
+/// Scenario A-20 of the specification.
 #[test]
-fn a20_requirements_come_first_and_reports_say_why() {
+fn requirements_come_first_and_reports_say_why() {
     let build = seed().built();
     let lines: Vec<String> = build
         .decision
@@ -49,8 +50,9 @@ fn a20_requirements_come_first_and_reports_say_why() {
     }
 }
 
+/// Scenario A-21 of the specification.
 #[test]
-fn a21_a_requirement_overrides_a_user_with_a_warning() {
+fn a_requirement_overrides_a_user_with_a_warning() {
     let text = said(&seed().values("values.yaml", "\non: false\n").built().problems, "KD021");
     assert!(
         text.contains(
@@ -61,8 +63,9 @@ fn a21_a_requirement_overrides_a_user_with_a_warning() {
     assert!(!warnings(&seed().built().problems).contains(&"KD021"));
 }
 
+/// Scenarios of the specification.
 #[test]
-fn a22_a23_conflicts_cycles_and_unknown_ids_are_errors() {
+fn conflicts_cycles_and_unknown_ids_are_errors() {
     let conflict = Kit::web("ingress: {enabled: false}\n")
         .patch("20-ingress", SET)
         .sidecar("20-ingress", "enabled: \"${ingress.enabled}\"\nconflicts: [25-simple-ingress]\n")
@@ -114,8 +117,9 @@ fn a22_a23_conflicts_cycles_and_unknown_ids_are_errors() {
     );
 }
 
+/// Scenario A-24 of the specification.
 #[test]
-fn a24_local_patches_run_last_and_keep_to_themselves() {
+fn local_patches_run_last_and_keep_to_themselves() {
     let kit = Kit::web("")
         .patch("00", &format!("{SET}package\n"))
         .local("patches/00.kpatch", &format!("{SET}local\n"));
@@ -127,8 +131,9 @@ fn a24_local_patches_run_last_and_keep_to_themselves() {
     assert_eq!((row.id.as_str(), row.order), ("local:00.kpatch", Some(2)));
 }
 
+/// Scenario A-36 of the specification.
 #[test]
-fn a36_contention_is_listed_and_can_be_refused() {
+fn contention_is_listed_and_can_be_refused() {
     let kit = Kit::web("")
         .patch("00", "[deployment.web]\nspec.replicas: 2\n")
         .patch("10", "[deployment.web]\nspec.replicas: 3\n");

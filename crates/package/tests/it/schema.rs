@@ -20,8 +20,9 @@ fn traced() -> Kit {
     .sidecar("10", "enabled: \"${feature}\"\n")
 }
 
+/// Scenarios of the specification.
 #[test]
-fn a27_a28_parameters_get_the_rules_of_the_fields_they_go_to() {
+fn parameters_get_the_rules_of_the_fields_they_go_to() {
     let (schema, _) = traced().package().schema().unwrap();
     let json = schema.to_json();
     let at = |path: &str| {
@@ -50,8 +51,9 @@ fn a27_a28_parameters_get_the_rules_of_the_fields_they_go_to() {
     assert!(schema.to_text().ends_with("}\n"));
 }
 
+/// Scenario A-27 of the specification.
 #[test]
-fn a27_values_that_break_a_rule_are_named_where_they_are() {
+fn values_that_break_a_rule_are_named_where_they_are() {
     for memory in ["10Gi", "1.5Gi", "500m", "512M", "1000000"] {
         assert!(
             traced().values("v.yaml", &format!("resources: {{memory: {memory}}}\n")).build().is_ok(),
@@ -66,8 +68,9 @@ fn a27_values_that_break_a_rule_are_named_where_they_are() {
     }
 }
 
+/// Scenario A-28 of the specification.
 #[test]
-fn a28_usages_that_exclude_each_other_are_told() {
+fn usages_that_exclude_each_other_are_told() {
     let kit =
         Kit::web("x: 1\n").patch("00", "[deployment.web]\nspec.replicas: \"${x}\"\nspec.paused: \"${x}\"\n");
     let (_, problems) = kit.package().schema().unwrap();
@@ -81,8 +84,9 @@ fn a28_usages_that_exclude_each_other_are_told() {
     assert!(!warnings(&castable.package().schema().unwrap().1).contains(&"KS012"));
 }
 
+/// Scenario A-30 of the specification.
 #[test]
-fn a30_a_hand_written_schema_has_the_last_word() {
+fn a_hand_written_schema_has_the_last_word() {
     let kit = traced().file(
         "schemas/parameters.overrides.yaml",
         "properties:\n  svc: {additionalProperties: false}\n  replicas: {maximum: 5, minimum: null, type: string}\n  gone: {type: string}\n  resources: {x-kurel-required: true}\n",
@@ -99,8 +103,9 @@ fn a30_a_hand_written_schema_has_the_last_word() {
     assert!(closed.values("v.yaml", "other: 1\n").build().is_ok());
 }
 
+/// Scenario A-30 of the specification.
 #[test]
-fn a30_an_exported_schema_can_grow_stale() {
+fn an_exported_schema_can_grow_stale() {
     let (schema, _) = traced().package().schema().unwrap();
     let kit = traced().file("schemas/parameters.schema.json", &schema.to_text());
     assert!(!warnings(&kit.built().problems).contains(&"KS020"));

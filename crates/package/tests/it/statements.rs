@@ -6,8 +6,9 @@ use crate::support::{Kit, errors, field, said, warnings};
 
 const CONTAINERS: &str = "deployment.web.spec.template.spec.containers";
 
+/// Scenario A-01 of the specification.
 #[test]
-fn a01_a_base_patch_merges_labels_and_reaches_every_container() {
+fn a_base_patch_merges_labels_and_reaches_every_container() {
     let kit = Kit::web(
         "global:\n  labels: {team: core, n: 1}\n  annotations: {a: b}\n  resources: {limits: {cpu: 1, memory: 1Gi}}\n",
     )
@@ -36,8 +37,9 @@ fn a01_a_base_patch_merges_labels_and_reaches_every_container() {
     }
 }
 
+/// Scenarios of the specification.
 #[test]
-fn a02_a03_values_get_the_type_of_their_field() {
+fn values_get_the_type_of_their_field() {
     let replicas = |parameter: &str| {
         Kit::web(&format!("replicas: {parameter}\n"))
             .patch("00", "[deployment.web]\nspec.replicas: \"${replicas}\"\n")
@@ -80,8 +82,9 @@ fn a02_a03_values_get_the_type_of_their_field() {
     assert_eq!(custom("!!int \"${n}\""), json!(5));
 }
 
+/// Scenario A-04 of the specification.
 #[test]
-fn a04_a_number_used_as_text_keeps_its_digits() {
+fn a_number_used_as_text_keeps_its_digits() {
     let kit = |tag: &str| {
         Kit::web(&format!("r: reg\nn: img\nt: {tag}\n"))
             .patch("00", &format!("[{CONTAINERS}.0]\nimage: \"${{r}}/${{n}}:${{t}}\"\n"))
@@ -94,8 +97,9 @@ fn a04_a_number_used_as_text_keeps_its_digits() {
     assert_eq!(kit("1.10").stream(), kit("\"1.10\"").stream());
 }
 
+/// Scenario A-05 of the specification.
 #[test]
-fn a05_index_key_and_match_name_the_same_element() {
+fn index_key_and_match_name_the_same_element() {
     let patched = |selector: &str| {
         Kit::web("").patch("00", &format!("[{CONTAINERS}{selector}]\nimage: new\n")).stream()
     };
@@ -105,8 +109,9 @@ fn a05_index_key_and_match_name_the_same_element() {
     assert_eq!(patched(".0"), patched("[name=app,image=\"app:1\"]"));
 }
 
+/// Scenario A-06 of the specification.
 #[test]
-fn a06_an_absent_element_is_named_with_those_present() {
+fn an_absent_element_is_named_with_those_present() {
     let kit = |end: &str| Kit::web("").patch("00", &format!("[{CONTAINERS}[name=main]]{end}\nimage: x\n"));
     let text = said(&kit("").fails(), "KX020");
     assert!(text.contains("no element matching name=main in spec.template.spec.containers"), "{text}");
@@ -121,8 +126,9 @@ fn a06_an_absent_element_is_named_with_those_present() {
     assert_eq!(on_key.stream(), Kit::web("").stream());
 }
 
+/// Scenario A-07 of the specification.
 #[test]
-fn a07_lists_grow_and_shrink_where_told() {
+fn lists_grow_and_shrink_where_told() {
     let names = |op: &str, value: &str| -> Vec<String> {
         let kit = Kit::web("")
             .patch("00", &format!("[deployment.web.spec.template.spec]\ncontainers{op}: {value}\n"));
@@ -162,8 +168,9 @@ fn a07_lists_grow_and_shrink_where_told() {
     assert_eq!(made.field("Deployment", "/spec/template/spec/tolerations"), json!([{"operator": "Exists"}]));
 }
 
+/// Scenario A-08 of the specification.
 #[test]
-fn a08_a_builder_header_appends_an_element_each_time() {
+fn a_builder_header_appends_an_element_each_time() {
     let kit = Kit::web("v: 2\n").patch(
         "00",
         &format!(
@@ -178,8 +185,9 @@ fn a08_a_builder_header_appends_an_element_each_time() {
     assert_eq!(errors(&empty), ["KP032"]);
 }
 
+/// Scenario A-10 of the specification.
 #[test]
-fn a10_a_dotted_annotation_is_refused_with_the_quoted_key() {
+fn a_dotted_annotation_is_refused_with_the_quoted_key() {
     let kit =
         Kit::web("").patch("00", "[service.web]\nmetadata.annotations.prometheus.io/scrape: \"true\"\n");
     let text = said(&kit.fails(), "KX010");
@@ -189,8 +197,9 @@ fn a10_a_dotted_annotation_is_refused_with_the_quoted_key() {
     assert_eq!(quoted.field("Service", "/metadata/annotations"), json!({"prometheus.io/scrape": "true"}));
 }
 
+/// Scenario A-11 of the specification.
 #[test]
-fn a11_objects_are_switched_and_named_exactly() {
+fn objects_are_switched_and_named_exactly() {
     let kit = Kit::web("ns: a.b\n")
         .file("resources/more.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n")
         .file(
@@ -216,8 +225,9 @@ fn a11_objects_are_switched_and_named_exactly() {
     }
 }
 
+/// Scenario A-13 of the specification.
 #[test]
-fn a13_shapes_change_only_with_replace() {
+fn shapes_change_only_with_replace() {
     let kit = |statement: &str| Kit::web("").patch("00", &format!("[deployment.web]\n{statement}\n"));
     let text = said(&kit("spec.replicas: {a: 1}").fails(), "KX032");
     assert!(text.contains("[replace]"), "{text}");
@@ -244,8 +254,9 @@ fn a13_shapes_change_only_with_replace() {
     assert_eq!(errors(&kit("kind: Other").fails()), ["KX040"]);
 }
 
+/// Scenario A-43 of the specification.
 #[test]
-fn a43_wildcards_skip_objects_that_lack_the_element() {
+fn wildcards_skip_objects_that_lack_the_element() {
     let deployment = |name: &str, container: &str| {
         crate::support::WEB
             .replace("name: web, namespace", &format!("name: {name}, namespace"))

@@ -18,8 +18,9 @@ fn layered() -> Kit {
         .values("prod.yaml", "profile: {production: true}\nreplicas: 5\n")
 }
 
+/// Scenario A-35 of the specification.
 #[test]
-fn a35_a_field_tells_its_story() {
+fn a_field_tells_its_story() {
     let build = layered().built();
     let story = build.explain("Deployment/apps/web.spec.replicas").unwrap();
     assert_eq!((story.value.clone(), story.base.clone()), (Some(json!(5)), Some(json!(1))));
@@ -52,8 +53,9 @@ fn a35_a_field_tells_its_story() {
     assert_eq!(image.steps.len(), 1);
 }
 
+/// Scenario A-38 of the specification.
 #[test]
-fn a38_two_sets_of_values_differ_field_by_field() {
+fn two_sets_of_values_differ_field_by_field() {
     let mut kit = layered();
     let production = kit.built();
     kit.inputs.values.clear();
@@ -66,8 +68,9 @@ fn a38_two_sets_of_values_differ_field_by_field() {
     assert!(production.diff(&production).is_empty());
 }
 
+/// Scenario A-37 of the specification.
 #[test]
-fn a37_packages_test_themselves() {
+fn packages_test_themselves() {
     let test = |text: &str| {
         let kit = layered().file("tests/t.yaml", text);
         kit.package().test().unwrap().remove(0)
@@ -128,8 +131,9 @@ fn a_scaffold_builds_cleanly() {
     assert!(scaffold("Not A Name").is_err());
 }
 
+/// Scenario A-39 of the specification.
 #[test]
-fn a39_imported_manifests_build_to_themselves() {
+fn imported_manifests_build_to_themselves() {
     let mut bundle = String::new();
     for number in 0..50 {
         let name = format!("app-{number}");
@@ -190,8 +194,9 @@ fn info_is_sorted_and_complete() {
     assert_eq!((info.patches.len(), info.phases["main"], info.metadata.name.as_str()), (2, 3, "p"));
 }
 
+/// Scenario A-48 of the specification.
 #[test]
-fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
+fn directories_are_read_with_their_local_extension_and_nothing_outside() {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = root.path().join(path);
@@ -257,8 +262,9 @@ fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
     }
 }
 
+/// Scenario A-48 of the specification.
 #[test]
-fn a48_ids_and_output_have_forward_slashes_everywhere() {
+fn ids_and_output_have_forward_slashes_everywhere() {
     let kit = layered()
         .patch("features/deep/10-more", "[deployment.web]\nmetadata.labels.more: \"yes\"\n")
         .sidecar("features/deep/10-more", "requires: [00-base]\n")

@@ -104,3 +104,34 @@ async fn blocking_code_inside_a_runtime_can_run_programs() {
     let output = shell("echo here").group(ProcessGroup::Inherited).run_blocking().unwrap();
     assert_eq!(output.stdout, b"here\n");
 }
+
+#[tokio::test]
+async fn a_session_answers_line_by_line() {
+    let script = "while read -r line; do echo note >&2; echo \"$$ $line\"; done";
+    let mut session = shell(script).start().unwrap();
+    let first = String::from_utf8(session.ask(b"one").await.unwrap()).unwrap();
+    let second = String::from_utf8(session.ask(b"two").await.unwrap()).unwrap();
+    let (pid, word) = first.split_once(' ').unwrap();
+    assert_eq!(word, "one");
+    assert_eq!(second, format!("{pid} two"), "one process answers both");
+    until(|| !session.take_notes().is_empty()).await;
+    drop(session);
+    let stat = format!("/proc/{pid}/stat");
+    until(|| std::fs::read_to_string(&stat).map_or(true, |state| state.contains(") Z "))).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_by_silence_floods_and_the_end_of_its_program() {
+    let limit = Duration::from_millis(20);
+    let mut silent = shell("exec sleep 600").limits(within(limit)).start().unwrap();
+    assert!(matches!(silent.ask(b"x").await, Err(ProgramError::TimedOut { .. })));
+    let few = ProgramLimits { output: 10, ..ProgramLimits::default() };
+    let mut flooding = shell("read x; head -c 1000 /dev/zero; sleep 600").limits(few).start().unwrap();
+    assert!(matches!(flooding.ask(b"x").await, Err(ProgramError::TooMuchOutput { limit: 10, .. })));
+    let mut ending = shell("read x; printf half").start().unwrap();
+    assert!(matches!(ending.ask(b"x").await, Err(ProgramError::Ended { .. })));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let mut stopped = shell("cat").stop(stop).start().unwrap();
+    assert!(matches!(stopped.ask(b"x").await, Err(ProgramError::Interrupted { .. })));
+}

@@ -1,1 +1,2 @@
+mod pipelines;
 mod predictions;

@@ -13,7 +13,7 @@ use slipway_cluster::{
     ApplyOptions, Cluster, Deadline, DeleteOptions, DeleteOutcome, ErrorClass, ObjectPatch, WriteOptions,
 };
 use slipway_event::{Event, Events, NodeId, ObjectState};
-use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
+use slipway_graph::{Classify, Context, Done, NodePolicy, NodeRef, RetryClass as Class, Worker};
 
 use super::ExecuteOptions;
 use crate::decide::ObjectChange;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipway_cluster::Deadline;
 use slipway_event::{Events, NodeKind, NodeName};
 use slipway_graph::{
-    Failure as NodeFailure, Graph, Id, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running,
+    AttemptFailure, Graph, Id, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, RunningNodes,
     StopReason,
 };
 use tokio_util::sync::CancellationToken;
@@ -42,11 +42,11 @@ pub(super) async fn run_graph(
     let executor = OperationExecutor::new(cluster, plan, options, events, held);
     let policy = Policy {
         concurrency: std::num::NonZeroUsize::new(options.parallelism),
-        on_cancel: Running::Stop,
+        on_cancel: RunningNodes::Stop,
         grace: Duration::from_secs(5),
         // Everything that waits keeps the deadline of the cluster itself, and says what it waited for.
         timeout: cluster.deadline().map(|deadline| deadline.time_left() + BACKSTOP),
-        node: NodePolicy { on_failure: OnFailure::FailFast(Running::Stop), ..NodePolicy::default() },
+        node: NodePolicy { on_failure: OnFailure::FailFast(RunningNodes::Stop), ..NodePolicy::default() },
         ..Policy::default()
     };
     let run = Run::new(&plan.graph, &executor)
@@ -144,7 +144,7 @@ fn is_passing(cause: FailureCause) -> bool {
 }
 
 /// Says why an operation failed. What did not become ready says enough itself, and its name is the release's.
-fn failure_reason(plan: &ReleasePlan, id: &str, failure: &NodeFailure<OpError>) -> String {
+fn failure_reason(plan: &ReleasePlan, id: &str, failure: &AttemptFailure<OpError>) -> String {
     let kind = plan.graph.get(id).map(|operation| &operation.kind);
     let unready = failure.error().and_then(|error| error.unready.as_ref());
     match (kind.and_then(|kind| crate::show::operation_subject(plan, kind)), unready) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use slipway_graph::{Defect, Edges, Graph, GraphBuilder, Id};
+use slipway_graph::{Defect, Graph, GraphBuilder, Id, KeptEdges};
 use slipway_problem::{Problem, Problems};
 
 use super::needs::{DependencyFinder, ResourceIndex, even_later};
@@ -307,5 +307,5 @@ fn without_final_tracking(graph: Graph<Operation>, input: &GraphInput<'_>) -> Gr
         .filter(|node| !(input.track_hooks && is_hook(node.value())))
         .map(|node| node.id().clone())
         .collect();
-    graph.select(Edges::Contracted, |node| !drop.contains(node.id()))
+    graph.select(KeptEdges::Contracted, |node| !drop.contains(node.id()))
 }

@@ -140,6 +140,7 @@ pub(super) async fn compile_plan(
         externals,
         kept,
         graph: built.graph,
+        policy: None,
         warnings,
         references: built.references,
         reason: intent.reason,

@@ -27,6 +27,7 @@ use slipway_cluster::{CallCounts, Cluster};
 use slipway_event::{Event, Events};
 use slipway_graph::Graph;
 use slipway_manifest::object;
+use slipway_policy::PolicyReport;
 use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
@@ -62,6 +63,8 @@ pub struct ReleasePlan {
     pub kept: Vec<KeptObject>,
     pub graph: Graph<Operation>,
     pub warnings: Problems,
+    /// The policies' results, where the options name some.
+    pub policy: Option<PolicyReport>,
     /// Automatic dependencies.
     pub references: Vec<ObjectReference>,
     /// The reason for a revision even if no object changes.
@@ -111,6 +114,14 @@ impl ReleasePlan {
         self.graph.nodes().any(|node| node.value().category() == OperationCategory::Resource)
     }
 
+    /// Refuses a plan that a policy denies.
+    pub fn check_policy(&self) -> Result<(), Failure> {
+        match &self.policy {
+            Some(report) if report.is_denied() => Err(Failure::Refused(report.problems())),
+            _ => Ok(()),
+        }
+    }
+
     /// 0 nothing to do, 2 objects change, 3 only a new revision.
     pub fn exit_code(&self) -> u8 {
         if self.changes_objects() {
@@ -147,6 +158,7 @@ pub(crate) async fn plan_for(
     };
     let plan = ReleasePlan { requests: cluster.call_counts().since(&before), ..planned? };
     if purpose == PlanPurpose::Execute {
+        plan.check_policy()?;
         let nodes = plan.graph.nodes().filter(|node| node.value().kind != OperationKind::Boundary).count();
         events.send(Event::PlanMade { title: plan.title(), nodes });
     }
@@ -178,7 +190,12 @@ async fn make_plan(
         }
     };
     keep_secret(&intent.documents, events);
-    let plan = Box::pin(compile::compile_plan(cluster, request, purpose, situation, intent)).await?;
+    let mut plan = Box::pin(compile::compile_plan(cluster, request, purpose, situation, intent)).await?;
+    if let Some(check) = &request.options.policy {
+        let report = check.evaluate(&plan);
+        plan.warnings.extend(report.problems().into_iter().filter(|found| !found.is_error()));
+        plan.policy = Some(report);
+    }
     for problem in &plan.warnings {
         events.send(Event::Warning { problem: problem.clone() });
     }

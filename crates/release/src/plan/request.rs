@@ -8,6 +8,7 @@ use slipway_cluster::helm::{Release, StorageDriver};
 use slipway_source::{Document, LoadedSource, RenderedSource};
 
 use crate::name::{Namespace, ReleaseName};
+use crate::policy::PolicyCheck;
 use crate::resource::DeployType;
 use crate::resource::transform::ExtraMetadata;
 
@@ -57,6 +58,9 @@ pub struct PlanOptions {
     pub new_revision: bool,
     /// The treatment of dependents by deletes, unless the object says.
     pub propagation: crate::resource::Propagation,
+    /// The policies the plan is held against; one that is to be executed and denied is refused.
+    #[serde(skip)]
+    pub policy: Option<Arc<PolicyCheck>>,
     #[serde(skip)]
     pub missing_namespace: MissingNamespace,
     #[serde(skip)]

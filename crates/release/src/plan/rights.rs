@@ -17,9 +17,12 @@ pub(super) async fn check_rights(
     let problems = match &planned {
         Ok(plan) if plan.is_idle() => return planned,
         Ok(_) => Problems::new(),
-        Err(Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Ownership(problems)) => {
-            problems.clone()
-        }
+        Err(
+            Failure::Problems(problems)
+            | Failure::Source(problems)
+            | Failure::Immutable(problems)
+            | Failure::Ownership(problems),
+        ) => problems.clone(),
         Err(_) => return planned,
     };
     let missing = missing_rights(cluster, request).await;
@@ -28,6 +31,7 @@ pub(super) async fn check_rights(
     }
     let all = problems.into_iter().chain(missing).collect();
     Err(match planned {
+        Err(Failure::Source(_)) => Failure::Source(all),
         Err(Failure::Immutable(_)) => Failure::Immutable(all),
         Err(Failure::Ownership(_)) => Failure::Ownership(all),
         _ => Failure::Problems(all),

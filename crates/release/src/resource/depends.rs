@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use slipway_manifest::object::split_api_version;
+use slipway_manifest::pods::pod_template;
 use slipway_manifest::{Gvk, ObjectId};
 
 use super::settings::ObjectSelector;
@@ -70,19 +71,6 @@ fn bound_accounts(object: &Value, id: &ObjectId, release_namespace: &str) -> Vec
 
 fn text_field<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
-}
-
-/// The place of a workload's pod template.
-pub fn pod_template<'a>(gvk: &Gvk, object: &'a Value) -> Option<&'a Value> {
-    let pointer = match (gvk.group.as_str(), gvk.kind.as_str()) {
-        ("", "Pod") => return Some(object),
-        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
-        | ("", "ReplicationController")
-        | ("batch", "Job") => "/spec/template",
-        ("batch", "CronJob") => "/spec/jobTemplate/spec/template",
-        _ => return None,
-    };
-    object.pointer(pointer)
 }
 
 /// Finds every reference of a resource to others. `release_namespace` is what an empty namespace means.

@@ -25,7 +25,7 @@ async fn refused(world: &World, template: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let request = chart(world, folder.path(), template);
     match world.run(&request).await {
-        Err(failure @ Failure::Problems(_)) => failure.to_string(),
+        Err(failure @ (Failure::Problems(_) | Failure::Source(_))) => failure.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -443,7 +443,7 @@ async fn a_record_over_a_mebibyte_is_refused_by_the_plan() {
     let objects = [config_map("a", &noise()), config_map("b", &noise()), config_map("c", &noise())];
     let failure = world.plan(&objects).await.expect_err("is too large").to_string();
     assert!(failure.contains("the release cannot be recorded: the record is too large"), "{failure}");
-    assert!(matches!(world.apply(&objects).await, Err(Failure::Problems(_))));
+    assert!(matches!(world.apply(&objects).await, Err(Failure::Problems(_) | Failure::Source(_))));
     assert!(world.get("Namespace", "t1").await.is_none(), "nothing was written");
     let mut world = world;
     world.options.release_labels.insert("owner".into(), "me".into());

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use slipway_graph::{
-    Backoff, Context, Done, ErrorClass, ErrorClasses, NodePolicy, NodeRef, OnFailure, Retry, Running, Worker,
+    Backoff, Context, Done, NodePolicy, NodeRef, OnFailure, Retry, RetryClass, RetryClasses, RunningNodes,
+    Worker,
 };
 
 use super::Command;
@@ -49,7 +50,7 @@ impl<'g> Worker<'g, &'g Step> for StepExecutor<'_> {
         let step = node.value();
         // A release keeps its own time: it records how it ended and may roll back.
         let keeps_time = step.action.as_step().keeps_time();
-        let on = ErrorClasses::TRANSIENT.with(ErrorClass::Timeout);
+        let on = RetryClasses::TRANSIENT.with(RetryClass::Timeout);
         NodePolicy {
             timeout: (!keeps_time).then_some(step.timeout),
             retry: Retry {
@@ -57,7 +58,7 @@ impl<'g> Worker<'g, &'g Step> for StepExecutor<'_> {
                 ..Retry::always(step.retries.saturating_add(1), Backoff::fixed(step.retry_delay))
             },
             on_failure: match step.on_error {
-                OnError::Fail => OnFailure::FailFast(Running::Finish),
+                OnError::Fail => OnFailure::FailFast(RunningNodes::Finish),
                 OnError::Continue => OnFailure::Continue,
             },
             ..*default

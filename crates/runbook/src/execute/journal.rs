@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use slipway_graph::{ErrorClass, Fingerprint, Journal, JournalError, Record as Line};
+use slipway_graph::{Fingerprint, Journal, JournalError, JournalRecord as Line, RetryClass};
 use slipway_journal::{RecordStore, StoreError};
 use tokio::time::Instant;
 
@@ -107,7 +107,7 @@ impl Journal for StepJournal<'_> {
                 Line::Succeeded { .. } | Line::Skipped { .. } => (NodeStatus::Succeeded, None),
                 Line::Failed { attempt, class, error, .. } => {
                     // One that is tried again has not ended.
-                    if *class != ErrorClass::Permanent && *attempt <= step.retries {
+                    if *class != RetryClass::Permanent && *attempt <= step.retries {
                         continue;
                     }
                     let error = self.place.events.redactor().redact(error).into_owned();

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use slipway_cluster::SecretStore;
-use slipway_event::{Event, NodeKind, NodeName, NodeStatus as EventStatus};
-use slipway_graph::{Graph, Id, Outcome, Policy, Run, RunEvent, Running, Schedule, StopReason};
+use slipway_event::{Event, NodeKind, NodeName, NodeOutcome};
+use slipway_graph::{Graph, Id, Outcome, Policy, Run, RunEvent, RunningNodes, Schedule, StopReason};
 use slipway_journal::{RecordStore, StoreError};
 use slipway_problem::{Problem, Problems};
 use tokio::time::Instant;
@@ -231,7 +231,7 @@ async fn run(
             StepSchedule::Eager => Schedule::Eager,
         },
         concurrency: options.parallelism,
-        on_cancel: Running::Stop,
+        on_cancel: RunningNodes::Stop,
         grace: GRACE,
         ..Policy::default()
     };
@@ -251,9 +251,9 @@ async fn run(
             RunEvent::NodeFinished { id, outcome: Outcome::Resumed, .. } => {
                 if let Some(why) = skipped.get(id.as_str()) {
                     let status = if why.code == SkipCode::Resumed {
-                        EventStatus::Resumed
+                        NodeOutcome::Resumed
                     } else {
-                        EventStatus::Skipped
+                        NodeOutcome::Skipped
                     };
                     place.events.send(Event::NodeFinished {
                         node: step_name(id),
@@ -264,14 +264,14 @@ async fn run(
                 }
             }
             // To the kernel all that does not run was done before.
-            RunEvent::RunFinished { summary, stopped, duration } => {
-                let mut told = **summary;
+            RunEvent::RunFinished { totals, stopped, duration } => {
+                let mut told = **totals;
                 let resumed = skipped.values().filter(|why| why.code == SkipCode::Resumed).count();
                 let known = told.skipped + told.resumed;
                 told.resumed = resumed.min(known);
                 told.skipped = known - told.resumed;
                 let told: RunEvent<'_, StepError> =
-                    RunEvent::RunFinished { summary: &told, stopped: *stopped, duration: *duration };
+                    RunEvent::RunFinished { totals: &told, stopped: *stopped, duration: *duration };
                 place.events.observe(&title, step_name, &told);
             }
             _ => place.events.observe(&title, step_name, &event),

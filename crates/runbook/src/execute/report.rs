@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use slipway_event::Redactor;
-use slipway_graph::{Failure, Graph, NodeRef, Outcome, StopReason};
+use slipway_graph::{AttemptFailure, Graph, NodeRef, Outcome, StopReason};
 
 use super::{Command, Work};
 use crate::error::{ErrorKind, StepError};
@@ -192,10 +192,10 @@ pub(super) fn reports(
     all.into_iter().map(|(_, told)| told).collect()
 }
 
-fn kind_of(failure: &Failure<StepError>) -> ErrorKind {
+fn kind_of(failure: &AttemptFailure<StepError>) -> ErrorKind {
     match failure {
-        Failure::TimedOut { .. } => ErrorKind::Timeout,
-        Failure::Error(error) => error.kind,
-        Failure::Panicked(_) => ErrorKind::Internal,
+        AttemptFailure::TimedOut { .. } => ErrorKind::Timeout,
+        AttemptFailure::Error(error) => error.kind,
+        AttemptFailure::Panicked(_) => ErrorKind::Internal,
     }
 }

@@ -35,8 +35,9 @@ fn files_as_they_are_written() {
     }
 }
 
+/// Scenario S-14 of the specification.
 #[test]
-fn s14_examples_and_references() {
+fn examples_and_references() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runbooks");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).expect("there are examples").flatten() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::SecretHandling;
+use super::{SecretHandling, SkipReason};
 
 /// A cleaned object.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ const RECOMPUTED: &[(&str, &str)] = &[
 ];
 
 /// Cleans one object; the error is the reason it is not copied.
-pub(super) fn clean_object(mut object: Value, secrets: SecretHandling) -> Result<CleanedObject, String> {
+pub(super) fn clean_object(mut object: Value, secrets: SecretHandling) -> Result<CleanedObject, SkipReason> {
     let api_version = object["apiVersion"].as_str().unwrap_or("").to_owned();
     let group = slipway_manifest::object::split_api_version(&api_version).0.to_owned();
     let kind = object["kind"].as_str().unwrap_or("").to_owned();
@@ -135,7 +135,7 @@ fn check_copyable(
     kind: (&str, &str),
     name: &str,
     secrets: SecretHandling,
-) -> Result<(), String> {
+) -> Result<(), SkipReason> {
     let meta = &object["metadata"];
     if meta["deletionTimestamp"].is_string() {
         return Err("it is being deleted".into());
@@ -149,7 +149,7 @@ fn check_copyable(
         let group = slipway_manifest::object::split_api_version(owner["apiVersion"].as_str().unwrap_or("")).0;
         if SIMULATED.contains(&group) {
             let owner = |key: &str| owner[key].as_str().unwrap_or("").to_owned();
-            return Err(format!("{} {} makes it anew", owner("kind"), owner("name")));
+            return Err(SkipReason::MadeAnew { owner: format!("{} {}", owner("kind"), owner("name")) });
         }
     }
     match kind {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::read::count_by_kind;
-use super::{CloneReport, CollectedObjects, ObjectReference};
+use super::{CloneReport, CollectedObjects, ObjectReference, SkipReason};
 use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::sandbox::Sandbox;
@@ -130,7 +130,7 @@ impl UidMap {
     }
 }
 
-fn write_object(core: &Core, object: Value) -> Result<(), String> {
+fn write_object(core: &Core, object: Value) -> Result<(), SkipReason> {
     let served = served_resource(core, &object).ok_or("the sandbox does not serve this kind")?;
     let key = object_key(&object);
     let storage = if served.custom.is_some() {
@@ -168,7 +168,7 @@ fn complete_object(
     key: &ObjectKey,
     live: Option<(&str, Value)>,
     value: &mut Value,
-) -> Result<(), String> {
+) -> Result<(), SkipReason> {
     let kind = served.rule_key();
     let counts = served.custom.is_some() || crate::write::admit::rules::counts_generation(kind);
     let meta = crate::write::admit::meta::metadata_mut(value);
@@ -186,7 +186,7 @@ fn complete_object(
     if let Some(custom) = &served.custom {
         custom.apply_defaults(value, false);
     } else {
-        crate::write::admit::default::set_defaults(kind.0, &served.def.version, kind.1, value);
+        served.strategy().set_defaults(&served.def.version, value);
         if kind == ("", "Service") {
             allocate_addresses(core, key, live.as_ref().map(|(_, value)| value), value)?;
         }
@@ -202,7 +202,7 @@ fn allocate_addresses(
     key: &ObjectKey,
     live: Option<&Value>,
     service: &mut Value,
-) -> Result<(), String> {
+) -> Result<(), SkipReason> {
     let owner = format!("{}/{}", key.namespace, key.name);
     let mut asked = service.clone();
     // One that comes with another address than it has here asks for that one.
@@ -224,10 +224,12 @@ fn allocate_addresses(
             port.shift_remove("nodePort");
         }
     }
-    core.addresses.allocate_service(&owner, service, live, false).map_err(|refusal| match refusal {
-        AllocationRefusal::Invalid(causes) => {
-            causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
-        }
-        AllocationRefusal::Failed(why) => why,
+    core.addresses.allocate_service(&owner, service, live, false).map_err(|refusal| {
+        SkipReason::Other(match refusal {
+            AllocationRefusal::Invalid(causes) => {
+                causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
+            }
+            AllocationRefusal::Failed(why) => why,
+        })
     })
 }

@@ -95,12 +95,31 @@ impl CloneSelection {
     }
 }
 
+/// The reason an object is not copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SkipReason {
+    /// The simulated controller of its owner makes it anew.
+    MadeAnew {
+        owner: String,
+    },
+    Other(String),
+}
+
+impl<T: Into<String>> From<T> for SkipReason {
+    fn from(text: T) -> SkipReason {
+        SkipReason::Other(text.into())
+    }
+}
+
 /// An object that was not copied, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedObject {
     #[serde(flatten)]
     pub object: ObjectReference,
     pub reason: String,
+    /// The owner whose simulated controller makes it anew, where that is the reason.
+    #[serde(rename = "madeAnewBy", default, skip_serializing_if = "Option::is_none")]
+    pub made_anew_by: Option<String>,
 }
 
 /// The objects copied, and those that were not.
@@ -127,8 +146,12 @@ impl CloneReport {
         self.copied.values().sum()
     }
 
-    fn add_skipped(&mut self, object: ObjectReference, reason: impl Into<String>) {
-        self.skipped.push(SkippedObject { object, reason: reason.into() });
+    fn add_skipped(&mut self, object: ObjectReference, reason: SkipReason) {
+        let (reason, made_anew_by) = match reason {
+            SkipReason::MadeAnew { owner } => (format!("{owner} makes it anew"), Some(owner)),
+            SkipReason::Other(reason) => (reason, None),
+        };
+        self.skipped.push(SkippedObject { object, reason, made_anew_by });
     }
 }
 

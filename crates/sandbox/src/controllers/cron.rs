@@ -1,6 +1,7 @@
 //! Cron schedules: the standard five fields and the `@` words.
 
 use jiff::{ToSpan, Zoned};
+use slipway_go::GoError;
 use slipway_go::time::Duration;
 
 /// A parsed schedule.
@@ -19,7 +20,7 @@ pub struct CronSchedule {
 
 impl CronSchedule {
     /// Reads a schedule; the error is in the words of the library Kubernetes uses.
-    pub fn parse(text: &str) -> Result<CronSchedule, String> {
+    pub fn parse(text: &str) -> Result<CronSchedule, GoError> {
         if text.is_empty() {
             return Err("empty spec string".into());
         }
@@ -37,7 +38,9 @@ impl CronSchedule {
         }
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
-            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+            return Err(
+                format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")).into()
+            );
         };
         let open = |f: &str| f.starts_with('*') || f == "?";
         Ok(CronSchedule {
@@ -53,7 +56,7 @@ impl CronSchedule {
         })
     }
 
-    fn parse_word(word: &str, text: &str) -> Result<CronSchedule, String> {
+    fn parse_word(word: &str, text: &str) -> Result<CronSchedule, GoError> {
         if let Some(span) = word.strip_prefix("every ") {
             let seconds = whole_seconds(span.trim())
                 .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
@@ -67,7 +70,7 @@ impl CronSchedule {
             "weekly" => "0 0 * * 0",
             "daily" | "midnight" => "0 0 * * *",
             "hourly" => "0 * * * *",
-            _ => return Err(format!("unrecognized descriptor: {text}")),
+            _ => return Err(format!("unrecognized descriptor: {text}").into()),
         })
     }
 
@@ -110,13 +113,15 @@ fn has_bit(bits: u64, n: i64) -> bool {
     u32::try_from(n).is_ok_and(|n| bits & (1 << n) != 0)
 }
 
-fn parse_field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
-    let number = |word: &str| -> Result<u32, String> {
+fn parse_field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, GoError> {
+    let number = |word: &str| -> Result<u32, GoError> {
         if let Some(at) = names.iter().position(|n| n.eq_ignore_ascii_case(word)) {
             return Ok(low + u32::try_from(at).unwrap_or(0));
         }
         word.parse().map_err(|_| {
-            format!("failed to parse int from {word}: strconv.Atoi: parsing {word:?}: invalid syntax")
+            GoError::new(format!(
+                "failed to parse int from {word}: strconv.Atoi: parsing {word:?}: invalid syntax"
+            ))
         })
     };
     let mut bits = 0;
@@ -137,17 +142,17 @@ fn parse_field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, S
             end = high;
         }
         if start < low {
-            return Err(format!("beginning of range ({start}) below minimum ({low}): {part}"));
+            return Err(format!("beginning of range ({start}) below minimum ({low}): {part}").into());
         }
         if end > high {
-            return Err(format!("end of range ({end}) above maximum ({high}): {part}"));
+            return Err(format!("end of range ({end}) above maximum ({high}): {part}").into());
         }
         if start > end {
-            return Err(format!("beginning of range ({start}) beyond end of range ({end}): {part}"));
+            return Err(format!("beginning of range ({start}) beyond end of range ({end}): {part}").into());
         }
         let step = step.unwrap_or(1);
         if step == 0 {
-            return Err(format!("step of range should be a positive number: {part}"));
+            return Err(format!("step of range should be a positive number: {part}").into());
         }
         let mut n = start;
         while n <= end {
@@ -191,7 +196,7 @@ mod tests {
             ("@often", "unrecognized descriptor: @often"),
             ("x * * * *", "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
         ] {
-            assert_eq!(CronSchedule::parse(text), Err(why.to_owned()), "{text}");
+            assert_eq!(CronSchedule::parse(text), Err(why.into()), "{text}");
         }
         // Nothing matches: the search must end.
         let never = CronSchedule::parse("0 0 31 2 *").unwrap();

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use slipway_go::GoError;
 
 /// A parsed body and the fields that were given twice.
 #[derive(Debug, Default, Clone)]
@@ -17,7 +18,7 @@ pub(crate) struct ParsedBody {
 }
 
 /// Parses JSON, remembering duplicate keys by path. The last value of a key wins, as in Go.
-pub(crate) fn parse_json(bytes: &[u8]) -> Result<ParsedBody, String> {
+pub(crate) fn parse_json(bytes: &[u8]) -> Result<ParsedBody, GoError> {
     let parsed = read_json(bytes);
     if parsed.is_err()
         && let Some(mended) = mend_utf8(bytes)
@@ -52,7 +53,7 @@ fn mend_utf8(bytes: &[u8]) -> Option<Vec<u8>> {
     changed.then(|| text.into_bytes())
 }
 
-fn read_json(bytes: &[u8]) -> Result<ParsedBody, String> {
+fn read_json(bytes: &[u8]) -> Result<ParsedBody, GoError> {
     let state = RefCell::new((String::new(), Vec::new()));
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = DuplicateSeed(&state)
@@ -63,7 +64,7 @@ fn read_json(bytes: &[u8]) -> Result<ParsedBody, String> {
 }
 
 /// Parses YAML as `sigs.k8s.io/yaml` does; JSON is YAML too and much faster to read.
-pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<ParsedBody, String> {
+pub(crate) fn parse_yaml(bytes: &[u8]) -> Result<ParsedBody, GoError> {
     let parsed = parse_json(bytes);
     if let Ok(parsed) = parsed
         && parsed.duplicates.is_empty()

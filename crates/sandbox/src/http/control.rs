@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use slipway_http::server::ConnectionProof;
 use tower::{Layer, Service};
 
 use crate::auth::pki::CertificateAuthority;
@@ -19,12 +20,12 @@ use crate::auth::{self, User};
 use crate::clock::{ClockSpeed, rfc3339};
 use crate::http::fault::{FaultRule, FaultService};
 use crate::http::negotiate::NegotiatedForm;
-use crate::http::net::ConnectionProof;
 use crate::http::respond::{
     BoxError, PrintOptions, Reply, ReplyContent, ResponseBody, render_failure, render_reply,
 };
 use crate::http::service::{ApiService, CallerIdentity};
 use crate::sandbox::Sandbox;
+use crate::setting::SettingError;
 use crate::status::{NamedResource, Result as Answer, Status};
 use crate::store::Snapshot;
 
@@ -60,7 +61,7 @@ impl Sandbox {
     }
 
     /// A client certificate that makes its holder `user`; it can name at most two groups.
-    pub fn certificate_for(&self, user: &User) -> Result<ClientCredentials, String> {
+    pub fn certificate_for(&self, user: &User) -> Result<ClientCredentials, SettingError> {
         let groups: Vec<String> =
             user.groups.iter().filter(|g| *g != "system:authenticated").cloned().collect();
         if groups.len() > CertificateAuthority::MOST_GROUPS {
@@ -68,7 +69,8 @@ impl Sandbox {
                 "a certificate of the sandbox holds at most {} groups, not {}",
                 CertificateAuthority::MOST_GROUPS,
                 groups.len()
-            ));
+            )
+            .into());
         }
         let made = self.authority().client_certificate(&user.name, &groups);
         let (certificate, key) = made.map_err(|e| e.to_string())?;
@@ -159,7 +161,9 @@ where
         (Method::GET, "clock") => Reply::value(200, clock_status(sandbox)),
         (Method::POST, "clock") => {
             let asked: AdvanceRequest = parse_request(&body)?;
-            sandbox.advance(parse_duration(&asked.advance).map_err(Status::bad_request)?).await;
+            sandbox
+                .advance(parse_duration(&asked.advance).map_err(|e| Status::bad_request(e.to_string()))?)
+                .await;
             Reply::value(200, clock_status(sandbox))
         }
         (Method::POST, "settle") => {
@@ -311,7 +315,7 @@ fn credentials_reply(sandbox: &Sandbox, asked: &CredentialsRequest) -> Answer<Re
         return Err(Status::bad_request("the user needs a name"));
     }
     let made = if asked.certificate {
-        sandbox.certificate_for(&user).map_err(Status::bad_request)?
+        sandbox.certificate_for(&user).map_err(|e| Status::bad_request(e.to_string()))?
     } else {
         sandbox.token_for(&user, LIFETIME)
     };
@@ -329,12 +333,13 @@ fn credentials_reply(sandbox: &Sandbox, asked: &CredentialsRequest) -> Answer<Re
 }
 
 /// `200ms`, `3s`, `10m`, `1h30m`, or a number of seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, SettingError> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|e| format!("`{text}` is no duration: {e}"));
+        return Duration::try_from_secs_f64(seconds)
+            .map_err(|e| format!("`{text}` is no duration: {e}").into());
     }
     let parsed: jiff::SignedDuration =
         text.parse().map_err(|_| format!("`{text}` is no duration: write 200ms, 3s, 10m or 1h30m"))?;
-    Duration::try_from(parsed).map_err(|_| format!("`{text}` is negative"))
+    Duration::try_from(parsed).map_err(|_| format!("`{text}` is negative").into())
 }

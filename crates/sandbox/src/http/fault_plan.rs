@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::http::fault::{Fault, FaultRule};
+use crate::setting::SettingError;
 
 /// One rule, flat: the requests it matches and exactly one fault.
 #[derive(Default, Serialize, Deserialize)]
@@ -55,13 +56,13 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl FlatRule {
-    fn to_fault(&self) -> Result<Fault, String> {
+    fn to_fault(&self) -> Result<Fault, SettingError> {
         let mut found = Vec::new();
         if let Some(code) = self.status {
             found.push(match code {
                 429 => Fault::TooManyRequests { retry_after: self.retry_after.unwrap_or(1) },
                 400..=599 => Fault::ServerError(code),
-                _ => return Err(format!("`status` is a code from 400 to 599, not {code}")),
+                _ => return Err(format!("`status` is a code from 400 to 599, not {code}").into()),
             });
         }
         if let Some(text) = &self.delay {

@@ -1,40 +1,22 @@
 //! Serving over TLS: HTTP/1.1 and HTTP/2 on one port, and the kubeconfig that reaches it.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use base64::Engine;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
+use slipway_http::server::{ALPN, AcceptedConnection, ServerOptions, TlsSettings, serve_connections};
+use tokio::net::TcpListener;
 
 use crate::http::control::{ClientCredentials, SandboxServer};
 use crate::sandbox::Sandbox;
-
-/// Time limit for a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time limit for the headers of a request, and for an idle connection before them.
-const HEADERS: Duration = Duration::from_secs(90);
-/// Interval of the pings to clients, and time limit for their answer.
-const PING: Duration = Duration::from_secs(30);
-/// Number of connections that may be open without authentication.
-const MOST_UNKNOWN_CLIENTS: usize = 256;
-/// Pause before accepting again when the system has no resources left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Sandbox {
     /// Listens on `address` (port 0 picks one) and serves until `shutdown` ends.
@@ -55,28 +37,17 @@ impl Sandbox {
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let bound = listener.local_addr()?;
         self.core().options.address.set(&bound.to_string());
-        let acceptor = TlsAcceptor::from(Arc::new(self.tls_config(bound)?));
-        let mut connections = JoinSet::new();
-        let mut strangers = UnknownClients::default();
-        tokio::pin!(shutdown);
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let proof = ConnectionProof::default();
-                        strangers.make_room();
-                        let task = serve_connection(stream, acceptor.clone(), self.clone(), proof.clone());
-                        strangers.add(proof, connections.spawn(task));
-                    }
-                    // An error of one client ends with its connection. Other errors, such as too many open
-                    // files, stay until something is closed: accepting again at once would only spin.
-                    Err(e) if is_of_one_client(&e) => {}
-                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                },
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                () = &mut shutdown => return Ok(()),
+        let tls: Arc<dyn TlsSettings> = Arc::new(Arc::new(self.tls_config(bound)?));
+        let sandbox = self.clone();
+        let service = move |connection: AcceptedConnection| {
+            let AcceptedConnection { certificate, proof } = connection;
+            let user = certificate.and_then(|der| crate::auth::certificate::certificate_user(&der));
+            if user.is_some() {
+                proof.mark_given();
             }
-        }
+            SandboxServer::new(sandbox.clone(), user, proof)
+        };
+        serve_connections(listener, ServerOptions { tls: Some(tls), drain: None }, service, shutdown).await
     }
 
     fn tls_config(&self, bound: SocketAddr) -> io::Result<ServerConfig> {
@@ -106,7 +77,7 @@ impl Sandbox {
                 PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
             )
             .map_err(io::Error::other)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
         Ok(config)
     }
 
@@ -159,74 +130,4 @@ fn host_text(address: SocketAddr) -> String {
         std::net::IpAddr::V4(ip) => ip.to_string(),
         std::net::IpAddr::V6(ip) => format!("[{ip}]"),
     }
-}
-
-/// Set when somebody on the connection has authenticated.
-#[derive(Clone, Default)]
-pub(crate) struct ConnectionProof(Arc<AtomicBool>);
-
-impl ConnectionProof {
-    pub(crate) fn mark_given(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_given(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Connections of clients that have not authenticated: in a handshake, half way through a request, or anonymous.
-/// There are never more than [`MOST_UNKNOWN_CLIENTS`]; the oldest is closed to make room.
-#[derive(Default)]
-struct UnknownClients(VecDeque<(ConnectionProof, AbortHandle)>);
-
-impl UnknownClients {
-    fn add(&mut self, proof: ConnectionProof, task: AbortHandle) {
-        self.0.push_back((proof, task));
-    }
-
-    fn make_room(&mut self) {
-        if self.0.len() < MOST_UNKNOWN_CLIENTS {
-            return;
-        }
-        self.0.retain(|(proof, task)| !proof.is_given() && !task.is_finished());
-        while self.0.len() >= MOST_UNKNOWN_CLIENTS {
-            if let Some((_, task)) = self.0.pop_front() {
-                task.abort();
-            }
-        }
-    }
-}
-
-/// Returns true if an accept failed for a reason that is gone with the connection.
-fn is_of_one_client(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-async fn serve_connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    sandbox: Sandbox,
-    proof: ConnectionProof,
-) {
-    let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
-    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let user = certificate.and_then(|der| crate::auth::certificate::certificate_user(der));
-    if user.is_some() {
-        proof.mark_given();
-    }
-    let service = SandboxServer::new(sandbox, user, proof);
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
-    server
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Some(PING))
-        .keep_alive_timeout(PING)
-        .max_concurrent_streams(1000)
-        .adaptive_window(true);
-    // Errors of a client that hangs up are not reported.
-    let _ = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }

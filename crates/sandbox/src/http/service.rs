@@ -11,13 +11,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use slipway_http::server::ConnectionProof;
 
 use crate::api::{Verb, handlers};
 use crate::auth::{self, User, rbac};
 use crate::core::Core;
 use crate::http::documents::unknown_path;
 use crate::http::negotiate::{self, NegotiatedForm};
-use crate::http::net::ConnectionProof;
 use crate::http::query::QueryParameters;
 use crate::http::respond::{BoxError, PrintOptions, Reply, ResponseBody, render_failure, render_reply};
 use crate::http::route::{self, RequestTarget};

@@ -1,10 +1,11 @@
 //! YAML at the edges: bodies come in it, answers go out in it.
 
 use serde_json::Value;
+use slipway_go::GoError;
 
 /// Reads one document by the rules of Kubernetes' YAML library.
-pub(crate) fn read_document(text: &str) -> Result<Value, String> {
-    slipway_yaml::from_str_helm(text).map_err(|e| e.to_string())
+pub(crate) fn read_document(text: &str) -> Result<Value, GoError> {
+    slipway_yaml::from_str_helm(text).map_err(|e| GoError::new(e.to_string()))
 }
 
 /// The keys that stand twice in one mapping, each in the words of Go's library.

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::kinds::WriteContext;
 use super::normal_form::{normalize, restore_omitted_members};
 use super::precondition::parse_revision;
-use super::{FieldOwnership, WriteAuthor, WriteFailure, WriteResult, WrittenObject, allocation_owner};
+use super::{FieldOwnership, WriteAuthor, WriteFailure, WriteResult, WrittenObject};
 use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::status::{NamedResource, Result, Status};
 use crate::store::{ExpectedState, ObjectDraft, ObjectKey, StoreView, StoredObject};
 use crate::write::admit::policy::WriteAttempt;
 use crate::write::admit::prepare::ObjectPart;
-use crate::write::admit::{
-    admission, default, gate, meta, pod_security, policy, prepare, quota, rules, validate, warn,
-};
+use crate::write::admit::{admission, gate, meta, pod_security, policy, prepare, quota, rules};
 
 /// Generated names are tried this many times.
 const NAME_TRIES: usize = 8;
@@ -50,8 +49,8 @@ impl Core {
             fields.insert("namespace".into(), namespace.into());
         }
         let mut repeated = meta::single_owners(&mut object);
-        if kind == ("", "LimitRange") && meta::metadata_text(&object, "name").is_empty() {
-            // The only kind that may have no name.
+        let strategy = served.strategy();
+        if strategy.may_be_unnamed() && meta::metadata_text(&object, "name").is_empty() {
             meta::metadata_mut(&mut object).insert("name".into(), self.ids.new_uid().into());
         }
         let generate = meta::metadata_text(&object, "generateName").to_owned();
@@ -115,8 +114,8 @@ impl Core {
     }
 
     fn undo_allocation(&self, served: &ServedResource, key: &ObjectKey) {
-        if &*served.table == "services" && self.store.get("services", key).is_none() {
-            self.addresses.release_service(&allocation_owner(key), None);
+        if self.store.get(&served.table, key).is_none() {
+            served.strategy().after_delete(self, key);
         }
     }
 
@@ -136,13 +135,13 @@ impl Core {
         ownership: &FieldOwnership,
         warnings: &mut Vec<String>,
     ) -> Result<Value> {
-        let kind = served.rule_key();
+        let (kind, strategy) = (served.rule_key(), served.strategy());
         let name = meta::metadata_text(&object, "name").to_owned();
         let namespace = meta::metadata_text(&object, "namespace").to_owned();
         if let Some(custom) = &served.custom {
             custom.prepare_create(&mut object, !matches!(ownership, FieldOwnership::Update));
         } else {
-            default::set_defaults(kind.0, &served.def.version, kind.1, &mut object);
+            strategy.set_defaults(&served.def.version, &mut object);
             object = normalize(served, object)?;
         }
         if matches!(ownership, FieldOwnership::Update) {
@@ -155,22 +154,12 @@ impl Core {
         } else {
             self.check_namespace(served, &namespace)?;
             gate::check_write(self, served, author, None, &object)?;
-            admission::admit_new(self, kind, &mut object)?;
+            strategy.admit_new(self, &mut object)?;
             object = self.apply_mutating_policies(served, "", None, object, author)?;
             prepare::prepare_create(kind, served.has_status(), &mut object);
-            if let (("certificates.k8s.io", "CertificateSigningRequest"), Some(user)) = (kind, &author.user) {
-                prepare::requested_by(user, &mut object);
-            }
-            if kind == ("", "Service")
-                && let Err(found) = self.addresses.allocate_service(
-                    &allocation_owner(&ObjectKey::new(&namespace, &name)),
-                    &mut object,
-                    None,
-                    author.dry_run,
-                )
-            {
-                return Err(found.into_status(served.kind_name(), &name));
-            }
+            let key = ObjectKey::new(&namespace, &name);
+            let context = WriteContext { core: self, served, author, key: &key };
+            strategy.complete(&context, &mut object, None)?;
             object = normalize(served, object)?;
             restore_omitted_members(served, &mut object);
         }
@@ -186,12 +175,9 @@ impl Core {
         match &served.custom {
             Some(custom) => custom.validate_object(&object, None, ObjectPart::Main, &mut causes),
             None => {
-                validate::validate_object(kind, &object, None, &mut causes);
-                crate::api::crd::validate_definition(kind, &object, None, &mut causes);
-                warn::add_warnings(kind, &object, None, warnings);
-                if kind == ("", "Namespace") {
-                    pod_security::check_labels(&object, &mut causes);
-                }
+                strategy.validate(&object, None, &mut causes);
+                strategy.add_warnings(&object, None, warnings);
+                strategy.check_labels(self, &object, None, &mut causes, warnings);
             }
         }
         if !causes.is_empty() {

@@ -281,7 +281,7 @@ impl Core {
         }
         let draft = ObjectDraft::new(&last);
         let gone = self.store.remove(&served.table, &live.object.key, live.object.rev, &draft).ok()?;
-        self.after_delete(served, &live.object, &gone);
+        self.after_delete(served, &live.object);
         let rev = Some(gone.rev);
         Some(if shown { DeletionOutcome::GoneShown(last, rev) } else { DeletionOutcome::Gone { uid, rev } })
     }

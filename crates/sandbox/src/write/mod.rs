@@ -5,6 +5,7 @@ pub(crate) mod bind;
 pub(crate) mod convert;
 mod create;
 pub(crate) mod delete;
+pub(crate) mod kinds;
 mod normal_form;
 mod ownership;
 mod precondition;
@@ -21,8 +22,8 @@ use crate::auth::User;
 use crate::core::Core;
 use crate::status::{Result, Status};
 use crate::store::{ObjectKey, StoredObject, WriteRaced};
+use crate::write::admit::policy;
 use crate::write::admit::policy::WriteAttempt;
-use crate::write::admit::{default, policy};
 
 /// The author of a write and its mode.
 #[derive(Debug, Clone)]
@@ -144,8 +145,7 @@ impl Core {
                 Ok(changed)
             }
             None => {
-                let kind = served.rule_key();
-                default::set_defaults(kind.0, &served.def.version, kind.1, &mut changed);
+                served.strategy().set_defaults(&served.def.version, &mut changed);
                 typed::decode_typed(changed, served.type_ref(), &[]).map(|d| d.value)
             }
         };
@@ -160,30 +160,11 @@ impl Core {
         before: Option<&StoredObject>,
         now: &Arc<StoredObject>,
     ) {
-        match &*served.table {
-            "services" => {
-                let value = now.value();
-                let holder = allocation_owner(&now.key);
-                self.addresses.adopt_service(&holder, &value);
-                self.addresses.release_service(&holder, Some(&value));
-            }
-            "customresourcedefinitions.apiextensions.k8s.io" => {
-                crate::api::crd::establish_definition(self, before.is_none(), now);
-            }
-            "namespaces" if before.is_none() => crate::controllers::furnish_namespace(self, now.name()),
-            _ => {}
-        }
+        served.strategy().after_write(self, before, now);
     }
 
-    pub(crate) fn after_delete(&self, served: &ServedResource, before: &StoredObject, _gone: &StoredObject) {
-        match &*served.table {
-            "services" => self.addresses.release_service(&allocation_owner(&before.key), None),
-            "customresourcedefinitions.apiextensions.k8s.io" => crate::api::crd::refresh_registry(self),
-            _ => {}
-        }
+    /// Updates what depends on an object that is gone.
+    pub(crate) fn after_delete(&self, served: &ServedResource, before: &StoredObject) {
+        served.strategy().after_delete(self, &before.key);
     }
-}
-
-fn allocation_owner(key: &ObjectKey) -> String {
-    format!("{}/{}", key.namespace, key.name)
 }

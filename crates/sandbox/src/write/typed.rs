@@ -1,6 +1,7 @@
 //! Decoding into a built-in type: what Go's decoder would keep, refuse and print back.
 
 use serde_json::Value;
+use slipway_go::GoError;
 use slipway_manifest::decode::{self, DecodeError, convert_value, decode_value};
 use slipway_manifest::schema::TypeRef;
 
@@ -17,7 +18,7 @@ pub(crate) fn decode_typed(
     value: Value,
     kind: TypeRef<'_>,
     duplicates: &[String],
-) -> Result<DecodedObject, String> {
+) -> Result<DecodedObject, GoError> {
     with_duplicates(decode_value(value, kind), duplicates)
 }
 
@@ -26,14 +27,14 @@ pub(crate) fn convert_merged(
     value: Value,
     kind: TypeRef<'_>,
     duplicates: &[String],
-) -> Result<DecodedObject, String> {
+) -> Result<DecodedObject, GoError> {
     with_duplicates(convert_value(value, kind), duplicates)
 }
 
 fn with_duplicates(
     decoded: Result<decode::DecodedObject, DecodeError>,
     duplicates: &[String],
-) -> Result<DecodedObject, String> {
+) -> Result<DecodedObject, GoError> {
     let decode::DecodedObject { object, mut strict } = decoded.map_err(|e| e.to_string())?;
     strict.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
     Ok(DecodedObject { value: object, strict })

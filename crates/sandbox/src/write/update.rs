@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::kinds::WriteContext;
 use super::normal_form::{normalize, restore_omitted_members};
 use super::ownership::subresource_of;
 use super::precondition::{other_uid, parse_revision};
 use super::{
     FieldOwnership, LiveObject, UpdateProposal, WriteAuthor, WriteFailure, WriteResult, WrittenObject,
-    allocation_owner,
 };
 use crate::api::resource::ServedResource;
 use crate::core::Core;
@@ -19,7 +19,7 @@ use crate::write::admit::meta::NameRule;
 use crate::write::admit::policy::WriteAttempt;
 use crate::write::admit::prepare::ObjectPart;
 use crate::write::admit::{
-    admission, default, gate, immutable, meta, pod_security, policy, prepare, quota, rules, validate, warn,
+    admission, gate, immutable, meta, pod_security, policy, prepare, quota, rules, validate,
 };
 
 /// A write that keeps losing races gives up after this many tries.
@@ -61,7 +61,7 @@ impl Core {
         author: &WriteAuthor,
     ) -> std::result::Result<WriteResult, WriteFailure> {
         let refuse = WriteFailure::Refused;
-        let kind = served.rule_key();
+        let (kind, strategy) = (served.rule_key(), served.strategy());
         let custom = served.custom.is_some();
         let name = &live.object.key.name;
         let UpdateProposal { value: mut new, ownership, mut warnings } = proposal;
@@ -96,26 +96,22 @@ impl Core {
         if let Some(custom) = &served.custom {
             custom.apply_defaults(&mut new, !matches!(ownership, FieldOwnership::Update));
         } else {
-            default::set_defaults(kind.0, &served.def.version, kind.1, &mut new);
+            strategy.set_defaults(&served.def.version, &mut new);
             new = normalize(served, new).map_err(refuse)?;
         }
         if matches!(ownership, FieldOwnership::Update) {
             new = self.record_ownership(served, Some(was), new, author, part).map_err(refuse)?;
         }
-        if kind == ("", "Pod") && part == ObjectPart::Main {
-            // The tolerations every pod has are added again when the list is replaced.
-            admission::add_default_tolerations(&mut new["spec"]);
+        if part == ObjectPart::Main {
+            strategy.admit_update(&mut new);
         }
         let subresource = if author.scale { "scale" } else { subresource_of(part) };
         new = self.apply_mutating_policies(served, subresource, Some(was), new, author).map_err(refuse)?;
         prepare::prepare_update(kind, custom, served.has_status(), part, &mut new, was);
         gate::check_write(self, served, author, Some((was, part)), &new).map_err(refuse)?;
-        if kind == ("", "Service") && part == ObjectPart::Main {
-            let holder = allocation_owner(&live.object.key);
-            if let Err(found) = self.addresses.allocate_service(&holder, &mut new, Some(was), author.dry_run)
-            {
-                return Err(refuse(found.into_status(served.kind_name(), name)));
-            }
+        if part == ObjectPart::Main {
+            let context = WriteContext { core: self, served, author, key: &live.object.key };
+            strategy.complete(&context, &mut new, Some(was)).map_err(refuse)?;
         }
         if !custom {
             new = normalize(served, new).map_err(refuse)?;
@@ -126,7 +122,7 @@ impl Core {
         if counts {
             let mut number = generation.as_ref().and_then(Value::as_i64).unwrap_or(0);
             // A deployment counts changes of its annotations as well, except those of its controller.
-            let noted = kind == ("apps", "Deployment")
+            let noted = strategy.counts_annotations()
                 && author.manager != "kube-controller-manager"
                 && new["metadata"]["annotations"] != was["metadata"]["annotations"];
             if part != ObjectPart::Status
@@ -156,26 +152,18 @@ impl Core {
         match &served.custom {
             Some(custom) => custom.validate_object(&new, Some(was), part, &mut causes),
             None if part == ObjectPart::Main => {
-                if immutable::comes_first(kind) {
+                if strategy.reports_immutable_first() {
                     immutable::check_immutable(kind, &new, was, &mut causes);
-                    validate::validate_object(kind, &new, Some(was), &mut causes);
+                    strategy.validate(&new, Some(was), &mut causes);
                 } else {
-                    validate::validate_object(kind, &new, Some(was), &mut causes);
+                    strategy.validate(&new, Some(was), &mut causes);
                     immutable::check_immutable(kind, &new, was, &mut causes);
                 }
-                crate::api::crd::validate_definition(kind, &new, Some(was), &mut causes);
-                warn::add_warnings(kind, &new, Some(was), &mut warnings);
-                if kind == ("", "Namespace") && new["metadata"]["labels"] != was["metadata"]["labels"] {
-                    pod_security::check_labels(&new, &mut causes);
-                    pod_security::warn_of_pods(self, was, &new, &mut warnings);
-                }
+                strategy.add_warnings(&new, Some(was), &mut warnings);
+                strategy.check_labels(self, &new, Some(was), &mut causes, &mut warnings);
             }
-            None if part == ObjectPart::Status && validate::checks_status(kind) => {
-                validate::validate_status(kind, &new, &mut causes);
-            }
-            None if part == ObjectPart::Finalize => {
-                validate::validate_object(kind, &new, Some(was), &mut causes);
-            }
+            None if part == ObjectPart::Status => strategy.validate_status(&new, &mut causes),
+            None if part == ObjectPart::Finalize => strategy.validate(&new, Some(was), &mut causes),
             None if part == ObjectPart::EphemeralContainers => {
                 validate::validate_ephemeral_containers(&new["spec"], &mut causes);
                 for (_, had) in validate::indexed_items(&was["spec"]["ephemeralContainers"]) {
@@ -187,14 +175,6 @@ impl Core {
                         causes.push(StatusCause::forbidden("spec.ephemeralContainers", &why));
                     }
                 }
-            }
-            None if kind == ("", "Service")
-                && part == ObjectPart::Status
-                && new["spec"]["type"] != "LoadBalancer"
-                && validate::indexed_items(&new["status"]["loadBalancer"]["ingress"]).next().is_some() =>
-            {
-                let why = "may only be used when `spec.type` is 'LoadBalancer'";
-                causes.push(StatusCause::forbidden("status.loadBalancer.ingress", why));
             }
             None if part == ObjectPart::Resize
                 && admission::qos_class(&new["spec"]) != was["status"]["qosClass"].as_str().unwrap_or("") =>
@@ -229,13 +209,12 @@ impl Core {
         }
         let deleting = was["metadata"]["deletionTimestamp"].is_string();
         let held = new["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-        let namespace_held =
-            kind == ("", "Namespace") && new["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        let kind_held = strategy.holds_deletion(&new);
         let graceful = was["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
-        if deleting && !held && !namespace_held && !graceful && !author.dry_run {
+        if deleting && !held && !kind_held && !graceful && !author.dry_run {
             let last = ObjectDraft::new(was);
-            let gone = self.store.remove(&served.table, &live.object.key, live.object.rev, &last)?;
-            self.after_delete(served, &live.object, &gone);
+            self.store.remove(&served.table, &live.object.key, live.object.rev, &last)?;
+            self.after_delete(served, &live.object);
             return Ok(WriteResult { outcome: WrittenObject::Shown(new), created: false, warnings });
         }
         if is_same_object(&new, was) {

@@ -37,6 +37,22 @@ impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for WebhookHeaders {
 }
 
 impl WebhookHeaders {
+    /// The kind of server that sends such headers. Gitea sends those of GitHub as well.
+    pub fn provider(&self) -> Option<ProviderKind> {
+        let has = |name: &str| self.0.contains_key(name);
+        if has("x-gitea-event") || has("x-forgejo-event") {
+            Some(ProviderKind::Gitea)
+        } else if has("x-github-event") {
+            Some(ProviderKind::GitHub)
+        } else if has("x-gitlab-event") {
+            Some(ProviderKind::GitLab)
+        } else if has("x-event-key") {
+            Some(ProviderKind::Bitbucket)
+        } else {
+            None
+        }
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

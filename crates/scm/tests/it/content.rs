@@ -40,7 +40,7 @@ fn summary(text: &str) -> PromotionSummary {
         }],
         compare: None,
         config: None,
-        rollback_command: Some("slipway bundle rollback my-app --env prod".to_owned()),
+        rollback_command: Some("slipway pipeline rollback my-app --env prod".to_owned()),
         console: Some(link("Show in the console", "https://console.example.com/x")),
     }
 }
@@ -63,7 +63,7 @@ fn the_body_has_the_order_of_the_format() {
         "### Changes",
         "- my-app: 1.28.0 to 1.29.0",
         "### Rollback",
-        "`slipway bundle rollback my-app --env prod`",
+        "`slipway pipeline rollback my-app --env prod`",
         "[Show in the console](https://console.example.com/x)",
     ];
     let mut rest = body.as_str();

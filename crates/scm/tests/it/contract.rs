@@ -7,8 +7,8 @@ use slipway_event::{Clock, Redactor, SystemClock};
 use slipway_git::{BranchName, CommitId, GitCredential, RepositoryAddress, TransportPolicy};
 use slipway_scm::{
     AccessReport, CheckState, CommitCheck, ConnectOptions, ErrorClass, MergeMethod, MergeOutcome,
-    NewPullRequest, OpenOutcome, ProviderKind, PullRequestState, RemoteRepository, ScmConnections,
-    ScmCredential, ScmError, ScmProvider, open_pull_request,
+    NewPullRequest, OpenOutcome, ProviderKind, PullRequestState, RemoteRepository, ReviewRequest,
+    ScmConnections, ScmCredential, ScmError, ScmProvider, open_pull_request,
 };
 
 use crate::model::{HEAD, Handler, MERGED, Server, State, TOKEN};
@@ -83,6 +83,35 @@ async fn a_branch_gets_one_pull_request_however_often_it_is_opened() {
         let forge = server.forge.lock().unwrap();
         assert_eq!(forge.pulls.len(), 1);
         assert_eq!(forge.pulls[0].body, changed.body, "{kind}: the text is brought up to date");
+    });
+}
+
+/// Whoever was asked stays asked, and is asked once.
+#[tokio::test]
+async fn reviewers_are_asked_where_a_server_can() {
+    for_every_provider!(|kind, server, provider| {
+        let number = server.forge.lock().unwrap().add("t", "b", "other", "main").number;
+        let users = |names: &[&str]| ReviewRequest {
+            users: names.iter().map(|name| (*name).to_owned()).collect(),
+            teams: Vec::new(),
+        };
+        let asked = provider.request_reviews(number, &users(&["alice"])).await;
+        if kind == ProviderKind::Bitbucket {
+            assert!(matches!(asked, Err(ScmError::Unsupported { .. })));
+            continue;
+        }
+        asked.unwrap();
+        provider.request_reviews(number, &users(&["bob", "alice"])).await.unwrap();
+        let teams = ReviewRequest { teams: vec!["platform".to_owned()], ..ReviewRequest::default() };
+        let team = provider.request_reviews(number, &teams).await;
+        let mut expected = vec!["alice", "bob"];
+        if kind == ProviderKind::GitLab {
+            assert!(matches!(team, Err(ScmError::Unsupported { .. })));
+        } else {
+            team.unwrap();
+            expected.push("platform");
+        }
+        assert_eq!(server.forge.lock().unwrap().pulls[0].asked, expected, "{kind}");
     });
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Pull {
     pub(crate) comments: Vec<(u64, String)>,
     /// User and `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED` or `DISMISSED`.
     pub(crate) reviews: Vec<(String, String)>,
+    /// People and teams that were asked for a review.
+    pub(crate) asked: Vec<String>,
 }
 
 #[derive(Default)]
@@ -122,6 +124,7 @@ impl Forge {
             labels: Vec::new(),
             comments: Vec::new(),
             reviews: Vec::new(),
+            asked: Vec::new(),
         };
         self.pulls.push(pull.clone());
         pull

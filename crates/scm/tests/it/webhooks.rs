@@ -297,3 +297,18 @@ fn the_log_of_deliveries_is_bounded_and_forgets_the_oldest() {
     assert!(!log.is_new("999") && !log.is_new("950"));
     assert!(log.is_new("1"));
 }
+
+#[test]
+fn the_headers_of_a_delivery_tell_its_server() {
+    for (names, expected) in [
+        (vec!["X-GitHub-Event"], Some(ProviderKind::GitHub)),
+        (vec!["X-GitHub-Event", "X-Gitea-Event"], Some(ProviderKind::Gitea)),
+        (vec!["X-Forgejo-Event"], Some(ProviderKind::Gitea)),
+        (vec!["X-Gitlab-Event"], Some(ProviderKind::GitLab)),
+        (vec!["X-Event-Key"], Some(ProviderKind::Bitbucket)),
+        (vec!["X-Other"], None),
+    ] {
+        let headers: WebhookHeaders = names.iter().map(|name| (*name, "x")).collect();
+        assert_eq!(headers.provider(), expected, "{names:?}");
+    }
+}

@@ -15,14 +15,15 @@ use std::time::Duration;
 
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{FieldReader, YamlNode};
+use url::Url;
 
 pub(crate) use credential::{Credential, CredentialSource};
 pub use layer::{ConfigLayer, ConfigOrigin, ConfigPlaces, find_layers, repository_root};
-pub(crate) use provider::is_host_word;
+pub(crate) use provider::{is_host_word, problem_of_type};
 pub use settings::ProviderType;
 pub(crate) use settings::{
-    AwsSettings, AzureSettings, EnvSettings, ExecSettings, FileFormat, FileSettings, GcpSettings, KvVersion,
-    ProviderConfig, ProviderSettings, VaultAuth, VaultSettings,
+    AwsSettings, AzureSettings, EnvSettings, ExecLifetime, ExecSettings, FileFormat, FileSettings,
+    GcpSettings, KvVersion, ProviderConfig, ProviderSettings, VaultAuth, VaultSettings,
 };
 
 use crate::policy::Policy;
@@ -77,11 +78,19 @@ impl Default for ResolveLimits {
     }
 }
 
-/// The audit file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The places audit lines go to: a file, a webhook, or both.
+#[derive(Clone, Debug)]
 pub struct AuditSettings {
-    pub file: PathBuf,
+    pub file: Option<PathBuf>,
+    pub(crate) webhook: Option<WebhookSettings>,
     pub on_failure: AuditFailure,
+}
+
+/// An address audit lines are sent to.
+#[derive(Clone, Debug)]
+pub(crate) struct WebhookSettings {
+    pub(crate) url: Url,
+    pub(crate) token: Option<Credential>,
 }
 
 /// The consequence of an audit line that cannot be written.
@@ -144,22 +153,28 @@ impl SecretsConfig {
         if let Some(interpolate) = fields.bool("interpolate") {
             self.interpolation = if interpolate { Interpolation::On } else { Interpolation::Off };
         }
-        fields.fields("limits", |limits| self.read_limits(limits));
-        let audit = fields.fields("audit", |audit| read_audit_settings(layer, audit)).flatten();
+        with_example(fields, LIMITS_EXAMPLE, |fields| {
+            fields.fields("limits", |limits| self.read_limits(limits));
+        });
+        let audit = with_example(fields, AUDIT_EXAMPLE, |fields| {
+            fields.fields("audit", |audit| read_audit_settings(layer, audit)).flatten()
+        });
         // An audit that must not fail cannot be softened by a file of another layer.
         let is_strict = self.audit.as_ref().is_some_and(|audit| audit.on_failure == AuditFailure::Abort);
         if !(is_strict && layer.origin == ConfigOrigin::Repository) {
             self.audit = audit.or(self.audit.take());
         }
-        let stand_ins = fields.entries("standins", read_stand_in);
+        let stand_ins =
+            with_example(fields, STAND_IN_EXAMPLE, |fields| fields.entries("standins", read_stand_in));
         self.stand_ins.extend(stand_ins);
         self.trust(layer, fields);
-        for provider in
+        let providers = with_example(fields, PROVIDERS_EXAMPLE, |fields| {
             fields.entries("providers", |name, node, problems| provider::read(name, node, layer, problems))
-        {
+        });
+        for provider in providers {
             self.providers.insert(provider.name.clone(), provider);
         }
-        let policy = fields.fields("policy", Policy::read);
+        let policy = with_example(fields, POLICY_EXAMPLE, |fields| fields.fields("policy", Policy::read));
         self.policies.extend(policy);
     }
 
@@ -179,7 +194,7 @@ impl SecretsConfig {
     }
 
     fn trust(&mut self, layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) {
-        let trusted = fields.strings("trustedRepos");
+        let trusted = with_example(fields, TRUST_EXAMPLE, |fields| fields.strings("trustedRepos"));
         if !trusted.is_empty() && layer.origin == ConfigOrigin::Repository {
             let at = fields.node_of("trustedRepos").location();
             let problem = Problem::error("a repository cannot say that it is trusted").at(at);
@@ -191,20 +206,37 @@ impl SecretsConfig {
 }
 
 /// The audit settings. A repository's audit stays a file of its own: lines are appended, and whoever writes the file could
-/// choose one of the user's.
+/// choose one of the user's. A webhook is the user's to name, since lines say which secrets there are.
 fn read_audit_settings(layer: &ConfigLayer, fields: &mut FieldReader<'_, '_>) -> Option<AuditSettings> {
-    let file = layer.directory().join(fields.required_str("file"));
+    let file = fields.string("file").map(|path| layer.directory().join(path));
+    let webhook = provider::address(fields, "webhook");
+    let token = credential::read(fields, "webhookToken", layer);
     let on_failure = match fields.bool("failClosed") {
         Some(true) => AuditFailure::Abort,
         _ => AuditFailure::Continue,
     };
-    let is_own = is_inside(&file, layer.directory()) && file.extension().is_some_and(|end| end == "jsonl");
-    if layer.origin == ConfigOrigin::Repository && !is_own {
-        let message = "the audit file of a repository is a `.jsonl` file inside of it";
-        complain_hint(fields, "file", message, "write `file: .slipway/secrets-audit.jsonl`");
+    if !fields.has_key("file") && !fields.has_key("webhook") {
+        let at = fields.node().location();
+        let problem = Problem::error("`audit` names no place for its lines").at(at);
+        fields.problems().push(problem.hint("write `file: .slipway/secrets-audit.jsonl`, or `webhook:`"));
         return None;
     }
-    Some(AuditSettings { file, on_failure })
+    let is_own = |file: &PathBuf| {
+        is_inside(file, layer.directory()) && file.extension().is_some_and(|end| end == "jsonl")
+    };
+    if layer.origin == ConfigOrigin::Repository {
+        if !file.as_ref().is_none_or(is_own) {
+            let message = "the audit file of a repository is a `.jsonl` file inside of it";
+            complain_hint(fields, "file", message, "write `file: .slipway/secrets-audit.jsonl`");
+            return None;
+        }
+        if webhook.is_some() {
+            let message = "a repository cannot say where audit lines are sent";
+            complain_hint(fields, "webhook", message, "`webhook` belongs into the user's own configuration");
+            return None;
+        }
+    }
+    Some(AuditSettings { file, webhook: webhook.map(|url| WebhookSettings { url, token }), on_failure })
 }
 
 const NAME_HINT: &str = "lower-case letters, digits and dashes, at most 63";
@@ -232,6 +264,34 @@ fn read_stand_in(pattern: &YamlNode, value: &YamlNode, problems: &mut Problems) 
             None
         }
     }
+}
+
+const LIMITS_EXAMPLE: &str =
+    "for example `limits: {concurrency: 8, timeout: 10s, phase: 60s, maxBytes: 65536, retries: 3}`";
+const AUDIT_EXAMPLE: &str = "for example `audit: {file: .slipway/secrets-audit.jsonl, failClosed: true}`";
+const STAND_IN_EXAMPLE: &str = "for example `standins: {'secret://vault/app/*#config': '{}'}`";
+const PROVIDERS_EXAMPLE: &str =
+    "for example `providers: {vault: {type: vault, address: 'https://vault:8200'}}`";
+const POLICY_EXAMPLE: &str =
+    "for example `policy: {rules: [{id: no-files-in-ci, when: {ci: true}, deny: {types: [file]}}]}`";
+const TRUST_EXAMPLE: &str = "for example `trustedRepos: [/home/me/src/platform]`";
+
+/// Reads something; problems that come without a hint show how it is written.
+fn with_example<'n, T>(
+    fields: &mut FieldReader<'n, '_>,
+    example: &str,
+    read: impl FnOnce(&mut FieldReader<'n, '_>) -> T,
+) -> T {
+    let before = std::mem::take(fields.problems());
+    let value = read(fields);
+    let own = std::mem::replace(fields.problems(), before);
+    fields.problems().extend(own.into_iter().map(|problem| hinted(problem, example)));
+    value
+}
+
+/// The problem with a hint: its own, or this one.
+fn hinted(problem: Problem, hint: &str) -> Problem {
+    if problem.hint.is_some() { problem } else { problem.hint(hint) }
 }
 
 /// A problem at a key's value, with what to do.

@@ -7,14 +7,29 @@ use url::Url;
 use super::credential;
 use super::layer::ConfigLayer;
 use super::settings::{
-    AwsSettings, AzureCloud, AzureSettings, EnvSettings, ExecSettings, FileFormat, FileSettings, GcpSettings,
-    KvVersion, ProviderConfig, ProviderSettings, ProviderType, TYPES, VaultAuth, VaultSettings,
+    AwsSettings, AzureCloud, AzureSettings, EnvSettings, ExecLifetime, ExecSettings, FileFormat,
+    FileSettings, GcpSettings, KvVersion, ProviderConfig, ProviderSettings, ProviderType, TYPES, VaultAuth,
+    VaultSettings,
 };
 use super::{complain_hint, duration};
 use crate::reference::ProviderName;
 
-/// Reads one entry of `providers`.
+/// Reads one entry of `providers`. Problems without a hint of their own show an entry of the type as it should be.
 pub(super) fn read(
+    name: &YamlNode,
+    node: &YamlNode,
+    layer: &ConfigLayer,
+    problems: &mut Problems,
+) -> Option<ProviderConfig> {
+    let mut own = Problems::new();
+    let provider = read_entry(name, node, layer, &mut own);
+    let kind = node.get("type").and_then(YamlNode::as_str).and_then(ProviderType::parse);
+    let example = format!("for example `{}`", kind.unwrap_or(ProviderType::Vault).example());
+    problems.extend(own.into_iter().map(|problem| super::hinted(problem, &example)));
+    provider
+}
+
+fn read_entry(
     name: &YamlNode,
     node: &YamlNode,
     layer: &ConfigLayer,
@@ -32,14 +47,7 @@ pub(super) fn read(
     if kind.is_none() && !word.is_empty() {
         let problem = Problem::error(format!("unknown type of provider `{word}`"))
             .at(fields.node_of("type").location());
-        let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
-        let problem = problem.did_you_mean(word, names.iter().copied());
-        let problem = if problem.hint.is_none() {
-            problem.hint(format!("one of {}", names.join(", ")))
-        } else {
-            problem
-        };
-        fields.problems().push(problem);
+        fields.problems().push(problem_of_type(problem, word));
     }
     let settings = kind.and_then(|kind| read_settings(kind, &mut fields, layer));
     if kind.is_none() {
@@ -54,6 +62,22 @@ pub(super) fn read(
         directory: layer.directory().to_owned(),
         place: name.location(),
     })
+}
+
+/// The problem of a word that is no type, with the nearest type or all of them as its hint.
+pub(crate) fn problem_of_type(problem: Problem, word: &str) -> Problem {
+    let mut names: Vec<&str> = TYPES.iter().map(|(_, kind)| kind.name()).collect();
+    names.dedup();
+    let problem = problem.did_you_mean(word, TYPES.iter().map(|(name, _)| *name));
+    super::hinted(problem, &format!("one of {}", names.join(", ")))
+}
+
+/// Reports that two keys are set, of which one is enough.
+fn check_exclusive(fields: &mut FieldReader<'_, '_>, keys: [&'static str; 2]) {
+    let before = std::mem::take(fields.problems());
+    fields.check_exclusive(&keys);
+    let own = std::mem::replace(fields.problems(), before);
+    fields.problems().extend(own.into_iter().map(|problem| problem.hint("leave one of them out")));
 }
 
 fn read_settings(
@@ -99,7 +123,8 @@ fn read_file(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> FileSetti
 
 fn read_exec(fields: &mut FieldReader<'_, '_>) -> ExecSettings {
     let command = fields.strings("command");
-    if command.first().is_none_or(String::is_empty) {
+    let is_list = fields.node_of("command").as_seq().is_some() || !fields.has_key("command");
+    if is_list && command.first().is_none_or(String::is_empty) {
         complain_hint(
             fields,
             "command",
@@ -107,7 +132,11 @@ fn read_exec(fields: &mut FieldReader<'_, '_>) -> ExecSettings {
             "write `command: [/path/to/program, argument]`",
         );
     }
-    ExecSettings { command, env: fields.string_map("env"), timeout: duration(fields, "timeout") }
+    let lifetime = match fields.bool("persistent") {
+        Some(true) => ExecLifetime::Run,
+        _ => ExecLifetime::Request,
+    };
+    ExecSettings { command, env: fields.string_map("env"), timeout: duration(fields, "timeout"), lifetime }
 }
 
 fn read_vault(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<VaultSettings> {
@@ -130,7 +159,7 @@ fn read_vault(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<V
     let methods = ["token", "approle", "kubernetes", "aws", "jwt"].map(|method| (method, method));
     let method = fields.one_of("authMethod", &methods);
     Some(VaultSettings {
-        address: address(fields, "address"),
+        addresses: addresses(fields, "address"),
         namespace: fields.string("namespace"),
         mount: mount.trim_matches('/').to_owned(),
         kv_version,
@@ -156,7 +185,7 @@ fn read_vault_auth(method: &str, fields: &mut FieldReader<'_, '_>, layer: &Confi
     let sts_endpoint = address(fields, "stsEndpoint");
     let jwt = credential::read(fields, "jwt", layer);
     let jwt_role = fields.string("jwtRole");
-    fields.check_exclusive(&["secretId", "secretIdWrapped"]);
+    check_exclusive(fields, ["secretId", "secretIdWrapped"]);
     let mut missing = |key: &str| {
         let at = fields.node().location();
         let problem = Problem::error(format!("missing key `{key}`")).at(at);
@@ -241,13 +270,15 @@ fn read_azure(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<A
     let cloud = fields.one_of("cloud", &clouds).unwrap_or_default();
     let name = host_word(fields, "vault");
     let custom = address(fields, "vaultUrl");
-    fields.check_exclusive(&["vault", "vaultUrl"]);
+    check_exclusive(fields, ["vault", "vaultUrl"]);
+    check_exclusive(fields, ["clientSecret", "clientCertificate"]);
     let is_custom_address = custom.is_some();
     let settings = AzureSettings {
         vault_url: Url::parse("https://vault.invalid").ok()?,
         tenant_id: fields.string("tenantId"),
         client_id: fields.string("clientId"),
         client_secret: credential::read(fields, "clientSecret", layer),
+        client_certificate: fields.string("clientCertificate").map(|path| layer.directory().join(path)),
         federated_token_file: fields.string("federatedTokenFile").map(|path| layer.directory().join(path)),
         managed_identity: fields.bool("useManagedIdentity").unwrap_or_default(),
         cloud,
@@ -268,18 +299,65 @@ fn read_azure(fields: &mut FieldReader<'_, '_>, layer: &ConfigLayer) -> Option<A
     Some(AzureSettings { vault_url, ..settings })
 }
 
-/// An address of a service: HTTP or HTTPS, without credentials in it.
-fn address(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<Url> {
+impl ProviderType {
+    /// An entry of this type as it should be.
+    fn example(self) -> &'static str {
+        match self {
+            Self::File => "{type: file, path: dev.env, format: auto}",
+            Self::Env => "{type: env, prefix: APP_}",
+            Self::Exec => {
+                "{type: exec, command: [/usr/local/bin/provider, argument], timeout: 20s, persistent: true}"
+            }
+            Self::Vault => {
+                "{type: vault, address: 'https://vault:8200', kvVersion: 2, authMethod: token, token: 'env:TOKEN'}"
+            }
+            Self::AwsSecretsManager => {
+                "{type: aws-secrets-manager, region: eu-west-1, prefix: prod/, batch: true}"
+            }
+            Self::AwsParameters => "{type: aws-ssm, region: eu-west-1, withDecryption: true}",
+            Self::GcpSecretManager => "{type: gcp-secret-manager, project: my-project}",
+            Self::AzureKeyVault => "{type: azure-key-vault, vault: my-vault, cloud: public}",
+        }
+    }
+}
+
+/// An address of a service.
+pub(super) fn address(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Option<Url> {
     let text = fields.str(key)?;
-    let wrong = match Url::parse(text) {
-        Err(_) => "is no address",
-        Ok(url) if !matches!(url.scheme(), "http" | "https") => "is neither http:// nor https://",
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => "has credentials in it",
-        Ok(url) if url.query().is_some() || url.fragment().is_some() => "has a query or fragment",
-        Ok(url) => return Some(url),
-    };
-    complain_hint(fields, key, format!("`{key}` {wrong}"), "write `https://host:port`");
-    None
+    parse_address(text)
+        .map_err(|wrong| {
+            complain_hint(fields, key, format!("`{key}` {wrong}"), "write `https://host:port`");
+        })
+        .ok()
+}
+
+/// One address, or a list of them.
+fn addresses(fields: &mut FieldReader<'_, '_>, key: &'static str) -> Vec<Url> {
+    if fields.node_of(key).as_seq().is_none() {
+        return address(fields, key).into_iter().collect();
+    }
+    fields.seq(key, |node, problems| {
+        let parsed = node.as_str().ok_or("is no text").and_then(parse_address);
+        parsed
+            .map_err(|wrong| {
+                let problem = Problem::error(format!("an address of `{key}` {wrong}")).at(node.location());
+                problems.push(problem.hint("write `https://host:port`"));
+            })
+            .ok()
+    })
+}
+
+/// Reads an address: HTTP or HTTPS, without credentials in it. The error says what is wrong with it.
+fn parse_address(text: &str) -> Result<Url, &'static str> {
+    match Url::parse(text) {
+        Err(_) => Err("is no address"),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => Err("is neither http:// nor https://"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("has credentials in it, which have settings of their own")
+        }
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => Err("has a query or fragment"),
+        Ok(url) => Ok(url),
+    }
 }
 
 /// A word that becomes a part of a host's name, so it may hold nothing that ends one.

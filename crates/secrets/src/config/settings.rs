@@ -131,12 +131,24 @@ pub(crate) struct ExecSettings {
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) lifetime: ExecLifetime,
+}
+
+/// The time a program runs for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExecLifetime {
+    /// It answers one request and ends.
+    #[default]
+    Request,
+    /// It answers every request of a run (`persistent: true`).
+    Run,
 }
 
 /// HashiCorp Vault or OpenBao.
 #[derive(Clone, Debug)]
 pub(crate) struct VaultSettings {
-    pub(crate) address: Option<Url>,
+    /// The servers of one cluster, the preferred first.
+    pub(crate) addresses: Vec<Url>,
     pub(crate) namespace: Option<String>,
     pub(crate) mount: String,
     pub(crate) kv_version: KvVersion,
@@ -222,6 +234,8 @@ pub(crate) struct AzureSettings {
     pub(crate) tenant_id: Option<String>,
     pub(crate) client_id: Option<String>,
     pub(crate) client_secret: Option<Credential>,
+    /// A PEM file with the certificate and its key.
+    pub(crate) client_certificate: Option<PathBuf>,
     pub(crate) federated_token_file: Option<PathBuf>,
     pub(crate) managed_identity: bool,
     pub(crate) cloud: AzureCloud,
@@ -289,7 +303,7 @@ impl ProviderConfig {
             ProviderType::AwsParameters => ProviderSettings::AwsParameters(Box::default()),
             ProviderType::GcpSecretManager => ProviderSettings::GcpSecretManager(GcpSettings::default()),
             _ => ProviderSettings::Vault(Box::new(VaultSettings {
-                address: None,
+                addresses: Vec::new(),
                 namespace: None,
                 mount: "secret".to_owned(),
                 kv_version: KvVersion::Auto,

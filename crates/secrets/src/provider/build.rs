@@ -11,9 +11,10 @@ use super::aws::parameters::ParameterStore;
 use super::aws::secrets_manager::SecretsManager;
 use super::azure::KeyVault;
 use super::env::EnvProvider;
-use super::exec::{ExecProvider, NotesUse, Program};
+use super::exec::ExecProvider;
 use super::file::FileProvider;
 use super::gcp::SecretManager;
+use super::program::{NotesUse, PluginCommand};
 use super::vault::VaultProvider;
 use super::{ErrorCode, Provider, ProviderError};
 use crate::config::{Credential, CredentialSource, ProviderConfig, ProviderSettings, ResolveLimits};
@@ -40,12 +41,7 @@ pub(crate) fn build_provider(
         ProviderSettings::Env(settings) => {
             Arc::new(EnvProvider { settings, environment: context.environment })
         }
-        ProviderSettings::Exec(settings) => Arc::new(ExecProvider {
-            settings,
-            environment: context.environment,
-            redactor: context.redactor,
-            timeout: context.limits.timeout,
-        }),
+        ProviderSettings::Exec(settings) => Arc::new(ExecProvider::new(settings, context)),
         ProviderSettings::Vault(settings) => Arc::new(VaultProvider::new(*settings, context)?),
         ProviderSettings::AwsSecretsManager(settings) => Arc::new(SecretsManager::new(*settings, context)?),
         ProviderSettings::AwsParameters(settings) => Arc::new(ParameterStore::new(*settings, context)?),
@@ -64,26 +60,23 @@ impl BuildContext {
                 ProviderError::new(ErrorCode::Config, reason).hint("export it first")
             })?,
             CredentialSource::File(path) => self.secret_file(path)?,
-            CredentialSource::Command(command) => {
-                let program = Program {
-                    command,
-                    extra: &[],
-                    environment: &self.environment,
-                    limit: self.limits.timeout,
-                };
-                let learn = |output: &[u8]| {
-                    self.redactor.register(output.trim_ascii_end());
-                    NotesUse::Log
-                };
-                let output = program.run(Vec::new(), &self.redactor, learn).await?;
-                let text = std::str::from_utf8(output.expose_secret()).map_err(|_| {
-                    ProviderError::new(ErrorCode::Invalid, "the program's output is not text")
-                })?;
-                text.trim_end().to_owned().into()
-            }
+            CredentialSource::Command(words) => self.command_output(words).await?,
         };
         self.redactor.register(value.expose_secret());
         Ok(value)
+    }
+
+    /// The text a program prints, without its final line break.
+    pub(crate) async fn command_output(&self, words: &[String]) -> Result<SecretString, ProviderError> {
+        let command = PluginCommand { words, variables: &[], context: self, limit: self.limits.timeout };
+        let learn = |output: &[u8]| {
+            self.redactor.register(output.trim_ascii_end());
+            NotesUse::Log
+        };
+        let output = command.run(Vec::new(), learn).await?;
+        let text = std::str::from_utf8(output.expose_secret())
+            .map_err(|_| ProviderError::new(ErrorCode::Invalid, "the program's output is not text"))?;
+        Ok(text.trim_end().to_owned().into())
     }
 
     /// The content of a file with a credential, without its final line break.

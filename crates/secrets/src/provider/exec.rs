@@ -1,8 +1,6 @@
-//! Programs that know secrets, protocol v1: one JSON request on standard input, one JSON answer on standard
-//! output. No shell, bounded time and output; the whole process group is ended when time is up.
+//! Programs that know secrets, protocol v1: a line of JSON on standard input, a line of JSON on standard output. A
+//! program answers one request and ends, or stays for the whole run (`persistent`).
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,30 +8,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use secrecy::{ExposeSecret, SecretSlice};
+use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use slipway_event::Redactor;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Mutex;
 
+use super::build::BuildContext;
+use super::program::{NotesUse, PluginCommand, PluginSession};
 use super::{
     ErrorCode, FetchOutcomes, FetchedSecret, ListEntry, LoginInfo, Provider, ProviderError, all_failed,
 };
-use crate::config::ExecSettings;
-use crate::environment::Environment;
+use crate::config::{ExecLifetime, ExecSettings};
 use crate::material::{SecretContent, register, secret_json};
 use crate::reference::Locator;
 
 const PROTOCOL: u32 = 1;
-/// The most a program may write.
-const LARGEST_OUTPUT: u64 = 8 * 1024 * 1024;
-/// The most of standard error that is logged.
-const LARGEST_NOTE: u64 = 16 * 1024;
 
 pub(crate) struct ExecProvider {
-    pub(crate) settings: ExecSettings,
-    pub(crate) environment: Environment,
-    pub(crate) redactor: Redactor,
-    pub(crate) timeout: Duration,
+    settings: ExecSettings,
+    context: BuildContext,
+    /// The program that stays, once it was started. Held while it is asked: it answers one request after the other.
+    session: Mutex<Option<PluginSession>>,
 }
 
 #[derive(Serialize)]
@@ -99,18 +93,45 @@ enum ReplyCode {
 }
 
 impl ExecProvider {
+    pub(crate) fn new(settings: ExecSettings, context: BuildContext) -> Self {
+        Self { settings, context, session: Mutex::new(None) }
+    }
+
+    fn limit(&self) -> Duration {
+        self.settings.timeout.unwrap_or(self.context.limits.timeout)
+    }
+
+    fn command(&self) -> PluginCommand<'_> {
+        PluginCommand {
+            words: &self.settings.command,
+            variables: &self.settings.env,
+            context: &self.context,
+            limit: self.limit(),
+        }
+    }
+
     async fn call(&self, op: &str, items: Vec<RequestItem<'_>>) -> Result<ExecReply, ProviderError> {
-        let limit = self.settings.timeout.unwrap_or(self.timeout);
-        let request = ExecRequest { v: PROTOCOL, op, items, deadline_ms: limit.as_millis() as u64 };
-        let input = serde_json::to_vec(&request).unwrap_or_default();
-        let program = Program {
-            command: &self.settings.command,
-            extra: &self.settings.env,
-            environment: &self.environment,
-            limit,
+        let deadline_ms = self.limit().as_millis() as u64;
+        let request = ExecRequest { v: PROTOCOL, op, items, deadline_ms };
+        let line = serde_json::to_vec(&request).unwrap_or_default();
+        let learn = |output: &[u8]| self.learn(output);
+        let output = match self.settings.lifetime {
+            ExecLifetime::Request => {
+                let input = [line, b"\n".to_vec()].concat();
+                self.command().run(input, learn).await?
+            }
+            ExecLifetime::Run => {
+                let mut kept = self.session.lock().await;
+                let mut session = match kept.take() {
+                    Some(session) => session,
+                    None => self.command().start()?,
+                };
+                let answer = session.ask(&line, learn).await?;
+                // A program that failed is not asked again: the next request starts another.
+                *kept = Some(session);
+                answer
+            }
         };
-        let input = [input, b"\n".to_vec()].concat();
-        let output = program.run(input, &self.redactor, |output| self.learn(output)).await?;
         let reply: ExecReply = serde_json::from_slice(output.expose_secret()).map_err(|_| {
             ProviderError::new(ErrorCode::Invalid, "the program's answer is no JSON of protocol v1")
                 .hint("see the guide on secrets for the protocol; notes belong on standard error")
@@ -133,10 +154,10 @@ impl ExecProvider {
                 (item.encoding, &item.data)
                 && let Ok(bytes) = STANDARD.decode(text)
             {
-                self.redactor.register(bytes);
+                self.context.redactor.register(bytes);
             }
             if let Some(data) = item.data {
-                register(&secret_json(data), &self.redactor);
+                register(&secret_json(data), &self.context.redactor);
             }
         }
         NotesUse::Log
@@ -224,158 +245,12 @@ impl Provider for ExecProvider {
         }
         .boxed()
     }
-}
 
-/// The fate of what a program wrote to standard error.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotesUse {
-    Log,
-    /// The output could not be understood, so nobody knows what must be masked.
-    Drop,
-}
-
-/// A program to run for a secret.
-pub(crate) struct Program<'p> {
-    pub(crate) command: &'p [String],
-    pub(crate) extra: &'p [(String, String)],
-    pub(crate) environment: &'p Environment,
-    pub(crate) limit: Duration,
-}
-
-impl Program<'_> {
-    /// Runs it to its end and gives what it wrote to standard output, which is never logged. Standard error is, masked:
-    /// `learn` tells the redactor what the output holds before.
-    pub(crate) async fn run(
-        &self,
-        input: Vec<u8>,
-        redactor: &Redactor,
-        learn: impl FnOnce(&[u8]) -> NotesUse,
-    ) -> Result<SecretSlice<u8>, ProviderError> {
-        let path = self.locate()?;
-        let name = path.display().to_string();
-        let failed = |code, what: String| ProviderError::new(code, format!("{name}: {what}"));
-        let mut command = tokio::process::Command::new(&path);
-        command.args(self.command.iter().skip(1)).env_clear();
-        for (name, value) in self.environment.variables() {
-            command.env(name, value.expose_secret());
+    fn finish<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<(), ProviderError>> {
+        async move {
+            drop(self.session.lock().await.take());
+            Ok(())
         }
-        command.envs(self.extra.iter().map(|(name, value)| (name, value))).env("SLIPWAY_SECRET_PLUGIN", "1");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| failed(ErrorCode::Config, format!("cannot be run: {error}")))?;
-        let group = ProcessGroup(child.id());
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let work = async {
-            let feed = async {
-                if let Some(mut stdin) = stdin {
-                    // A program that does not read its request says so by its answer.
-                    let _ = stdin.write_all(&input).await;
-                }
-            };
-            let (_, output, notes) =
-                tokio::join!(feed, read_up_to(stdout, LARGEST_OUTPUT), read_up_to(stderr, LARGEST_NOTE));
-            (child.wait().await, output, notes)
-        };
-        let Ok((status, output, notes)) = tokio::time::timeout(self.limit, work).await else {
-            drop(group);
-            return Err(failed(ErrorCode::Timeout, format!("not done within {:?}", self.limit))
-                .hint("raise `timeout:` of the provider, or look at what the program waits for"));
-        };
-        drop(group);
-        if learn(&output.bytes) == NotesUse::Log {
-            for line in String::from_utf8_lossy(&notes.bytes).lines().take(50) {
-                tracing::debug!("{name}: {}", redactor.redact(line));
-            }
-        }
-        if output.is_cut {
-            return Err(failed(ErrorCode::Invalid, format!("wrote more than {LARGEST_OUTPUT} bytes"))
-                .hint("a secret is small"));
-        }
-        match status {
-            Ok(status) if status.success() => Ok(output.bytes.into()),
-            Ok(status) => Err(failed(ErrorCode::Unavailable, format!("failed: {status}"))
-                .hint("`-vv` shows what it wrote to standard error")),
-            Err(error) => Err(failed(ErrorCode::Unavailable, error.to_string())),
-        }
-    }
-
-    /// The program's file: absolute, or found on PATH; not one that others can change.
-    fn locate(&self) -> Result<PathBuf, ProviderError> {
-        let word = self.command.first().map(String::as_str).unwrap_or_default();
-        let config = |reason: String, hint: &str| ProviderError::new(ErrorCode::Config, reason).hint(hint);
-        let path = if Path::new(word).is_absolute() {
-            PathBuf::from(word)
-        } else if word.contains('/') {
-            return Err(config(
-                format!("`{word}` is a relative path"),
-                "give an absolute path, or a name on PATH",
-            ));
-        } else {
-            let search = self.environment.text("PATH").unwrap_or_default();
-            let found = search
-                .split(':')
-                .filter(|part| part.starts_with('/'))
-                .map(|part| Path::new(part).join(word))
-                .find(|path| path.is_file());
-            found.ok_or_else(|| {
-                config(format!("`{word}` is not on PATH"), "install it, or give its absolute path")
-            })?
-        };
-        if is_open_to_others(&path) {
-            return Err(config(
-                format!("{} can be changed by others", path.display()),
-                "chmod go-w it, and its directory's owner be trusted",
-            ));
-        }
-        Ok(path)
-    }
-}
-
-#[cfg(unix)]
-fn is_open_to_others(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o022 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_: &Path) -> bool {
-    false
-}
-
-/// Ends a program with everything it started once it is dropped.
-struct ProcessGroup(Option<u32>);
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Some(group) = self.0.and_then(|id| rustix::process::Pid::from_raw(id as i32)) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-/// What a stream gave.
-#[derive(Default)]
-struct StreamContent {
-    bytes: Vec<u8>,
-    is_cut: bool,
-}
-
-/// Reads to the end, and keeps up to a limit.
-async fn read_up_to(stream: Option<impl AsyncRead + Unpin>, limit: u64) -> StreamContent {
-    let Some(mut stream) = stream else { return StreamContent::default() };
-    let mut content = StreamContent::default();
-    let mut chunk = vec![0; 8192];
-    loop {
-        match stream.read(&mut chunk).await {
-            Ok(0) | Err(_) => return content,
-            Ok(count) => {
-                let room = (limit as usize).saturating_sub(content.bytes.len());
-                content.is_cut |= count > room;
-                content.bytes.extend_from_slice(&chunk[..count.min(room)]);
-            }
-        }
+        .boxed()
     }
 }

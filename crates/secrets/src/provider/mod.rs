@@ -9,6 +9,7 @@ pub(crate) mod exec;
 pub(crate) mod file;
 pub(crate) mod gcp;
 pub(crate) mod jwt;
+pub(crate) mod program;
 pub(crate) mod rest;
 pub(crate) mod vault;
 
@@ -119,6 +120,8 @@ pub enum ErrorCode {
     Invalid,
     Timeout,
     Config,
+    /// The user ended the work.
+    Interrupted,
 }
 
 impl std::fmt::Display for ErrorCode {
@@ -132,6 +135,7 @@ impl std::fmt::Display for ErrorCode {
             Self::Invalid => "invalid",
             Self::Timeout => "timed out",
             Self::Config => "configuration",
+            Self::Interrupted => "interrupted",
         })
     }
 }

@@ -9,6 +9,7 @@ use slipway_http::{
     ClientOptions, HeaderValue, HttpClient, HttpError, HttpRequest, HttpResponse, Method, NetworkLimits,
     NetworkOptions, StatusCode,
 };
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{ErrorCode, ProviderError};
@@ -18,11 +19,16 @@ use crate::config::ResolveLimits;
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
+/// The time one request may take that gives back what a run was lent.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Sends requests of one provider.
 #[derive(Clone, Debug)]
 pub(crate) struct RestClient {
     client: HttpClient,
     limits: ResolveLimits,
+    stop: CancellationToken,
+    tls: TlsOptions,
 }
 
 /// Settings of connections beyond the common ones.
@@ -61,8 +67,9 @@ impl RestClient {
             limits: NetworkLimits { connect: limits.timeout, idle: limits.timeout, total: limits.timeout },
             stop: network.stop.clone(),
         };
+        let stop = network.stop.clone();
         let options = ClientOptions {
-            ca: tls.ca,
+            ca: tls.ca.clone(),
             insecure_skip_tls_verify: tls.skip_verify,
             user_agent: concat!("slipway/", env!("CARGO_PKG_VERSION")).to_owned(),
             network,
@@ -70,7 +77,19 @@ impl RestClient {
         };
         let client = HttpClient::new(&options)
             .map_err(|error| ProviderError::new(ErrorCode::Config, error.to_string()))?;
-        Ok(Self { client, limits })
+        Ok(Self { client, limits, stop, tls })
+    }
+
+    /// A client for giving back what a run was lent: it works after the user ended the run, with one short attempt.
+    pub(crate) fn for_cleanup(&self) -> Result<Self, ProviderError> {
+        let limits =
+            ResolveLimits { timeout: self.limits.timeout.min(CLEANUP_TIMEOUT), retries: 0, ..self.limits };
+        Self::new(limits, &NetworkOptions::default(), self.tls.clone())
+    }
+
+    /// The same client without repetitions.
+    pub(crate) fn single_attempt(&self) -> Self {
+        Self { limits: ResolveLimits { retries: 0, ..self.limits }, ..self.clone() }
     }
 
     /// Sends a request, again while the backend is busy or out of reach.
@@ -97,7 +116,10 @@ impl RestClient {
             };
             // Jitter keeps many runs from coming back at the same moment.
             let jitter = rand::random_range(0.75..1.25);
-            tokio::time::sleep(wait.min(LONGEST_PAUSE).mul_f64(jitter)).await;
+            let pausing = tokio::time::sleep(wait.min(LONGEST_PAUSE).mul_f64(jitter));
+            if self.stop.run_until_cancelled(pausing).await.is_none() {
+                return Err(ProviderError::new(ErrorCode::Interrupted, "stopped"));
+            }
             pause *= 2;
         }
         Err(ProviderError::new(ErrorCode::Unavailable, "no attempt was made"))
@@ -124,6 +146,9 @@ fn is_transient(error: &HttpError) -> bool {
 }
 
 fn unreachable(error: &HttpError) -> ProviderError {
+    if matches!(error, HttpError::Interrupted(_)) {
+        return ProviderError::new(ErrorCode::Interrupted, "stopped");
+    }
     let code = if error.is_timeout() { ErrorCode::Timeout } else { ErrorCode::Unavailable };
     ProviderError::new(code, error.to_string())
         .hint("is the backend reachable from here? look at its address and at proxies")

@@ -192,6 +192,10 @@ async fn parameters_are_read_in_batches_of_ten_with_versions_and_labels() {
             let (name, selector) = full.split_once(':').map_or((full, None), |(name, selector)| (name, Some(selector)));
             let version = selector.and_then(|selector| selector.parse::<u64>().ok()).unwrap_or(9);
             let mut parameter = json!({"Name": name, "Version": version, "Type": "SecureString", "Value": format!("value-of-{full}")});
+            if name.ends_with("list") {
+                parameter["Type"] = "StringList".into();
+                parameter["Value"] = "first-of-list,second-of-list".into();
+            }
             if let Some(selector) = selector {
                 parameter["Selector"] = format!(":{selector}").into();
             }
@@ -210,6 +214,10 @@ async fn parameters_are_read_in_batches_of_ten_with_versions_and_labels() {
     assert_eq!(run.text("secret://a/plain").await, "value-of-plain");
     assert_eq!(run.text("secret://a/app/x?version=3").await, "value-of-/app/x:3");
     assert_eq!(run.text("secret://a/app/x?stage=blue").await, "value-of-/app/x:blue");
+    assert_eq!(run.text("secret://a/app/list").await, "first-of-list,second-of-list");
+    let list = run.value("secret://a/app/list?type=json").await.unwrap();
+    assert_eq!(list, json!(["first-of-list", "second-of-list"]));
+    assert_eq!(run.text("secret://a/app/list#/1").await, "second-of-list");
     let text = run.failure("secret://a/app/none").await;
     assert!(text.contains("aws-ssm not found: ssm:GetParameters /app/none"), "{text}");
 }

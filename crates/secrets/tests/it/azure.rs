@@ -96,3 +96,81 @@ async fn a_challenge_of_a_foreign_resource_is_refused() {
     assert!(text.contains("asks for a token of another service"), "{text}");
     assert_eq!(foreign.count("/token"), 1, "no second login");
 }
+
+#[tokio::test]
+async fn a_client_proves_itself_with_its_certificate() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    let key = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+    let der = aws_lc_rs::encoding::AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&key).unwrap();
+    let public = aws_lc_rs::signature::KeyPair::public_key(&key).as_ref().to_vec();
+    // The service compares a thumbprint; what the certificate says is known to it already.
+    let certificate = b"a certificate in DER form".to_vec();
+    let block = |label: &str, bytes: &[u8]| {
+        format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(bytes))
+    };
+    let pem = block("CERTIFICATE", &certificate) + &block("PRIVATE KEY", der.as_ref());
+    let server = TestServer::start(move |request| {
+        if !request.path.ends_with("/tenant-1/oauth2/v2.0/token") {
+            assert_eq!(request.header("authorization"), Some("Bearer certified-token"));
+            return answer(200, &json!({"value": "certified-value", "id": "https://v/secrets/x/1"}));
+        }
+        assert_eq!(request.form("client_secret"), None);
+        assert_eq!(
+            request.form("client_assertion_type").as_deref(),
+            Some("urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+        );
+        let assertion = request.form("client_assertion").unwrap();
+        let (message, signature) = assertion.rsplit_once('.').unwrap();
+        let part = |index: usize| -> serde_json::Value {
+            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(message.split('.').nth(index).unwrap()).unwrap())
+                .unwrap()
+        };
+        let thumbprint = {
+            use sha2::Digest as _;
+            URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&certificate))
+        };
+        assert_eq!(part(0), json!({"alg": "PS256", "typ": "JWT", "x5t#S256": thumbprint}));
+        let claims = part(1);
+        assert_eq!((&claims["iss"], &claims["sub"]), (&json!("c"), &json!("c")));
+        assert!(claims["aud"].as_str().unwrap().ends_with("/tenant-1/oauth2/v2.0/token"), "{claims}");
+        assert!(claims["exp"].as_i64() > claims["nbf"].as_i64() && claims["jti"].is_string());
+        let verifier = aws_lc_rs::signature::UnparsedPublicKey::new(
+            &aws_lc_rs::signature::RSA_PSS_2048_8192_SHA256,
+            &public,
+        );
+        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        verifier.verify(message.as_bytes(), &signature).expect("the signature is right");
+        answer(200, &json!({"access_token": "certified-token", "expires_in": 3600}))
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("client.pem");
+    std::fs::write(&file, pem).unwrap();
+    let text = config(&server, "tenant-1")
+        .replace("clientSecret: env:S", &format!("clientCertificate: {}", file.display()));
+    assert_eq!(run(&text, &[]).text("secret://z/good").await, "certified-value");
+    std::fs::write(&file, "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n").unwrap();
+    let text = run(&text, &[]).failure("secret://z/good").await;
+    assert!(text.contains("the client certificate cannot be used") && text.contains("hint:"), "{text}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_login_of_the_az_program_is_the_last_resort() {
+    let server = vault("http://127.0.0.1").await;
+    let text = config(&server, "x")
+        .replace("tenantId: x, clientId: c, clientSecret: env:S", "api: x")
+        .replace(", api: x", "");
+    let folder = tempfile::tempdir().unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let failed = run(&text, &[("PATH", &path)]).failure("secret://z/good").await;
+    assert!(failed.contains("there are no Azure credentials") && failed.contains("az login"), "{failed}");
+    crate::support::write_program(
+        &folder.path().join("az"),
+        "[ \"$*\" = 'account get-access-token --output json --resource http://127.0.0.1 --tenant tenant-1' ] || exit 3\n\
+         echo '{\"accessToken\": \"token-of-tenant-1\", \"expires_on\": 4102444800}'",
+    );
+    assert_eq!(run(&text, &[("PATH", &path)]).text("secret://z/good").await, "azure-value");
+    assert_eq!(server.count("/token"), 0, "no login of our own");
+}

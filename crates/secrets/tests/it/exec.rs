@@ -112,3 +112,37 @@ async fn credentials_can_come_from_a_program_or_file() {
         assert!(text.contains(expected), "{token}: {text}");
     }
 }
+
+/// Answers every line with its own process id and the number of lines it has read.
+const COUNTING: &str = r#"n=0
+while read -r request; do
+  n=$((n+1))
+  case "$request" in *'"op":"list"'*) echo '{"v":1,"items":[{"ok":true,"name":"a"}]}'; continue;; esac
+  case "$request" in *'"path":"die"'*) exit 3;; esac
+  id=$(printf '%s' "$request" | grep -o '"id":"[0-9]*"' | head -1)
+  echo "note-of-plugin $$" >&2
+  echo "{\"v\":1,\"items\":[{$id,\"ok\":true,\"data\":{\"pid\":\"process-$$\",\"count\":\"answer-number-$n\"}}]}"
+done"#;
+
+#[tokio::test]
+async fn a_persistent_program_is_started_once_and_ended_with_the_run() {
+    let (_folder, config) = script(COUNTING, "10s");
+    let run = run(&config.replace("timeout:", "persistent: true, timeout:"), PATH);
+    let pid = run.text("secret://x/a#pid").await;
+    assert_eq!(run.text("secret://x/b#pid").await, pid, "one process answers all requests");
+    assert_eq!(run.text("secret://x/c#count").await, "answer-number-3");
+    let name = slipway_secrets::ProviderName::parse("x").unwrap();
+    assert_eq!(run.resolver.list(&name, "").await.unwrap().len(), 1);
+    let text = run.failure("secret://x/die#pid").await;
+    assert!(text.contains("ended without an answer") && text.contains("hint:"), "{text}");
+    let next = run.text("secret://x/d#pid").await;
+    assert_ne!(next, pid, "a program that failed is replaced by a new one");
+    run.resolver.finish().await;
+    let stat = format!("/proc/{}/stat", next.strip_prefix("process-").unwrap());
+    let ended = async {
+        while std::fs::read_to_string(&stat).is_ok_and(|state| !state.contains(") Z ")) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.expect("it ends with the run");
+}

@@ -123,3 +123,139 @@ async fn a_service_account_signs_for_its_token_once() {
     assert_eq!(run.text("secret://g/b").await, "signed-value");
     assert_eq!(server.count("/token"), 1);
 }
+
+/// Google's token service, the one that lends tokens of accounts, and Secret Manager in one.
+async fn federation() -> TestServer {
+    TestServer::start(|request| {
+        if request.path == "/sts" {
+            assert_eq!(
+                request.form("grant_type").as_deref(),
+                Some("urn:ietf:params:oauth:grant-type:token-exchange")
+            );
+            assert_eq!(request.form("audience").as_deref(), Some("//iam/pool"));
+            return match request.form("subject_token").as_deref() {
+                Some("workload-token") => answer(200, &json!({"access_token": "federated-token", "expires_in": 3600})),
+                Some(signed) if signed.starts_with("%7B") => {
+                    verify_aws_request(signed);
+                    answer(200, &json!({"access_token": "federated-token", "expires_in": 3600}))
+                }
+                _ => answer(400, &json!({"error": "invalid_grant", "error_description": "canary"})),
+            };
+        }
+        if request.path == "/workload" {
+            assert_eq!(request.header("x-flavor"), Some("ci"));
+            return answer(200, &json!({"value": "workload-token"}));
+        }
+        if request.path.ends_with(":generateAccessToken") {
+            assert_eq!(request.header("authorization"), Some("Bearer federated-token"));
+            assert_eq!(request.json()["scope"][0], "https://www.googleapis.com/auth/cloud-platform");
+            let account = request.path.split('/').next_back().unwrap().split(':').next().unwrap().to_owned();
+            return answer(200, &json!({"accessToken": format!("token-of-{account}"), "expireTime": "2100-01-01T00:00:00Z"}));
+        }
+        let token = request.header("authorization").unwrap_or_default().to_owned();
+        answer(200, &json!({"name": "x/versions/1", "payload": {"data": STANDARD.encode(format!("value for {token}"))}}))
+    })
+    .await
+}
+
+/// Checks the request to AWS that Google would send in our name.
+fn verify_aws_request(encoded: &str) {
+    let decoded =
+        url::form_urlencoded::parse(format!("t={encoded}").as_bytes()).next().unwrap().1.into_owned();
+    let signed: serde_json::Value = serde_json::from_str(&decoded).unwrap();
+    let headers = signed["headers"].as_array().unwrap().iter().map(|header| {
+        (header["key"].as_str().unwrap().to_lowercase(), header["value"].as_str().unwrap().to_owned())
+    });
+    let request = crate::servers::SeenRequest {
+        method: signed["method"].as_str().unwrap().to_owned(),
+        path: "/".to_owned(),
+        query: "Action=GetCallerIdentity&Version=2011-06-15".to_owned(),
+        headers: headers.collect(),
+        body: Vec::new(),
+    };
+    assert_eq!(request.header("host"), Some("sts.eu-west-1.amazonaws.com"));
+    let names = crate::aws::verify_signature(&request, "eu-west-1", "sts");
+    assert!(names.contains(&"x-goog-cloud-target-resource".to_owned()), "{names:?}");
+}
+
+#[tokio::test]
+async fn workload_identities_are_traded_for_googles_tokens() {
+    let server = federation().await;
+    let url = server.url();
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "workload-token\n").unwrap();
+    let account = format!("{url}/v1/projects/-/serviceAccounts/sa@p1:generateAccessToken");
+    let external = |source: serde_json::Value| {
+        json!({"type": "external_account", "audience": "//iam/pool", "token_url": format!("{url}/sts"),
+            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "credential_source": source})
+    };
+    let acting = |mut file: serde_json::Value| {
+        file["service_account_impersonation_url"] = account.as_str().into();
+        file
+    };
+    let cases = [
+        (external(json!({"file": token})), "", "value for Bearer federated-token"),
+        (acting(external(json!({"file": token}))), "", "value for Bearer token-of-sa@p1"),
+        (external(json!({"file": token})), ", impersonate: other@p1", "value for Bearer token-of-other@p1"),
+        (
+            external(json!({"url": format!("{url}/workload"), "headers": {"X-Flavor": "ci"},
+                "format": {"type": "json", "subject_token_field_name": "value"}})),
+            "",
+            "value for Bearer federated-token",
+        ),
+        (external(json!({"environment_id": "aws1"})), "", "value for Bearer federated-token"),
+        (
+            json!({"type": "impersonated_service_account", "service_account_impersonation_url": account,
+                "source_credentials": external(json!({"file": token}))}),
+            "",
+            "value for Bearer token-of-sa@p1",
+        ),
+        (
+            external(json!({"executable": {"command": "x"}})),
+            "",
+            "names no source of tokens that is supported",
+        ),
+        (external(json!({"file": token, "format": {"type": "json"}})), "", "has no token"),
+        (json!({"type": "gdch"}), "", "credentials of the type `gdch`"),
+    ];
+    for (file, more, expected) in cases {
+        let path = folder.path().join("wif.json");
+        std::fs::write(&path, file.to_string()).unwrap();
+        let text = format!(
+            "secrets: {{providers: {{g: {{type: gcp-sm, project: p1, endpoint: '{url}', credentialsFile: {}{more}}}}}}}",
+            path.display()
+        );
+        let keys = [
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", crate::aws::KEY_ID),
+            ("AWS_SECRET_ACCESS_KEY", crate::aws::SECRET_KEY),
+        ];
+        let run = run(&text, &keys);
+        let found = match run.value("secret://g/a").await {
+            Ok(value) => value.as_str().unwrap().to_owned(),
+            Err(error) => error.problems().to_string(),
+        };
+        assert!(found.contains(expected) && !found.contains("canary"), "{file}: {found}");
+    }
+}
+
+#[test]
+fn a_repository_cannot_take_tokens_from_elsewhere() {
+    let repository = tempfile::tempdir().unwrap();
+    let file = repository.path().join("wif.json");
+    let text = "secrets: {providers: {g: {type: gcp-sm, project: p1, credentialsFile: wif.json}}}";
+    let check = |kind: &str| {
+        std::fs::write(&file, format!("{{\"type\": \"{kind}\"}}")).unwrap();
+        let layers =
+            [crate::support::layer(text, repository.path(), slipway_secrets::ConfigOrigin::Repository)];
+        let config = slipway_secrets::SecretsConfig::load(&layers).unwrap();
+        let resolver = slipway_secrets::Resolver::new(config, slipway_secrets::ResolverOptions::default());
+        resolver.check(&crate::support::references(&["secret://g/a"]))
+    };
+    assert!(check("service_account").is_ok());
+    for kind in ["external_account", "impersonated_service_account"] {
+        let text = check(kind).unwrap_err().problems().to_string();
+        assert!(text.contains("takes tokens from elsewhere"), "{kind}: {text}");
+    }
+}

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -108,6 +109,17 @@ impl Drop for TestServer {
 
 impl TestServer {
     pub(crate) async fn start(answer: impl Fn(&SeenRequest) -> TestAnswer + Send + Sync + 'static) -> Self {
+        Self::start_async(move |request| {
+            let answer = answer(&request);
+            Box::pin(async move { answer })
+        })
+        .await
+    }
+
+    /// Starts a server whose answers may take their time.
+    pub(crate) async fn start_async(
+        answer: impl Fn(SeenRequest) -> BoxFuture<'static, TestAnswer> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<SeenRequest>>> = Arc::default();
@@ -122,7 +134,7 @@ impl TestServer {
                         async move {
                             let request = read(request).await;
                             record.lock().unwrap().push(request.clone());
-                            Ok::<_, Infallible>(write(answer(&request)))
+                            Ok::<_, Infallible>(write(answer(request).await))
                         }
                     });
                     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());

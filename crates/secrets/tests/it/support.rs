@@ -50,10 +50,28 @@ pub(crate) fn run(text: &str, variables: &[(&str, &str)]) -> TestRun {
 }
 
 pub(crate) fn run_with(config: SecretsConfig, variables: &[(&str, &str)]) -> TestRun {
+    run_in(config, environment(variables))
+}
+
+/// A run of somebody with a home directory.
+pub(crate) fn run_at_home(text: &str, variables: &[(&str, &str)], home: &Path) -> TestRun {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    run_in(config(text), Environment::new(variables, Some(home.to_owned())))
+}
+
+/// A program in a directory, for the PATH.
+#[cfg(unix)]
+pub(crate) fn write_program(path: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn run_in(config: SecretsConfig, environment: Environment) -> TestRun {
     let audit = Arc::new(AuditMemory::default());
     let redactor = Redactor::new();
     let options = ResolverOptions {
-        environment: environment(variables),
+        environment,
         redactor: redactor.clone(),
         audit: audit.clone(),
         ..ResolverOptions::default()

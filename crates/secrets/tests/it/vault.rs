@@ -313,3 +313,70 @@ async fn names_are_listed_and_identities_shown() {
     assert_eq!(info.identity, "approle-web");
     assert_eq!(info.expires.unwrap().to_string(), "2026-11-17T12:00:00Z");
 }
+
+#[tokio::test]
+async fn another_server_of_the_cluster_answers_for_one_that_cannot() {
+    let sealed = TestServer::start(|_| answer(503, &json!({"errors": ["Vault is sealed"]}))).await;
+    let standby = TestServer::start(|_| answer(429, &Value::Null)).await;
+    let active = vault().await;
+    let config = format!(
+        "secrets: {{providers: {{v: {{type: vault, address: ['http://127.0.0.1:1', '{}', '{}', '{}'], kvVersion: 2, token: env:T}}}}}}",
+        sealed.url(),
+        standby.url(),
+        active.url()
+    );
+    let run = run(&config, &[("T", TOKEN)]);
+    assert_eq!(run.text("secret://v/app/db#k0").await, "value-canary-0");
+    assert_eq!(run.text("secret://v/app/db?version=3#k0").await, "old-canary");
+    assert_eq!(
+        (sealed.seen().len(), standby.seen().len()),
+        (1, 1),
+        "the server that answered is asked first"
+    );
+    let text = run.failure("secret://v/nothing#k").await;
+    assert!(text.contains("not found"), "an answer is an answer: {text}");
+    assert_eq!(sealed.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_working_server_is_reported_once() {
+    let sealed = TestServer::start(|_| answer(503, &json!({"errors": ["Vault is sealed"]}))).await;
+    let config = format!(
+        "secrets: {{providers: {{v: {{type: vault, address: ['{0}', '{0}'], kvVersion: 2, token: env:T}}}}}}",
+        sealed.url()
+    );
+    let text = run(&config, &[("T", TOKEN)]).failure("secret://v/app/db#k0").await;
+    assert!(text.contains("vault is sealed") && text.contains("hint:"), "{text}");
+}
+
+/// A large stack: every release refers to the same thousand keys of fifty paths.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_thousand_references_of_64_nodes_are_fifty_reads_and_one_login() {
+    let server = TestServer::start(|request| match request.path.as_str() {
+        "/v1/auth/approle/login" => log_in("approle", request),
+        "/v1/auth/token/revoke-self" => answer(204, &Value::Null),
+        path => {
+            assert_eq!(request.header("x-vault-token"), Some(TOKEN));
+            let path = path.strip_prefix("/v1/secret/data/").unwrap();
+            let fields: serde_json::Map<String, Value> =
+                (0..20).map(|key| (format!("k{key}"), json!(format!("value-{path}-{key}")))).collect();
+            answer(200, &json!({"data": {"data": fields, "metadata": {"version": 1}}}))
+        }
+    })
+    .await;
+    let login = "kvVersion: 2, authMethod: approle, roleId: role-1, secretId: env:SECRET_ID";
+    let run = run(&config(&server, login), &[("SECRET_ID", "secret-1")]);
+    let texts: Vec<String> =
+        (0..50).flat_map(|path| (0..20).map(move |key| format!("secret://v/app/{path}#k{key}"))).collect();
+    let wanted = references(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    let nodes = (0..64).map(|_| {
+        let (resolver, wanted) = (run.resolver.clone(), wanted.clone());
+        tokio::spawn(async move { resolver.resolve(&wanted).await.unwrap().len() })
+    });
+    for count in join_all(nodes).await {
+        assert_eq!(count.unwrap(), 1000);
+    }
+    assert!(run.resolver.finish().await.is_empty());
+    let reads = server.seen().iter().filter(|request| request.path.contains("/data/")).count();
+    assert_eq!((reads, server.count("/login"), server.count("revoke-self")), (50, 1, 1));
+}

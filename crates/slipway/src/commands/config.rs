@@ -1,5 +1,8 @@
 //! `slipway config`
 
+use std::path::PathBuf;
+
+use secrecy::SecretString;
 use serde::Serialize;
 use slipway_event::MASK;
 
@@ -32,17 +35,32 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     fn word<T: clap::ValueEnum>(value: &T) -> String {
         value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
     }
+    let path =
+        |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let optional = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut rows = vec![
-        row("kubeconfig", &settings.kubeconfig, |path| {
-            path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
-        }),
+        row("kubeconfig", &settings.kubeconfig, path),
         row("context", &settings.context, optional),
         row("namespace", &settings.namespace, optional),
         row("output", &settings.output, word),
         row("color", &settings.color, word),
         row("logFormat", &settings.log_format, word),
+        row("progressInterval", &settings.progress_interval, |interval| format!("{:?}", interval.0)),
     ];
+    let connection = &settings.connection;
+    let hidden = |secret: &Option<SecretString>| secret.as_ref().map(|_| MASK.to_owned()).unwrap_or_default();
+    rows.extend([
+        row("connection.kubeconfig", &connection.kubeconfig_text, hidden),
+        row("connection.server", &connection.server, optional),
+        row("connection.token", &connection.token, hidden),
+        row("connection.tokenFile", &connection.token_file, path),
+        row("connection.certificateAuthority", &connection.certificate_authority, path),
+        row("connection.skipTLSVerify", &connection.skip_tls_verify, bool::to_string),
+        row("connection.tlsServerName", &connection.tls_server_name, optional),
+        row("connection.user", &connection.user, optional),
+        row("connection.groups", &connection.groups, |groups| groups.join(",")),
+        row("connection.proxy", &connection.proxy, optional),
+    ]);
     for variable in Variable::ALL {
         if rows.iter().any(|row| row.setting == variable.setting()) {
             continue;

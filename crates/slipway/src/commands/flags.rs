@@ -276,45 +276,6 @@ impl ValueFlags {
     }
 }
 
-/// The cluster, under Helm's names.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Cluster, with --validate or --dry-run=server")]
-pub struct ClusterFlags {
-    /// Address of the API server
-    #[arg(long, value_name = "URL")]
-    pub kube_apiserver: Option<String>,
-
-    /// User to act as
-    #[arg(long, value_name = "NAME")]
-    pub kube_as_user: Option<String>,
-
-    /// Group to act as; repeat for more
-    #[arg(long, value_name = "NAME")]
-    pub kube_as_group: Vec<String>,
-
-    /// Certificates of the API server to trust
-    #[arg(long, value_name = "FILE")]
-    pub kube_ca_file: Option<PathBuf>,
-
-    /// Accept any certificate of the API server
-    #[arg(long)]
-    pub kube_insecure_skip_tls_verify: bool,
-
-    /// Name the API server's certificate must have
-    #[arg(long, value_name = "NAME")]
-    pub kube_tls_server_name: Option<String>,
-
-    /// Bearer token
-    #[arg(long, value_name = "TOKEN")]
-    pub kube_token: Option<String>,
-
-    #[arg(long, hide = true)]
-    pub burst_limit: Option<i64>,
-
-    #[arg(long, hide = true)]
-    pub qps: Option<f32>,
-}
-
 /// What the cluster is said to be capable of.
 #[derive(Debug, Default, clap::Args)]
 pub struct CapabilityFlags {

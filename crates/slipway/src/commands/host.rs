@@ -38,7 +38,7 @@ impl TemplateHost for RenderHost {
         let Some(live) = &self.live else { return NoHost.lookup_object(api_version, kind, namespace, name) };
         match live.find(api_version, kind, namespace, name) {
             Ok(found) => Ok(GoValue::from_json(&found, WholeNumbers::Int64)),
-            Err(error) => Err(FuncError::new(error)),
+            Err(error) => Err(FuncError::new(error.to_string())),
         }
     }
 

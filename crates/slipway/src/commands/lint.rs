@@ -66,7 +66,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     show::print(&text)?;
     if reports.iter().any(|report| report.has_failed(&options)) {
         say!("error: {last}");
-        return Ok(Exit::Failed);
+        return Ok(Exit::Invalid);
     }
     if !options.quiet {
         show::print(&format!("{last}\n"))?;

@@ -1,9 +1,15 @@
 //! One file a command: its flags and what it calls.
 
+pub mod agent;
+pub mod audit;
+pub mod bundle;
 pub mod chart;
 pub mod completions;
 pub mod config;
+pub mod controller;
+pub mod doctor;
 pub mod flags;
+pub mod gate;
 pub mod graph;
 pub mod host;
 pub mod inputs;
@@ -11,6 +17,9 @@ pub mod kustomize;
 pub mod lint;
 pub mod man;
 pub mod package;
+pub mod pipeline;
+pub mod policy;
+pub mod promotion;
 pub mod reference;
 pub mod release;
 pub mod render;
@@ -19,6 +28,7 @@ pub mod run;
 pub mod sandbox;
 pub mod secrets;
 pub mod stack;
+pub mod unit;
 pub mod validate;
 
 use crate::cli::Command;
@@ -47,6 +57,14 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Kustomize(args) => kustomize::run(&args),
         Command::Run(args) => run::run(&args, session),
         Command::Stack(args) => stack::run(&args, session),
+        Command::Unit(args) => unit::run(&args, session),
+        Command::Controller(args) => controller::run(&args, session),
+        Command::Agent(args) => agent::run(&args, session),
+        Command::Audit(args) => audit::run(&args, session),
+        Command::Doctor(args) => doctor::run(&args, session),
+        Command::Pipeline(args) => pipeline::run(&args, session),
+        Command::Bundle(args) => bundle::run(&args, session),
+        Command::Gate(args) => gate::run(&args, session),
         Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Secrets(args) => secrets::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),

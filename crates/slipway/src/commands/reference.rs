@@ -27,6 +27,8 @@ enum Page {
     StackSchema,
     /// JSON Schema of release.yaml
     ReleaseSchema,
+    /// JSON Schema of policy files
+    PolicySchema,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -36,6 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
+        Page::PolicySchema => serde_json::to_string_pretty(&slipway_policy::policy_schema())? + "\n",
         Page::GraphSchema => serde_json::to_string_pretty(&graph::schema())? + "\n",
     };
     show::data(text)?;

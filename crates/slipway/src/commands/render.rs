@@ -12,9 +12,10 @@ use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::{Notices, RenderOptions, RenderedChart};
 use slipway_gotmpl::TemplateHost;
 use slipway_problem::Problem;
+use slipway_release::validate::ExistingObjects;
 use slipway_source::{LoadedSource, OfflineFetcher, SourceContent, SourcePath, SourceRequest};
 
-use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
+use super::flags::{CapabilityFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
 use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
@@ -44,9 +45,6 @@ pub struct Args {
 
     #[command(flatten)]
     source: SourceFlags,
-
-    #[command(flatten)]
-    cluster: ClusterFlags,
 
     #[command(flatten)]
     secrets: SecretFlags,
@@ -274,7 +272,7 @@ fn live(args: &Args, session: &Session) -> anyhow::Result<Option<Arc<Live>>> {
     if !args.validate && !matches!(args.dry_run.as_deref(), Some("server" | "none" | "false")) {
         return Ok(None);
     }
-    Ok(Some(Arc::new(Live::connect(&args.cluster, session)?)))
+    Ok(Some(Arc::new(Live::connect(session)?)))
 }
 
 fn options(
@@ -326,7 +324,11 @@ fn print(
 ) -> anyhow::Result<()> {
     let rendered = loaded.render_chart(options, host, notices).context("the source is no chart")??;
     if let Some(live) = live.filter(|_| args.validate) {
-        live.check(&rendered, options, args.take_ownership)?;
+        let existing = match args.take_ownership {
+            true => ExistingObjects::Allowed,
+            false => ExistingObjects::MustBelong,
+        };
+        live.check(&rendered, options, existing)?;
     }
     if let Some(directory) = &args.output_dir {
         let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };

@@ -10,7 +10,6 @@ pub mod escape;
 pub mod progress;
 pub mod prompt;
 pub mod report;
-mod screen;
 pub mod show;
 pub mod style;
 pub mod table;

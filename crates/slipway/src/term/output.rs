@@ -47,7 +47,9 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 /// Says a text for people on standard error.
 pub fn message(text: &str) {
     let text = settle(&masked(text), colors(&io::stderr()), Controls::Show);
-    stderr().write(text.into_bytes(), WhenFull::LeaveOut);
+    if !super::progress::print_above(&text) {
+        stderr().write(text.into_bytes(), WhenFull::LeaveOut);
+    }
 }
 
 /// Writes a text to standard output, masked.
@@ -99,6 +101,7 @@ pub fn finish() -> Ending {
 
 /// Waits until every message is written, if somebody reads them.
 pub fn finish_messages() {
+    super::progress::end();
     STDERR.get().map(Channel::finish);
 }
 

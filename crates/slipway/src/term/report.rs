@@ -6,8 +6,9 @@ use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_rehearsal::RehearsalError;
 use slipway_release::Failure;
 use slipway_secrets::SecretsError;
+use slipway_unit::UnitError;
 
-use crate::exit::{SecretError, UsageError};
+use crate::exit::{PolicyFileError, PolicyRefusal, SecretError, UsageError};
 use crate::term::output;
 use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
 
@@ -18,14 +19,23 @@ pub fn failure(failure: &anyhow::Error) {
     }
     if let Some(
         Failure::Problems(problems)
+        | Failure::Source(problems)
         | Failure::Immutable(problems)
         | Failure::Ownership(problems)
+        | Failure::Refused(problems)
         | Failure::Stale(problems),
     ) = failure.downcast_ref::<Failure>()
     {
         return problems_report(problems);
     }
-    if let Some(RehearsalError::Failed(problems)) = failure.downcast_ref::<RehearsalError>() {
+    if let Some(RehearsalError::Failed(problems) | RehearsalError::Refused(problems)) =
+        failure.downcast_ref::<RehearsalError>()
+    {
+        return problems_report(problems);
+    }
+    if let Some(UnitError::Problems(problems) | UnitError::Refused(problems)) =
+        failure.downcast_ref::<UnitError>()
+    {
         return problems_report(problems);
     }
     if let Some(error) = failure.downcast_ref::<SecretsError>() {
@@ -33,6 +43,12 @@ pub fn failure(failure: &anyhow::Error) {
     }
     if let Some(SecretError(problem)) = failure.downcast_ref::<SecretError>() {
         return show(problem);
+    }
+    if let Some(PolicyRefusal(problems)) = failure.downcast_ref::<PolicyRefusal>() {
+        return problems_report(problems);
+    }
+    if let Some(PolicyFileError(problems)) = failure.downcast_ref::<PolicyFileError>() {
+        return problems_report(problems);
     }
     if let Some(UsageError(problems)) = failure.downcast_ref::<UsageError>() {
         return problems_report(problems);

@@ -1,11 +1,11 @@
-//! Bad files get a located error with a hint and exit code 1; never a panic.
+//! Bad files get a located error with a hint and exit code 10; never a panic.
 
 use crate::support::{DIAMOND, Place};
 
 fn complaint(text: impl AsRef<[u8]>) -> String {
     let place = Place::new();
     let ran = place.write("g.yaml", text).run(&["graph", "g.yaml"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(10), ""), "{}", ran.err);
     ran.err
 }
 
@@ -35,7 +35,7 @@ fn not_what_it_should_be() {
         bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
     }
     for (what, text, expected) in [
-        ("empty", &b""[..], "g.yaml\n  hint: expected `nodes:`"),
+        ("empty", &b""[..], "g.yaml:1:1\n  hint: expected `nodes:`"),
         ("blank", b"# nothing\n", "the file is empty"),
         ("binary", b"\x7fELF\x00\xff\xfe", "the file is not UTF-8 text"),
         ("a list", b"- a\n", "g.yaml:1:1"),
@@ -60,6 +60,45 @@ fn missing_files_and_directories() {
         assert_eq!(ran.code, Some(1));
         assert!(ran.err.contains(name) && ran.err.contains("hint:"), "{}", ran.err);
     }
+}
+
+#[test]
+fn invalid_files_end_every_command_with_10() {
+    let place = Place::new();
+    for (name, text) in [
+        ("chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"),
+        ("chart/templates/a.yaml", "a: {{ .Values.b | nope }}\n"),
+        ("values.yaml", "a: [\n"),
+        ("fine/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n"),
+        ("fine/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+        ("bad.kurel/kurel.yaml", "nme: web\n"),
+        ("k/kustomization.yaml", "resurces: []\n"),
+        ("stack/stack.yaml", "apiVersion: ktl.dev/v1\nkind: Stack\nnme: x\n"),
+        ("g.yaml", "nodes: [\n"),
+        ("kubeconfig", "apiVersion: [\n"),
+        ("run.yaml", "apiVersion: khook.io/v1\nkind: Nothing\n"),
+    ] {
+        place.write(name, text);
+    }
+    for words in [
+        &["render", "web", "chart"][..],
+        &["render", "web", "fine", "--values", "values.yaml"],
+        &["plan", "web", "chart", "--sandbox"],
+        &["apply", "web", "chart", "--sandbox"],
+        &["lint", "chart"],
+        &["package", "validate", "bad.kurel"],
+        &["kustomize", "build", "k"],
+        &["stack", "plan", "--root", "stack"],
+        &["stack", "apply", "--root", "stack", "--sandbox"],
+        &["graph", "g.yaml"],
+        &["list", "--kubeconfig", "kubeconfig"],
+    ] {
+        let ran = place.run(words);
+        assert_eq!(ran.code, Some(10), "{words:?}: {}{}", ran.out, ran.err);
+    }
+    // Runbooks keep the code their own tool has for it.
+    let ran = place.run(&["run", "validate", "-f", "run.yaml"]);
+    assert_eq!(ran.code, Some(64), "{}", ran.err);
 }
 
 #[test]
@@ -123,7 +162,7 @@ fn every_mistake_of_a_package_at_once() {
     std::os::unix::fs::symlink("../../secret.yaml", place.path().join("bad.kurel/resources/out.yaml"))
         .unwrap();
     let ran = place.run(&["package", "build", "bad.kurel", "--output-dir", "out"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(10), ""), "{}", ran.err);
     assert!(!place.path().join("out").exists(), "nothing is written");
     let told = problems(&ran.err);
     for (code, at, says) in [
@@ -194,7 +233,7 @@ fn every_mistake_of_a_kustomization_at_once() {
     }
     std::os::unix::fs::symlink("../secret.yaml", place.path().join("k/out.yaml")).unwrap();
     let ran = place.run(&["kustomize", "build", "k"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(10), ""), "{}", ran.err);
     let told = problems(&ran.err);
     for (at, says) in [
         ("k/kustomization.yaml:1:23", "is not in or below"),

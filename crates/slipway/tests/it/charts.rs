@@ -156,7 +156,7 @@ fn values_come_from_addresses() {
     let missing = rendered(&format!("v=http://{host}/none"));
     let wanted =
         format!("failed parsing --set-file data: failed to fetch http://{host}/none : 404 Not Found");
-    assert!(missing.code == Some(1) && missing.err.contains(&wanted), "{}", missing.err);
+    assert!(missing.code == Some(10) && missing.err.contains(&wanted), "{}", missing.err);
     let unknown = rendered("v=ftp://127.0.0.1/x");
     assert!(unknown.err.contains("open ftp://127.0.0.1/x: no such file or directory"), "{}", unknown.err);
 }

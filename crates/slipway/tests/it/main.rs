@@ -3,18 +3,29 @@
 mod bad_input;
 mod charts;
 mod config;
+mod controller;
+#[cfg(unix)]
+mod documentation;
 mod graph;
 #[cfg(unix)]
 mod leak_scan;
+#[cfg(unix)]
+mod leak_sinks;
+#[cfg(unix)]
+mod leak_sockets;
 mod leaks;
 #[cfg(unix)]
 mod output;
+mod policy;
+mod promotion;
 mod release;
 mod run;
 mod runbook;
 mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
+#[cfg(unix)]
+mod secret_interrupt;
 mod secret_sources;
 mod secrets;
 mod shell;
@@ -26,3 +37,5 @@ mod support;
 mod terminal;
 #[cfg(unix)]
 mod unbounded;
+mod unit;
+mod unit_mistakes;

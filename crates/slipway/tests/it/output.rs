@@ -70,7 +70,7 @@ fn furnished() -> Place {
     place.write(
         "web/templates/all.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n{{- if .Values.endless }}\n---\n\
-         apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  \
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  progressDeadlineSeconds: 2147483647\n  \
          selector: {matchLabels: {app: web}}\n  template:\n    metadata:\n      labels: {app: web}\n      \
          annotations: {sim/fail: unready}\n    \
          spec: {containers: [{name: web, image: \"nginx:1\"}]}\n{{- end }}\n",
@@ -195,7 +195,7 @@ fn a_file_takes_both_streams_in_order() {
     let file = File::create(&path).unwrap();
     let mut child =
         place.command(&["lint", "nowhere"]).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-    assert_eq!(ended(&mut child).code(), Some(1));
+    assert_eq!(ended(&mut child).code(), Some(10));
     let text = std::fs::read_to_string(path).unwrap();
     let result = text.find("==> Linting").unwrap();
     assert!(result < text.find("error:").unwrap(), "{text}");

@@ -71,6 +71,25 @@ fn a_release_is_made_of_whatever_render_takes() {
 }
 
 #[test]
+fn the_status_of_a_failed_release_shows_its_objects() {
+    let place = furnished();
+    let _down = Down(&place);
+    apply(&place, &["web", "web"]).ok();
+    let status =
+        |words: &[&str]| place.run(&[&["status", "web", "--sandbox", "-n", "shop"], words].concat()).ok();
+    assert!(!status(&[]).contains("OBJECTS"), "a release that is deployed needs no list");
+    let shown = status(&["--show-resources"]);
+    assert!(shown.contains("Deployment/web  ready"), "{shown}");
+
+    let ran = apply(&place, &["web", "web", "--set", "hook=crashloop"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let shown = status(&[]);
+    assert!(shown.contains("STATUS: failed") && shown.contains("ConfigMap/web"), "{shown}");
+    let json: Value = serde_json::from_str(&status(&["-o", "json"])).unwrap();
+    assert_eq!(json["objects"][0]["condition"], "ready", "{json}");
+}
+
+#[test]
 fn encrypted_values_are_used_masked_and_not_recorded() {
     let place = furnished();
     let _down = Down(&place);
@@ -155,7 +174,7 @@ fn a_plan_in_clear_is_private_and_holds_no_secret() {
         place.run(&[&["plan", "--sandbox", "-n", "shop", "--out", "plan.slip"], words].concat())
     };
     let ran = plan(&["web", "web"]);
-    assert!(ran.code == Some(1) && ran.err.contains("Secret/web is secret"), "{}", ran.err);
+    assert!(ran.code == Some(10) && ran.err.contains("Secret/web is secret"), "{}", ran.err);
     assert!(!place.path().join("plan.slip").exists());
     place.write("plan.slip", "readable to all");
     let ran = plan(&["talk", "talk"]);

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use slipway_event::{Event, NodeStatus, Record};
+use slipway_event::{Event, NodeOutcome, Record};
 
 use crate::support::Place;
 
@@ -42,7 +42,7 @@ fn events_as_json_lines() {
             _ => None,
         })
         .collect();
-    assert_eq!(finished, [("a", NodeStatus::Succeeded), ("b", NodeStatus::Skipped)]);
+    assert_eq!(finished, [("a", NodeOutcome::Succeeded), ("b", NodeOutcome::Skipped)]);
     assert!(matches!(records.last().unwrap().event, Event::Summary { .. }));
 }
 

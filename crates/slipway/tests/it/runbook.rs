@@ -154,8 +154,9 @@ const BROKEN: [(&str, &str); 2] = [
 ];
 const HEAD: &str = "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {name: demo}\n";
 
+/// Scenario S-10 of the specification.
 #[test]
-fn s10_a_cycle_is_refused_before_any_request() {
+fn a_cycle_is_refused_before_any_request() {
     let place = Place::new();
     // A cluster that nobody could reach: whoever asks it first fails in another way.
     place.write("kubeconfig", DEAD);
@@ -188,8 +189,9 @@ clusters: [{name: dead, cluster: {server: 'https://127.0.0.1:1'}}]
 users: [{name: dead, user: {token: x}}]
 ";
 
+/// Scenario S-15 of the specification.
 #[test]
-fn s15_warnings_can_be_made_errors() {
+fn warnings_can_be_made_errors() {
     let place = Place::new();
     place.write("f.yaml", format!("{HEAD}steps: [{{name: a, delete: {{resource: pods}}}}]\n"));
     let ran = place.run(&["run", "validate", "-f", "f.yaml"]);
@@ -197,8 +199,9 @@ fn s15_warnings_can_be_made_errors() {
     assert_eq!(place.run(&["run", "validate", "-f", "f.yaml", "--warnings-as-errors"]).code, Some(64));
 }
 
+/// Scenario S-65 of the specification.
 #[test]
-fn s65_plans_without_a_cluster_and_with_a_dead_one() {
+fn plans_without_a_cluster_and_with_a_dead_one() {
     let place = Place::new();
     place.write("f.yaml", GOOD);
     assert_eq!(place.run(&["run", "plan", "--offline", "-f", "f.yaml"]).code, Some(0));
@@ -213,8 +216,9 @@ fn s65_plans_without_a_cluster_and_with_a_dead_one() {
     assert!(ran.err.contains("--offline"), "{}", ran.err);
 }
 
+/// Scenario S-68 of the specification.
 #[test]
-fn s68_pictures_of_a_runbook() {
+fn pictures_of_a_runbook() {
     let place = Place::new();
     let text = GOOD.replace("{name: demo}", "{name: 'my \"demo\"'}");
     place.write("f.yaml", text);
@@ -242,8 +246,9 @@ fn s68_pictures_of_a_runbook() {
     );
 }
 
+/// Scenario S-69 of the specification.
 #[test]
-fn s69_what_is_asked_for_wrongly() {
+fn what_is_asked_for_wrongly() {
     let place = Place::new();
     place.write("f.yaml", GOOD);
     let file = ["-f", "f.yaml"];
@@ -286,8 +291,9 @@ steps:
   - {name: last, needs: [never], wait: {for: delete, on: pod/x}}
 ";
 
+/// Scenarios S-33, S-34, S-66, S-67 of the specification.
 #[test]
-fn s33_s34_s66_s67_interrupted_once_and_twice() {
+fn interrupted_once_and_twice() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);
@@ -331,8 +337,9 @@ fn s33_s34_s66_s67_interrupted_once_and_twice() {
     assert_eq!(code, Some(130));
 }
 
+/// Scenario S-67 of the specification.
 #[test]
-fn s67_status_of_steps_that_changed_or_are_gone() {
+fn status_of_steps_that_changed_or_are_gone() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);

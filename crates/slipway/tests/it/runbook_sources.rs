@@ -136,8 +136,9 @@ fn fails(place: &Place, helm: &str) -> String {
     step["error"].as_str().unwrap().to_owned()
 }
 
+/// Scenario S-45 of the specification.
 #[test]
-fn s45_charts_of_a_repository() {
+fn charts_of_a_repository() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);
@@ -224,8 +225,9 @@ fn the_index_of_a_repository_is_read_once_a_run() {
     assert_eq!(asked(&seen, "index.yaml"), 2, "{seen:?}");
 }
 
+/// Scenario S-45 of the specification.
 #[test]
-fn s45_charts_of_a_registry() {
+fn charts_of_a_registry() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);
@@ -286,8 +288,9 @@ fn s45_charts_of_a_registry() {
     assert!(told.contains("has the digest"), "{told}");
 }
 
+/// Scenario S-70 of the specification.
 #[test]
-fn s70_manifests_by_their_address() {
+fn manifests_by_their_address() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);

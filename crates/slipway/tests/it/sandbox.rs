@@ -126,6 +126,40 @@ fn the_flag_uses_a_sandbox_that_lasts() {
     assert_eq!(place.run(&["sandbox", "reset"]).code, Some(1), "nothing is left");
 }
 
+/// Helm's and Nelm's flags and variables choose the server, the credentials and the identity of every command.
+#[test]
+fn connections_are_overridden_by_flags_and_variables() {
+    let place = Place::new();
+    let _down = Down(&place);
+    place.run(&["sandbox", "up", "--detach", "--rbac", "--write-kubeconfig", "k"]);
+    let text = fs::read(place.path().join("k")).unwrap();
+    let encoded = data_encoding::BASE64.encode(&text);
+    let listed = |args: &[&str]| place.run(&[&["list"], args].concat());
+    assert_eq!(listed(&["--kube-config-base64", &encoded]).code, Some(0));
+    let by_variable = place.command(&["list"]).env("NELM_KUBE_CONFIG_BASE64", &encoded).output().unwrap();
+    assert_eq!(Ran::from(by_variable).code, Some(0));
+    let wrong = listed(&["--kube-config-base64", "c2VjcmV0!"]);
+    assert!(
+        wrong.code == Some(64) && wrong.err.contains("base64") && !wrong.err.contains("c2VjcmV0"),
+        "{}",
+        wrong.err
+    );
+
+    let as_nobody = listed(&["--kubeconfig", "k", "--kube-as-user", "nobody"]);
+    assert!(as_nobody.code == Some(1) && as_nobody.err.contains("nobody"), "{}", as_nobody.err);
+    let by_variable =
+        place.command(&["list", "--kubeconfig", "k"]).env("HELM_KUBEASUSER", "nobody").output().unwrap();
+    assert_eq!(Ran::from(by_variable).code, Some(1));
+    let as_admin = ["--kubeconfig", "k", "--kube-as-user", "nobody", "--kube-as-group", "system:masters"];
+    assert_eq!(listed(&as_admin).code, Some(0));
+
+    let elsewhere = listed(&["--kubeconfig", "k", "--kube-apiserver", "https://127.0.0.1:1"]);
+    assert!(elsewhere.code == Some(1) && elsewhere.err.contains("127.0.0.1:1"), "{}", elsewhere.err);
+    let rows = json(place.run(&["config", "--kube-as-user", "alice", "--kube-token", "t0ken", "-o", "json"]));
+    assert_eq!(setting(&rows, "connection.user"), "alice");
+    assert_eq!(setting(&rows, "connection.token"), slipway_event::MASK);
+}
+
 #[test]
 fn clusters_are_reached_as_the_settings_say() {
     let place = Place::new();

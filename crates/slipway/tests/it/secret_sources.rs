@@ -236,7 +236,7 @@ fn an_apply_with_a_backend_down_fails_before_any_write() {
         "home/slipway/config.yaml",
         "secrets: {providers: {vault: {type: vault, address: \"http://127.0.0.1:1\"}}}\n",
     );
-    place.write("values.yaml", "password: secret://vault/app/db#password\n");
+    place.write("values.yaml", "# of the shop\npassword: secret://vault/app/db#password\n");
     let vault = |line: &str| {
         let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
         command.env("XDG_CONFIG_HOME", place.path().join("home")).env("VAULT_TOKEN", CANARY);
@@ -248,8 +248,79 @@ fn an_apply_with_a_backend_down_fails_before_any_write() {
     assert_eq!(plan.code, Some(0), "a plan asks no backend: {}", plan.err);
     let applied = vault("apply web chart --sandbox -n shop -f values.yaml");
     assert_eq!(applied.code, Some(16), "{}", applied.err);
-    for part in ["secret://vault/app/db#password", "vault unavailable", "hint: is the backend reachable"] {
+    for part in [
+        "values.yaml:2:11",
+        "secret://vault/app/db#password",
+        "vault unavailable",
+        "hint: is the backend reachable",
+    ] {
         assert!(applied.err.contains(part), "{part}: {}", applied.err);
     }
     assert_eq!(run(&place, "list --short --sandbox -n shop").ok(), "", "nothing was written");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_untrusted_repository_gets_no_credential_and_runs_no_program() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = furnished();
+    let _down = Down(&place);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (plugin, marker) = (place.path().join("plugin"), place.path().join("it-ran"));
+    let reply = "{\"v\":1,\"items\":[{\"id\":\"0\",\"ok\":true,\"data\":\"from-the-program\"}]}";
+    place.write("plugin", format!("#!/bin/sh\nread request\ntouch {}\necho '{reply}'\n", marker.display()));
+    std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let plugin = plugin.display();
+    let providers = [
+        ("sets address", format!("{{type: vault, address: 'http://{address}'}}")),
+        ("sets address", format!("{{type: vault, address: ['http://{address}'], token: 'env:VAULT_TOKEN'}}")),
+        ("sets endpoint", format!("{{type: aws-sm, region: eu-west-1, endpoint: 'http://{address}'}}")),
+        ("sets stsEndpoint", format!("{{type: vault, authMethod: aws, stsEndpoint: 'http://{address}'}}")),
+        ("sets vaultUrl", format!("{{type: azure-kv, vaultUrl: 'http://{address}'}}")),
+        ("runs a program", format!("{{type: exec, command: ['{plugin}']}}")),
+        ("runs a program", format!("{{type: vault, token: 'cmd:[\"{plugin}\"]'}}")),
+        ("sets tlsSkipVerify", "{type: vault, tlsSkipVerify: true}".to_owned()),
+        ("outside of the repository", "{type: file, path: /etc/hostname}".to_owned()),
+    ];
+    place.write("values.yaml", "password: secret://p/app#k\n");
+    let with_credentials = |line: &str| {
+        let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+        command.env("VAULT_TOKEN", "ambient-token").env("AWS_ACCESS_KEY_ID", "AKIDAMBIENT");
+        Ran::from(command.env("AWS_SECRET_ACCESS_KEY", "ambient-secret").output().unwrap())
+    };
+    for (offence, provider) in &providers {
+        place.write("slipway.yaml", format!("secrets:\n  providers:\n    p: {provider}\n"));
+        for line in [
+            "plan web chart -f values.yaml --sandbox --check-secrets",
+            "apply web chart -f values.yaml --sandbox",
+        ] {
+            let ran = with_credentials(line);
+            assert_eq!(ran.code, Some(15), "{provider}: {}", ran.err);
+            assert!(ran.err.contains(offence) && ran.err.contains("hint:"), "{provider}: {}", ran.err);
+            assert!(!ran.err.contains("ambient"), "{provider}: {}", ran.err);
+        }
+        assert!(listener.accept().is_err() && !marker.exists(), "{provider}: nothing was sent or run");
+        let plan = with_credentials("plan web chart -f values.yaml --sandbox");
+        assert_eq!(plan.code, Some(0), "an offline plan is fine: {}", plan.err);
+    }
+    // A user who trusts the repository lets it do what it says.
+    place.write(
+        "slipway.yaml",
+        format!("secrets: {{providers: {{p: {{type: exec, command: ['{plugin}']}}}}}}\n"),
+    );
+    place.write("values.yaml", "password: secret://p/app\n");
+    let trusted = with_credentials("plan web chart -f values.yaml --sandbox --check-secrets --trust-repo");
+    assert_eq!(trusted.code, Some(0), "{}", trusted.err);
+    assert!(marker.exists());
+    assert!(trusted.err.contains("secrets: resolved 1 reference (exec 1)"), "{}", trusted.err);
+    std::fs::remove_file(&marker).unwrap();
+    place.write(
+        ".config/slipway/config.yaml",
+        format!("secrets: {{trustedRepos: ['{}']}}\n", place.path().canonicalize().unwrap().display()),
+    );
+    let listed = with_credentials("plan web chart -f values.yaml --sandbox --check-secrets");
+    assert_eq!(listed.code, Some(0), "{}", listed.err);
+    assert!(marker.exists());
 }

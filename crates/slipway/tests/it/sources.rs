@@ -46,7 +46,7 @@ fn a_field_is_traced_to_its_value() {
 fn a_chart_fails_with_helms_own_words() {
     let place = Place::new();
     let ran = place.run(&["render", &example("charts/shop"), "--set", "replicas=many"]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(10), ""));
     assert!(ran.err.contains("- replicas: Invalid type. Expected: integer, given: string"), "{}", ran.err);
 }
 
@@ -134,8 +134,9 @@ fn a_package_becomes_what_gitops_tools_take() {
     assert!(not_ours.code == Some(1) && not_ours.err.contains("KO001"), "{not_ours:?}");
 }
 
+/// Scenario A-38 of the specification.
 #[test]
-fn a38_packages_are_compared_with_parameters_on_both_sides() {
+fn packages_are_compared_with_parameters_on_both_sides() {
     let place = Place::new();
     let demo = example("packages/demo.kurel");
     place.write("dev.yaml", "replicas: 1\n").write("prod.yaml", "replicas: 3\nmonitoring: {enabled: true}\n");
@@ -157,8 +158,9 @@ fn a38_packages_are_compared_with_parameters_on_both_sides() {
     assert_eq!(diff(&[]).0, Some(64));
 }
 
+/// Scenario A-35 of the specification.
 #[test]
-fn a35_parameters_and_patches_are_followed_both_ways() {
+fn parameters_and_patches_are_followed_both_ways() {
     let place = Place::new();
     let demo = example("packages/demo.kurel");
     let params = place.run(&["package", "params", &demo, "--set", "replicas=4"]).ok();
@@ -244,8 +246,9 @@ fn packages_and_kustomizations_are_releases_like_any_other() {
     );
 }
 
+/// Scenario A-32 of the specification.
 #[test]
-fn a32_phases_are_kustomizations_that_build_to_the_stream() {
+fn phases_are_kustomizations_that_build_to_the_stream() {
     let place = Place::new();
     for name in ["packages/demo.kurel", "packages/shop.kurel"] {
         let package = example(name);
@@ -270,8 +273,9 @@ fn a32_phases_are_kustomizations_that_build_to_the_stream() {
     }
 }
 
+/// Scenario A-45 of the specification.
 #[test]
-fn a45_what_kustomize_would_run_or_fetch_is_refused() {
+fn what_kustomize_would_run_or_fetch_is_refused() {
     let place = Place::new();
     for (text, code) in [
         ("helmCharts: [{name: x}]\n", "KZ001"),
@@ -289,14 +293,15 @@ fn a45_what_kustomize_would_run_or_fetch_is_refused() {
     ] {
         place.write("kustomization.yaml", text);
         let ran = place.run(&["kustomize", "build", "."]);
-        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{text}");
+        assert_eq!((ran.code, ran.out.as_str()), (Some(10), ""), "{text}");
         let at = ran.err.contains("kustomization.yaml:1:") && ran.err.contains("hint:");
         assert!(ran.err.contains(code) && at, "{text}: {}", ran.err);
     }
 }
 
+/// Scenario A-47 of the specification.
 #[test]
-fn a47_validation_is_told_as_text_and_as_json() {
+fn validation_is_told_as_text_and_as_json() {
     let place = Place::new();
     let demo = example("packages/demo.kurel");
     let text = place.run(&["package", "validate", &demo]).ok();
@@ -309,7 +314,7 @@ fn a47_validation_is_told_as_text_and_as_json() {
     place.write("p.kurel/resources/web.yaml", MAP);
     place.write("p.kurel/patches/00.kpatch", "[configmap.web]\ndata.greeting: \"${nothing}\"\n");
     let ran = place.run(&["package", "validate", "p.kurel", "-o", "json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.code, Some(10), "{ran:?}");
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let wrong = json.as_array().unwrap().iter().find(|problem| problem["severity"] == "error").unwrap();
     assert_eq!(wrong["code"], "KV020", "{json:#}");
@@ -322,7 +327,7 @@ fn a47_validation_is_told_as_text_and_as_json() {
     assert!(wrong["hint"].as_str().is_some_and(|hint| hint.contains("parameters.yaml")), "{json:#}");
 
     let ran = place.run(&["package", "validate", "p.kurel"]);
-    assert!(ran.code == Some(1) && ran.err.contains("2 | data.greeting: \"${nothing}\""), "{ran:?}");
+    assert!(ran.code == Some(10) && ran.err.contains("2 | data.greeting: \"${nothing}\""), "{ran:?}");
     assert_eq!(
         ran.out,
         "✓ Package structure valid\n✓ Parameters schema validation passed\n✗ Patches: 1 error\n\n\
@@ -333,8 +338,9 @@ fn a47_validation_is_told_as_text_and_as_json() {
     );
 }
 
+/// Scenario A-37 of the specification.
 #[test]
-fn a37_a_package_tests_itself_and_golden_files_are_written_anew() {
+fn a_package_tests_itself_and_golden_files_are_written_anew() {
     let place = Place::new();
     place.write(
         "p.kurel/parameters.yaml",

@@ -321,8 +321,10 @@ fn the_seeds_example_works_as_written() {
 }
 
 /// One run that is stopped, resumed, killed and resumed again, and everybody who watches it meanwhile.
+///
+/// Scenarios S-34, S-35, S-36, S-38 of the specification.
 #[test]
-fn s34_s35_s36_s38_stopped_and_killed_runs_go_on() {
+fn stopped_and_killed_runs_go_on() {
     let place = Place::new();
     place.write("web/Chart.yaml", CHART.replace("small", "web"));
     place.write(
@@ -390,8 +392,10 @@ fn s34_s35_s36_s38_stopped_and_killed_runs_go_on() {
 }
 
 /// Files may not grow: as on a full disk, writing the log fails.
+///
+/// Scenario S-39 of the specification.
 #[test]
-fn s39_a_log_that_cannot_be_written_stops_the_run() {
+fn a_log_that_cannot_be_written_stops_the_run() {
     let place = Place::new();
     place.write("small/Chart.yaml", CHART).write("small/templates/map.yaml", TEMPLATE);
     place.write("loud/Chart.yaml", CHART.replace("small", "loud"));

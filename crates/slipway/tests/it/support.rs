@@ -26,6 +26,22 @@ impl Place {
         self
     }
 
+    /// Copies the files of a directory.
+    pub fn copy_from(&self, directory: &Path) {
+        let mut pending = vec![directory.to_owned()];
+        while let Some(next) = pending.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    pending.push(path);
+                    continue;
+                }
+                let name = path.strip_prefix(directory).unwrap().to_str().unwrap();
+                self.write(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+
     /// A command of ours that sees only what a test gives it.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slipway"));

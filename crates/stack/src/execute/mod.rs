@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use slipway_event::{Events, NodeKind, NodeName};
 use slipway_graph::{
-    Backoff, Edges, NodePolicy, OnFailure, Policy, Retry, Run, RunEvent as KernelEvent, Running, StopReason,
+    Backoff, KeptEdges, NodePolicy, OnFailure, Policy, Retry, Run, RunEvent as KernelEvent, RunningNodes,
+    StopReason,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -105,7 +106,7 @@ pub struct RunSession<'a> {
 
 /// The end of a run.
 #[derive(Debug)]
-pub struct RunOutcome {
+pub struct StackRunResult {
     pub summary: Summary,
     /// True if every release of the run is done, by this invocation or an earlier one.
     pub success: bool,
@@ -139,7 +140,7 @@ pub async fn execute<D: Deploy>(
 #[derive(Debug)]
 pub struct ExecutedRun {
     pub plan: Box<StackPlan>,
-    pub outcome: Box<RunOutcome>,
+    pub outcome: Box<StackRunResult>,
 }
 
 /// Runs a plan on the kernel.
@@ -148,7 +149,7 @@ pub async fn run_session<D: Deploy>(
     deploy: &D,
     events: &Events,
     cancel: CancellationToken,
-) -> Result<RunOutcome, Error> {
+) -> Result<StackRunResult, Error> {
     let RunSession { store, stored, mut lock, log, start, options } = session;
     let began = Instant::now();
     let StoredRun { path, plan, events: history, summary } = stored;
@@ -184,7 +185,7 @@ pub async fn run_session<D: Deploy>(
                 });
                 external.entry(node.id.clone()).or_default().extend(open);
             }
-            graph.select(Edges::Contracted, |node| only.contains(node.id().as_str()))
+            graph.select(KeptEdges::Contracted, |node| only.contains(node.id().as_str()))
         }
         _ => graph,
     };
@@ -198,13 +199,13 @@ pub async fn run_session<D: Deploy>(
         limit.and_then(|limit| NonZeroUsize::new(*limit)).unwrap_or(NonZeroUsize::MAX)
     };
     let on_failure = match plan.fail_mode {
-        FailMode::FailFast => OnFailure::FailFast(Running::Finish),
+        FailMode::FailFast => OnFailure::FailFast(RunningNodes::Finish),
         FailMode::ContinueOnError => OnFailure::Continue,
     };
     let policy = Policy {
         concurrency: NonZeroUsize::new(plan.concurrency.max(1)),
         pools: clusters.iter().map(limit).collect(),
-        on_cancel: Running::Stop,
+        on_cancel: RunningNodes::Stop,
         grace: options.grace,
         node: NodePolicy {
             retry: Retry::transient(options.retry.max(1), Backoff::STANDARD),
@@ -260,7 +261,7 @@ pub async fn run_session<D: Deploy>(
                 let _ = store.write_last_run(&plan, &summary);
                 let unwritable = recorder.failure();
                 let duration = began.elapsed();
-                return Ok(RunOutcome { summary, success: false, canceled: true, unwritable, lost_lock, duration });
+                return Ok(StackRunResult { summary, success: false, canceled: true, unwritable, lost_lock, duration });
             }
             () = tokio::time::sleep(HEARTBEAT) => {
                 if !lost_lock && !lock.beat(store.clock().now()) {
@@ -274,11 +275,12 @@ pub async fn run_session<D: Deploy>(
     let canceled = report.stopped == Some(StopReason::Cancelled);
     let totals = recorder.summary().totals;
     let status = match totals {
-        totals if totals.succeeded == totals.planned => RunStatus::Succeeded,
+        totals if totals.succeeded == totals.planned() => RunStatus::Succeeded,
         _ if canceled => RunStatus::Canceled,
         _ => RunStatus::Failed,
     };
-    let totals = serde_json::to_value(totals).unwrap_or_default();
+    let totals =
+        slipway_journal::totals::serialize(&totals, serde_json::value::Serializer).unwrap_or_default();
     let last = RunEvent::new(EventType::RunCompleted, None, 0)
         .field("status", status.to_string())
         .field("totals", totals);
@@ -290,7 +292,7 @@ pub async fn run_session<D: Deploy>(
     if let Err(error) = kept {
         unwritable.get_or_insert(crate::discover::plain(&error));
     }
-    Ok(RunOutcome {
+    Ok(StackRunResult {
         success: summary.status == RunStatus::Succeeded && unwritable.is_none(),
         summary,
         canceled,

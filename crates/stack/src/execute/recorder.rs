@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use slipway_graph::{Fingerprint, Journal, JournalError, Outcome, Record, RunEvent as KernelEvent};
+use slipway_graph::{Fingerprint, Journal, JournalError, JournalRecord, Outcome, RunEvent as KernelEvent};
 
 use super::{Failures, RunOptions, RunStart};
 use crate::deploy::{FailureClass, NodeError};
@@ -156,7 +156,7 @@ fn short(id: &str) -> &str {
 /// The log of a run as the kernel's journal.
 pub(super) struct RecordedJournal<'a> {
     pub(super) recorder: &'a Recorder<'a>,
-    pub(super) history: Vec<Record>,
+    pub(super) history: Vec<JournalRecord>,
     pub(super) failures: &'a Failures,
 }
 
@@ -169,16 +169,18 @@ impl RecordedJournal<'_> {
 }
 
 impl Journal for RecordedJournal<'_> {
-    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<JournalRecord>, JournalError> {
         // The plan's own hash was checked when it was read.
         Ok(std::mem::take(&mut self.history))
     }
 
-    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+    async fn append(&mut self, records: &[JournalRecord]) -> Result<(), JournalError> {
         let failed = |id: &str| self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        let event = |record: &Record| match record {
-            Record::Started { id, attempt } => RunEvent::new(EventType::NodeRunning, Some(id), *attempt),
-            Record::Succeeded { id, attempt, output } => {
+        let event = |record: &JournalRecord| match record {
+            JournalRecord::Started { id, attempt } => {
+                RunEvent::new(EventType::NodeRunning, Some(id), *attempt)
+            }
+            JournalRecord::Succeeded { id, attempt, output } => {
                 let mut event = RunEvent::new(EventType::NodeSucceeded, Some(id), *attempt);
                 if let Some(note) = output.get("note").and_then(Value::as_str) {
                     event = event.message(note);
@@ -187,21 +189,23 @@ impl Journal for RecordedJournal<'_> {
                 event.fields.remove("note");
                 event
             }
-            Record::Skipped { id, attempt, reason } => {
+            JournalRecord::Skipped { id, attempt, reason } => {
                 RunEvent::new(EventType::NodeSucceeded, Some(id), *attempt)
                     .message(reason)
                     .field("changed", false)
             }
-            Record::Failed { id, attempt, error, .. } => {
+            JournalRecord::Failed { id, attempt, error, .. } => {
                 let error =
                     failed(id).unwrap_or_else(|| NodeError::new(FailureClass::Internal, error.clone()));
                 RunEvent::new(EventType::NodeFailed, Some(id), *attempt).error(error.record())
             }
-            Record::Cancelled { id, attempt } => RunEvent::new(EventType::NodeCanceled, Some(id), *attempt),
+            JournalRecord::Cancelled { id, attempt } => {
+                RunEvent::new(EventType::NodeCanceled, Some(id), *attempt)
+            }
         };
         let mut events = Vec::with_capacity(records.len());
         for record in records {
-            if let Record::Started { id, .. } = record
+            if let JournalRecord::Started { id, .. } = record
                 && self.recorder.state(id) == NodeStatus::Planned
             {
                 events.push(RunEvent::new(EventType::NodeQueued, Some(id), 0));

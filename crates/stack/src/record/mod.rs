@@ -6,6 +6,6 @@ mod store;
 
 pub use slipway_journal::{
     Disk, ErrorRecord, EventType, FileDisk, LockHolder, Log, NodeStatus, NodeSummary, Replayed, RunEvent,
-    RunLock, RunProcess, RunStatus, Summary, Takeover, Totals,
+    RunLock, RunProcess, RunStatus, Summary, Takeover,
 };
 pub use store::{LastRun, ListedRun, Prune, RunMeta, RunStore, StoredRun};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use slipway_event::{Clock, RunId};
+use slipway_event::{Clock, NodeTotals, RunId};
 use slipway_journal::{
     DirectoryStore, Disk, LockError, Log, Replayed, RunEvent, RunLock, RunProcess, RunStatus, Summary,
-    Takeover, Totals, files, log, settled_status,
+    Takeover, files, log, settled_status,
 };
 use slipway_problem::{Location, Problem, Problems};
 
@@ -70,7 +70,8 @@ pub struct ListedRun {
     pub updated_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    pub totals: Totals,
+    #[serde(with = "slipway_journal::totals")]
+    pub totals: NodeTotals,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

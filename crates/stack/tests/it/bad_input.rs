@@ -3,6 +3,7 @@
 use slipway_stack::{Git, Profile, Request, Selector, compile};
 
 use crate::support::Place;
+use crate::support::SpecifiedExit as _;
 
 #[test]
 fn every_problem_is_reported_at_once() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use slipway_stack::explain::explain;
 use slipway_stack::{Git, Profile, Request, compile};
 
+use crate::support::SpecifiedExit as _;
 use crate::support::{Place, seed};
 
 fn error(place: &Place, profile: Profile) -> (u8, String) {
@@ -13,8 +14,9 @@ fn error(place: &Place, profile: Profile) -> (u8, String) {
     (error.exit_code(), error.to_string())
 }
 
+/// Scenario S-01 of the specification.
 #[test]
-fn s01_the_seed_layout_compiles() {
+fn the_seed_layout_compiles() {
     let compiled = seed().compile();
     let plan = &compiled.plan;
     assert_eq!(plan.profile.as_deref(), Some("dev"), "although no file declares it");
@@ -54,8 +56,9 @@ fn precedence() -> Place {
     place
 }
 
+/// Scenario S-02 of the specification.
 #[test]
-fn s02_a_profile_beats_a_childs_defaults() {
+fn a_profile_beats_a_childs_defaults() {
     let place = precedence();
     let named = |name: &str| {
         let request = Request { profile: Profile::Named(name.into()), ..place.request() };
@@ -72,8 +75,9 @@ fn s02_a_profile_beats_a_childs_defaults() {
     assert_eq!((dev.namespace.as_str(), dev.values.len()), ("apps", 3));
 }
 
+/// Scenario S-03 of the specification.
 #[test]
-fn s03_the_default_profile_and_its_override() {
+fn the_default_profile_and_its_override() {
     let place = precedence();
     let plan = place.compile().plan;
     assert_eq!(plan.profile.as_deref(), Some("dev"));
@@ -85,8 +89,9 @@ fn s03_the_default_profile_and_its_override() {
     assert!(text.contains("unknown profile \"qa\" (known: dev, prod)"), "{text}");
 }
 
+/// Scenario S-04 of the specification.
 #[test]
-fn s04_duplicates_are_kept_in_order() {
+fn duplicates_are_kept_in_order() {
     let place = Place::new(&[
         (
             "stack.yaml",
@@ -100,8 +105,9 @@ fn s04_duplicates_are_kept_in_order() {
     assert_eq!(node.tags, ["x", "x"]);
 }
 
+/// Scenario S-09 of the specification.
 #[test]
-fn s09_wrong_needs_are_named() {
+fn wrong_needs_are_named() {
     for (releases, expected) in [
         (
             "- {name: web, chart: ./c, needs: [databse]}\n- {name: database, chart: ./c}",
@@ -147,8 +153,10 @@ fn s09_wrong_needs_are_named() {
 }
 
 /// A circle of needs is told from the same place, in whatever order its files are found and declared.
+///
+/// Scenario S-09 of the specification.
 #[test]
-fn s09_a_cycle_is_the_same_path_every_time() {
+fn a_cycle_is_the_same_path_every_time() {
     let mut texts = BTreeSet::new();
     let mut seed = 7_u64;
     for round in 0..50 {
@@ -180,8 +188,9 @@ fn shuffle<T>(items: &mut [T], seed: &mut u64) {
     }
 }
 
+/// Scenario S-14 of the specification.
 #[test]
-fn s14_plans_are_the_same_bytes_every_time() {
+fn plans_are_the_same_bytes_every_time() {
     let mut texts = BTreeSet::new();
     let mut seed = 1_u64;
     for _ in 0..20 {
@@ -204,8 +213,9 @@ fn s14_plans_are_the_same_bytes_every_time() {
     assert_eq!(texts.len(), 1);
 }
 
+/// Scenario S-15 of the specification.
 #[test]
-fn s15_an_unknown_key_gets_its_place_and_the_nearest_name() {
+fn an_unknown_key_gets_its_place_and_the_nearest_name() {
     let place = Place::new(&[("stack.yaml", "name: s\nreleases:\n- name: a\n  chart: ./c\n  vaules: [x]\n")]);
     place.chart("c");
     let (code, text) = error(&place, Profile::Default);
@@ -216,8 +226,9 @@ fn s15_an_unknown_key_gets_its_place_and_the_nearest_name() {
     );
 }
 
+/// Scenario S-16 of the specification.
 #[test]
-fn s16_files_of_others_are_passed_over() {
+fn files_of_others_are_passed_over() {
     let place = Place::new(&[
         ("stack.yaml", "name: s\n"),
         ("flux/release.yaml", "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nspec: {}\n"),
@@ -242,8 +253,9 @@ fn s16_files_of_others_are_passed_over() {
     );
 }
 
+/// Scenario S-17 of the specification.
 #[test]
-fn s17_one_cluster_name_is_one_place() {
+fn one_cluster_name_is_one_place() {
     let shared = Place::new(&[
         (
             "stack.yaml",

@@ -162,7 +162,7 @@ impl World {
             redactor: events.redactor().clone(),
             ..LoadContext::default()
         };
-        let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
+        let engine = Engine { root, connect, sources, profile: None, events: events.clone(), policy: None };
         launch(options, &self.store(), &engine, |_| None, &events).await
     }
 
@@ -247,8 +247,9 @@ fn resumed() -> Option<Resume> {
     Some(Resume::default())
 }
 
+/// Scenario S-25 of the specification.
 #[tokio::test]
-async fn s25_a_process_that_dies_at_its_first_request_has_said_so() {
+async fn a_process_that_dies_at_its_first_request_has_said_so() {
     for served in [false, true] {
         let world = World::new(thirty());
         let ended = world.run_to_death(world.launch().concurrency(1), &Death::at(1, served)).await;
@@ -260,8 +261,9 @@ async fn s25_a_process_that_dies_at_its_first_request_has_said_so() {
     }
 }
 
+/// Scenario S-34 of the specification.
 #[tokio::test]
-async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
+async fn a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
     let quiet = World::new(thirty());
     create_namespace(&quiet.cluster(), "late").await;
     let ended = quiet.run(quiet.launch(), One::new(quiet.cluster())).await.expect("runs");
@@ -358,8 +360,9 @@ fn check(stored: &StoredRun, round: usize) {
     }
 }
 
+/// Scenario S-34 of the specification.
 #[tokio::test]
-async fn s34_a_revision_somebody_else_works_on_is_left_alone() {
+async fn a_revision_somebody_else_works_on_is_left_alone() {
     let place = Place::new(&[(
         "stack.yaml",
         "name: s\nreleases: [{name: r1, chart: ./chart, apply: {timeout: 1m}}]\n",
@@ -533,7 +536,7 @@ async fn plans_and_drift_are_told_release_by_release() {
     let root = world.place.path().canonicalize().unwrap();
     let sources = LoadContext::default();
     let connect = One::new(world.cluster());
-    let engine = Engine { root, connect, sources, profile: None, events: Events::silent() };
+    let engine = Engine { root, connect, sources, profile: None, events: Events::silent(), policy: None };
     let plan = world.place.compile().plan;
     let previews = slipway_stack::survey::previews(&plan, &engine).await;
     let found: Vec<_> = previews

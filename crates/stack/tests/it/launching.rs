@@ -7,6 +7,7 @@ use slipway_stack::{
     Command, ConfirmPolicy, Error, ExecutedRun, FailureClass, Request, ResumedPlan, RunRequest, Selector,
 };
 
+use crate::support::SpecifiedExit as _;
 use crate::support::{Ended, Fake, Launch, Place, Script, graph, launch, seed, store, virtual_time};
 
 fn go(place: &Place, options: Launch, fake: &Fake, answer: Option<&str>) -> (Result<Ended, Error>, String) {
@@ -29,8 +30,9 @@ fn resumed(request: Request) -> Launch {
     Launch { run, ..Launch::default() }
 }
 
+/// Scenario S-32 of the specification.
 #[test]
-fn s32_planning_a_resume_writes_nothing() {
+fn planning_a_resume_writes_nothing() {
     let place = graph("a\nb: a");
     let fake = Fake::new(&[("b", &[Script::Fail(FailureClass::Invalid)])]);
     let (ended, _) = go(&place, apply(&place), &fake, None);
@@ -64,8 +66,9 @@ fn s32_planning_a_resume_writes_nothing() {
     assert_eq!(fake.calls().last().map(String::as_str), Some("apply b"));
 }
 
+/// Scenario S-40 of the specification.
 #[test]
-fn s40_a_large_deletion_needs_the_stacks_name() {
+fn a_large_deletion_needs_the_stacks_name() {
     let place = seed();
     let delete = |delete_threshold, agreed| {
         let request = Request { command: Command::Delete, ..place.request() };

@@ -10,6 +10,7 @@ use slipway_stack::resume::{self, Resume};
 use slipway_stack::{Command, Error, FailMode, FailureClass, Request, compile};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::SpecifiedExit as _;
 use crate::support::{
     Fake, How, Place, Script, clock, fit, go_on, graph, start, start_on, states, store, stored, story,
 };
@@ -55,8 +56,9 @@ fn a_run_leaves_its_four_files_and_the_last_run() {
     assert_eq!((mode(directory.clone()), mode(directory.join("plan.json"))), (0o700, 0o600));
 }
 
+/// Scenario S-25 of the specification.
 #[test]
-fn s25_a_start_is_on_disk_before_the_work() {
+fn a_start_is_on_disk_before_the_work() {
     struct Reads(Fake, PathBuf);
     impl slipway_stack::Deploy for Reads {
         async fn apply(
@@ -123,8 +125,9 @@ fn s25_a_start_is_on_disk_before_the_work() {
     assert!(crate::support::virtual_time(work).unwrap().success);
 }
 
+/// Scenario S-26 of the specification.
 #[test]
-fn s26_a_torn_end_is_put_aside() {
+fn a_torn_end_is_put_aside() {
     let place = graph("a\nb: a");
     let run = failed(&place);
     let whole = fs::read(log(&place, &run)).unwrap();
@@ -154,8 +157,9 @@ fn s26_a_torn_end_is_put_aside() {
     }
 }
 
+/// Scenario S-27 of the specification.
 #[test]
-fn s27_a_damaged_middle_is_refused() {
+fn a_damaged_middle_is_refused() {
     let place = graph("a\nb: a");
     let run = failed(&place);
     let mut bytes = fs::read(log(&place, &run)).unwrap();
@@ -168,12 +172,13 @@ fn s27_a_damaged_middle_is_refused() {
     let (read, damage) = store(&place).inspect(&run).unwrap();
     assert_eq!((read.events.len(), damage.unwrap().at.unwrap().line), (2, 3), "what came before still shows");
     let listed = store(&place).list(9, |_| false);
-    assert_eq!((listed.len(), listed[0].totals.planned), (1, 2), "the plan still shows");
+    assert_eq!((listed.len(), listed[0].totals.planned()), (1, 2), "the plan still shows");
     assert!(listed[0].problem.is_some());
 }
 
+/// Scenario S-28 of the specification.
 #[test]
-fn s28_attempts_go_on_counting() {
+fn attempts_go_on_counting() {
     let place = graph("a\nb: a");
     let run = failed(&place);
     let fake = Fake::new(&[("b", &[Script::Fail(FailureClass::Transport), Script::Ok])]);
@@ -186,8 +191,9 @@ fn s28_attempts_go_on_counting() {
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "nothing to do");
 }
 
+/// Scenario S-29 of the specification.
 #[test]
-fn s29_changed_inputs_are_refused_unless_allowed() {
+fn changed_inputs_are_refused_unless_allowed() {
     let place = graph("a\nb: a");
     let run = failed(&place);
     place.write("b.yaml", "x: 2\n").write("a.yaml", "x: 3\n");
@@ -224,8 +230,9 @@ fn s29_changed_inputs_are_refused_unless_allowed() {
     assert_eq!(noted.fields["drift"][0]["id"], "default/default/b");
 }
 
+/// Scenario S-30 of the specification.
 #[test]
-fn s30_a_commit_is_no_drift() {
+fn a_commit_is_no_drift() {
     let place = graph("a\nb: a");
     place.commit();
     let run = failed(&place);
@@ -233,8 +240,9 @@ fn s30_a_commit_is_no_drift() {
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
 }
 
+/// Scenario S-31 of the specification.
 #[test]
-fn s31_only_what_failed_runs_again() {
+fn only_what_failed_runs_again() {
     let place = graph("a\nb: a\nx: b\ny: b");
     let run = failed(&place);
     let rerun = |include_dependents| Resume { rerun_failed: true, include_dependents, ..Resume::default() };
@@ -245,8 +253,9 @@ fn s31_only_what_failed_runs_again() {
     assert_eq!(resumed(&place, &run, &rerun(true)).unwrap().1, ["apply b", "apply x", "apply y"]);
 }
 
+/// Scenario S-33 of the specification.
 #[test]
-fn s33_a_deletion_cannot_resume_an_apply() {
+fn a_deletion_cannot_resume_an_apply() {
     let place = graph("a\nb: a");
     let run = failed(&place);
     let error = go_on(&place, &run, Command::Delete, &Resume::default(), &Fake::default(), &How::default())
@@ -278,8 +287,9 @@ fn a_wrong_clock_takes_no_lock_from_a_live_run() {
     drop(held);
 }
 
+/// Scenario S-35 of the specification.
 #[test]
-fn s35_one_writer_at_a_time() {
+fn one_writer_at_a_time() {
     let place = graph("a");
     let store = store(&place);
     let take = |owner: &str, takeover| store.lock("shop", None, owner, takeover);
@@ -311,8 +321,9 @@ fn s35_one_writer_at_a_time() {
     assert_eq!(last.taken_from.as_ref().unwrap().owner, "dead@ci:9");
 }
 
+/// Scenario S-37 of the specification.
 #[test]
-fn s37_the_summary_can_be_rebuilt() {
+fn the_summary_can_be_rebuilt() {
     let place = graph("a\nb: a\nc: b");
     let run = failed(&place);
     let stored = stored(&place, &run);
@@ -339,8 +350,9 @@ impl Disk for Full {
     }
 }
 
+/// Scenario S-39 of the specification.
 #[test]
-fn s39_a_full_disk_stops_the_run_and_loses_nothing() {
+fn a_full_disk_stops_the_run_and_loses_nothing() {
     for room in [0usize, 700, 1500, 2600, 4000] {
         let place = graph("a\nb: a\nc: b\nd: c");
         let spare = place.path().join("spare");
@@ -525,8 +537,10 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
 }
 
 /// Sixty-four kilobytes and not a byte more, for a run whose failures have much to say.
+///
+/// Scenario S-39 of the specification.
 #[test]
-fn s39_a_small_disk_fills_up_and_nothing_panics() {
+fn a_small_disk_fills_up_and_nothing_panics() {
     let lines: String = (0..40).map(|number| format!("r{number}\n")).collect();
     let place = graph(&lines);
     let spare = place.path().join("spare");

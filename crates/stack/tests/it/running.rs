@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Fake, How, Script, go_on, graph, seed, start, start_on, states, stored, story};
 
+/// Scenario S-13 of the specification.
 #[test]
-fn s13_a_fan_out_uses_every_place() {
+fn a_fan_out_uses_every_place() {
     let leaves: String = (0..8).map(|leaf| format!("leaf{leaf}: root\n")).collect();
     let place = graph(&format!("root\n{leaves}"));
     let fake = Fake::default();
@@ -33,8 +34,9 @@ fn s13_a_fan_out_uses_every_place() {
     assert_eq!(fake.running.lock().unwrap().1, 3);
 }
 
+/// Scenario S-18 of the specification.
 #[test]
-fn s18_an_unselected_need_must_be_deployed() {
+fn an_unselected_need_must_be_deployed() {
     let place = graph("redis\nfrontend: redis");
     let selector = Selector { releases: vec!["frontend".into()], ..Selector::default() };
     let plan = place.select(selector).unwrap().plan;
@@ -68,8 +70,9 @@ fn four(fail_mode: FailMode) -> (Fake, How) {
     (fake, How { concurrency: 2, fail_mode, ..How::default() })
 }
 
+/// Scenario S-21 of the specification.
 #[test]
-fn s21_fail_fast_lets_running_work_finish() {
+fn fail_fast_lets_running_work_finish() {
     let place = graph(FOUR);
     let (fake, how) = four(FailMode::FailFast);
     let (finished, run) = start(&place, place.compile().plan, &fake, &how);
@@ -80,11 +83,12 @@ fn s21_fail_fast_lets_running_work_finish() {
     assert_eq!(stored.summary.status, RunStatus::Failed);
     assert_eq!(stored.summary.nodes["default/default/x"].note.as_deref(), Some("needs b (failed)"));
     let totals = stored.summary.totals;
-    assert_eq!(totals.planned, totals.succeeded + totals.failed + totals.skipped + totals.blocked);
+    assert_eq!(totals.planned(), totals.succeeded + totals.failed + totals.skipped + totals.blocked);
 }
 
+/// Scenario S-22 of the specification.
 #[test]
-fn s22_continue_on_error_keeps_every_error() {
+fn continue_on_error_keeps_every_error() {
     let place = graph(FOUR);
     let (fake, how) = four(FailMode::ContinueOnError);
     let (finished, _) = start(&place, place.compile().plan, &fake, &how);
@@ -94,8 +98,9 @@ fn s22_continue_on_error_keeps_every_error() {
     assert_eq!(errors, ["INVALID", "FORBIDDEN"]);
 }
 
+/// Scenario S-23 of the specification.
 #[test]
-fn s23_retries_follow_the_class() {
+fn retries_follow_the_class() {
     let place = graph("a");
     let fake = Fake::new(&[(
         "a",
@@ -135,8 +140,9 @@ fn s23_retries_follow_the_class() {
     }
 }
 
+/// Scenario S-24 of the specification.
 #[test]
-fn s24_waiting_for_a_retry_takes_no_place() {
+fn waiting_for_a_retry_takes_no_place() {
     let place = graph("a\nb");
     let fake = Fake::new(&[("a", &[Script::Fail(FailureClass::Transport), Script::Ok])]);
     let how = How { retry: 2, ..How::default() };
@@ -186,8 +192,9 @@ fn deletion_runs_the_other_way() {
     );
 }
 
+/// Scenario S-34 of the specification.
 #[test]
-fn s34_what_this_run_left_pending_is_recovered() {
+fn what_this_run_left_pending_is_recovered() {
     let place = graph("a");
     // A run that dies while `a` is being upgraded leaves its start in the log and nothing else.
     let token = CancellationToken::new();
@@ -214,8 +221,9 @@ fn s34_what_this_run_left_pending_is_recovered() {
     assert!(story.contains("NODE_RECOVERED a 2") && story.contains("NODE_SUCCEEDED a 2"), "{story:?}");
 }
 
+/// Scenario S-38 of the specification.
 #[test]
-fn s38_a_cancelled_run_stops_its_work_and_can_be_resumed() {
+fn a_cancelled_run_stops_its_work_and_can_be_resumed() {
     let place = graph("a\nb: a\nc");
     let token = CancellationToken::new();
     let mut fake = Fake::new(&[("a", &[Script::Hang])]);

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use slipway_stack::{Command, Error, Git, Request, SelectMode, Selector, compile};
 
+use crate::support::SpecifiedExit as _;
 use crate::support::{Place, graph, seed};
 
 fn words(list: &[&str]) -> Vec<String> {
@@ -19,16 +20,18 @@ fn git(range: &str) -> Selector {
     Selector { git_range: Some(range.to_owned()), ..Selector::default() }
 }
 
+/// Scenario S-05 of the specification.
 #[test]
-fn s05_a_path_includes_the_directory_itself() {
+fn a_path_includes_the_directory_itself() {
     let compiled =
         seed().select(Selector { from_paths: words(&["services/"]), ..Selector::default() }).unwrap();
     assert_eq!(compiled.plan.nodes.len(), 5);
     assert!(compiled.plan.nodes.iter().all(|node| node.selected_by == ["explicit:path:services"]));
 }
 
+/// Scenario S-06 of the specification.
 #[test]
-fn s06_dependencies_come_along_without_git() {
+fn dependencies_come_along_without_git() {
     let selector =
         Selector { from_paths: words(&["helm-roedk/"]), include_deps: true, ..Selector::default() };
     let compiled = seed().select(selector).unwrap();
@@ -53,8 +56,9 @@ fn dependents_do_not_drag_in_what_shares_their_needs() {
     assert_eq!(names(&place, selector), ["db", "web", "shop"]);
 }
 
+/// Scenario S-07 of the specification.
 #[test]
-fn s07_every_matching_tag_is_a_reason() {
+fn every_matching_tag_is_a_reason() {
     let place = Place::new(&[(
         "stack.yaml",
         "releases:\n- {name: a, chart: ./c, tags: [core, cache]}\n- {name: b, chart: ./c}\n",
@@ -65,8 +69,9 @@ fn s07_every_matching_tag_is_a_reason() {
     assert_eq!(compiled.plan.nodes[0].selected_by, ["explicit:tag:cache", "explicit:tag:core"]);
 }
 
+/// Scenario S-08 of the specification.
 #[test]
-fn s08_an_ambiguous_name_is_refused() {
+fn an_ambiguous_name_is_refused() {
     let place = Place::new(&[(
         "stack.yaml",
         "releases:\n- {name: api, chart: ./c, cluster: {name: a}}\n- {name: api, chart: ./c, cluster: {name: b}}\n\
@@ -106,8 +111,9 @@ fn selectors_unite_or_intersect() {
     assert_eq!(names(&place, both(SelectMode::Intersect)), ["redis"]);
 }
 
+/// Scenario S-10 of the specification.
 #[test]
-fn s10_a_range_is_mapped_from_a_root_below_the_top() {
+fn a_range_is_mapped_from_a_root_below_the_top() {
     let outer = Place::new(&[("README.md", "x")]);
     let inner = seed();
     let copied = std::process::Command::new("cp")
@@ -127,8 +133,9 @@ fn s10_a_range_is_mapped_from_a_root_below_the_top() {
     assert_eq!(compiled.unmapped, 1, "the file outside the root");
 }
 
+/// Scenario S-11 of the specification.
 #[test]
-fn s11_a_shared_values_file_selects_who_reads_it() {
+fn a_shared_values_file_selects_who_reads_it() {
     let place = Place::new(&[
         ("stack.yaml", "name: s\n"),
         (
@@ -162,8 +169,9 @@ fn renames_count_on_both_sides() {
     assert_eq!(names(&place, git("HEAD~1...HEAD")), ["a", "b"]);
 }
 
+/// Scenario S-12 of the specification.
 #[test]
-fn s12_a_removed_release_is_only_mentioned() {
+fn a_removed_release_is_only_mentioned() {
     let place = Place::new(&[
         ("stack.yaml", "releases:\n- {name: a, chart: ./c}\n"),
         ("b/release.yaml", "name: b\nchart: ../c\n"),
@@ -177,8 +185,9 @@ fn s12_a_removed_release_is_only_mentioned() {
     assert_eq!(notices, ["release definition removed: b/release.yaml (the live release is not touched)"]);
 }
 
+/// Scenario S-20 of the specification.
 #[test]
-fn s20_a_change_of_nothing_selects_nothing_and_is_fine() {
+fn a_change_of_nothing_selects_nothing_and_is_fine() {
     let place = Place::new(&[("stack.yaml", "name: s\n"), ("a/release.yaml", "name: a\nchart: ../c\n")]);
     place.chart("c").commit();
     place.write("README.md", "x").commit();
@@ -222,8 +231,9 @@ fn wrong_ranges_say_what_is_wrong() {
     }
 }
 
+/// Scenario S-19 of the specification.
 #[test]
-fn s19_deleting_what_others_need_is_refused() {
+fn deleting_what_others_need_is_refused() {
     let place = seed();
     let delete = |selector: Selector, orphan: bool| {
         compile(&Request { selector, command: Command::Delete, orphan, ..place.request() }, &Git::default())

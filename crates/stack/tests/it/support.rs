@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slipway_event::{Events, ManualClock};
-use slipway_stack::execute::{RunOptions, RunOutcome, RunSession, RunStart, run_session};
+use slipway_stack::execute::{RunOptions, RunSession, RunStart, StackRunResult, run_session};
 use slipway_stack::record::{Disk, RunEvent, RunMeta, RunStore, StoredRun, Takeover};
 use slipway_stack::resume::{self, Resume};
 use slipway_stack::{
@@ -289,7 +289,7 @@ pub(crate) fn fit(mut plan: StackPlan, how: &How) -> StackPlan {
 }
 
 /// Runs a fresh plan; gives how it ended and the run's id.
-pub(crate) fn start(place: &Place, plan: StackPlan, fake: &Fake, how: &How) -> (RunOutcome, String) {
+pub(crate) fn start(place: &Place, plan: StackPlan, fake: &Fake, how: &How) -> (StackRunResult, String) {
     start_on(place, plan, fake, how, None, CancellationToken::new())
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn start_on(
     how: &How,
     disk: Option<Box<dyn Disk>>,
     cancel: CancellationToken,
-) -> (RunOutcome, String) {
+) -> (StackRunResult, String) {
     let store = store(place);
     let mut plan = fit(plan, how);
     let lock = store.lock(&plan.stack_name, plan.profile.as_deref(), "t@here:1", Takeover::Never).unwrap();
@@ -323,7 +323,7 @@ pub(crate) fn go_on(
     resume: &Resume,
     fake: &Fake,
     how: &How,
-) -> Result<Option<RunOutcome>, Error> {
+) -> Result<Option<StackRunResult>, Error> {
     let store = store(place);
     let root = place.path().canonicalize().unwrap();
     let stored = store.reopen(run_id)?;
@@ -356,7 +356,7 @@ pub(crate) fn story(events: &[RunEvent]) -> Vec<String> {
 }
 
 /// Each node's name and state.
-pub(crate) fn states(finished: &RunOutcome) -> String {
+pub(crate) fn states(finished: &StackRunResult) -> String {
     let states = finished.summary.nodes.iter();
     states
         .map(|(id, node)| format!("{}={}", id.rsplit('/').next().unwrap(), node.status))
@@ -422,4 +422,23 @@ pub(crate) async fn launch<D: Deploy>(
     let saved = planned.save(store, &git, RunMeta::default())?;
     let ran = execute(saved, store, lock, options, deploy, events, CancellationToken::new()).await?;
     Ok(Ended::Ran(ran))
+}
+
+/// The exit codes the specification gives to failures of a stack.
+pub(crate) trait SpecifiedExit {
+    fn exit_code(&self) -> u8;
+}
+
+impl SpecifiedExit for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Invalid(_) => 10,
+            Self::Empty { git_only: true, .. } => 0,
+            Self::Empty { git_only: false, .. } => 11,
+            Self::Drift(_) => 12,
+            Self::Locked { .. } => 13,
+            Self::Unconfirmed(_) => 14,
+            Self::Unwritable(_) | Self::Io { .. } => 1,
+        }
+    }
 }

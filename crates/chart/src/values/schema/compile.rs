@@ -7,6 +7,7 @@ use serde_json::Value;
 use slipway_event::without_credentials;
 
 use super::get;
+use slipway_go::GoError;
 
 /// A schema with everything inside it that can be referred to.
 pub(super) struct SchemaDocument {
@@ -27,7 +28,7 @@ struct SchemaPlace {
 pub(super) const DEEPEST: usize = 512;
 
 impl SchemaDocument {
-    pub(super) fn read_schema(text: &[u8]) -> Result<Self, String> {
+    pub(super) fn read_schema(text: &[u8]) -> Result<Self, GoError> {
         let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
         let mut document = Self { documents: Vec::new(), ids: HashMap::new() };
         document.add_document("", root)?;
@@ -40,7 +41,7 @@ impl SchemaDocument {
     }
 
     /// Adds a document and the places in it that have names.
-    pub(super) fn add_document(&mut self, address: &str, root: Value) -> Result<(), String> {
+    pub(super) fn add_document(&mut self, address: &str, root: Value) -> Result<(), GoError> {
         let mut found = HashMap::new();
         collect_ids(&root, &mut String::new(), 0, &mut found)?;
         check_schema(&root, 0)?;
@@ -63,7 +64,7 @@ impl SchemaDocument {
 
     /// Resolves a `$ref`. Only documents at hand are looked at: fetching schemas from elsewhere while
     /// rendering would let a chart make requests in the user's name.
-    pub(super) fn resolve_reference(&self, reference: &str) -> Result<&Value, String> {
+    pub(super) fn resolve_reference(&self, reference: &str) -> Result<&Value, GoError> {
         if let Some(place) = self.ids.get(reference) {
             return self.value_at(place, reference);
         }
@@ -77,7 +78,7 @@ impl SchemaDocument {
                     let reference = without_credentials(reference);
                     return Err(format!(
                         "schema reference {reference:?} is outside the chart and is not fetched\nhint: --allow-remote-schemas fetches it"
-                    ));
+                    ).into());
                 }
             }
         };
@@ -85,9 +86,9 @@ impl SchemaDocument {
         self.value_at(&place, reference)
     }
 
-    fn value_at(&self, place: &SchemaPlace, reference: &str) -> Result<&Value, String> {
+    fn value_at(&self, place: &SchemaPlace, reference: &str) -> Result<&Value, GoError> {
         self.documents[place.document].pointer(&place.pointer).ok_or_else(|| {
-            format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference))
+            GoError::new(format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference)))
         })
     }
 }
@@ -98,9 +99,9 @@ fn collect_ids(
     pointer: &mut String,
     depth: usize,
     ids: &mut HashMap<String, String>,
-) -> Result<(), String> {
+) -> Result<(), GoError> {
     if depth > DEEPEST {
-        return Err(format!("the schema is nested more than {DEEPEST} deep"));
+        return Err(format!("the schema is nested more than {DEEPEST} deep").into());
     }
     let len = pointer.len();
     match schema {
@@ -142,7 +143,7 @@ fn collect_ids(
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "number", "null", "object", "string"];
 
 /// The mistakes in a schema that stop its use.
-fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
+fn check_schema(schema: &Value, depth: usize) -> Result<(), GoError> {
     let map = match schema {
         Value::Object(map) => map,
         Value::Bool(_) => return Ok(()),
@@ -157,17 +158,17 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
             if let Some(value) = get(map, key) {
                 match value.as_f64() {
                     Some(value) if value.fract() == 0.0 && value < 0.0 => {
-                        return Err(format!("{key} must be greater than or equal to 0"));
+                        return Err(format!("{key} must be greater than or equal to 0").into());
                     }
                     Some(value) if value.fract() == 0.0 => {}
-                    _ => return Err(format!("Invalid type. Expected: integer, given: {key}")),
+                    _ => return Err(format!("Invalid type. Expected: integer, given: {key}").into()),
                 }
             }
         }
         if let (Some(low), Some(high)) = (number(least), number(most))
             && low > high
         {
-            return Err(format!("{least} cannot be greater than {most}"));
+            return Err(format!("{least} cannot be greater than {most}").into());
         }
     }
     let types: Vec<&Value> = match get(map, "type") {
@@ -183,7 +184,7 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
                 "has a primitive type that is NOT VALID -- given: /{kind}/ Expected valid values are:{TYPES:?}"
             )
             .replace("\", \"", " ")
-            .replace('"', ""));
+            .replace('"', "").into());
         }
     }
     if let Some(Value::String(pattern)) = get(map, "pattern")

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use compile::SchemaDocument;
 pub use remote::SchemaSource;
+use slipway_go::GoError;
 
 /// Checks `values` against the text of a schema.
 ///
@@ -18,7 +19,7 @@ pub(crate) fn check_values(
     schema: &[u8],
     values: &Value,
     source: Option<&dyn SchemaSource>,
-) -> Result<String, String> {
+) -> Result<String, GoError> {
     let mut document = SchemaDocument::read_schema(schema)?;
     if let Some(source) = source {
         remote::bring_in(&mut document, source)?;

@@ -9,6 +9,7 @@ use url::Url;
 
 use super::compile::SchemaDocument;
 use crate::error::ChartError;
+use slipway_go::GoError;
 
 /// Fetches schemas from elsewhere. Rendering has none by default: a chart could make requests in the
 /// user's name.
@@ -20,7 +21,7 @@ pub trait SchemaSource: Debug + Send + Sync {
 const MOST_DOCUMENTS: usize = 64;
 
 /// Brings in every document that is referred to, those of fetched ones included.
-pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource) -> Result<(), String> {
+pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource) -> Result<(), GoError> {
     let mut at = 0;
     while let Some(root) = document.documents.get(at) {
         let mut wanted = BTreeSet::new();
@@ -33,7 +34,8 @@ pub(super) fn bring_in(document: &mut SchemaDocument, source: &dyn SchemaSource)
             if document.documents.len() > MOST_DOCUMENTS {
                 return Err(format!(
                     "the schema refers to more than {MOST_DOCUMENTS} others, {shown} among them"
-                ));
+                )
+                .into());
             }
             let bytes = source.fetch_schema(&address).map_err(|error| format!("schema {shown}: {error}"))?;
             let base = Url::parse(&address).map_err(|error| format!("schema {shown}: {error}"))?;

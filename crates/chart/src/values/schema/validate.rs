@@ -10,6 +10,7 @@ use slipway_go::regexp::Regexp;
 use super::compile::SchemaDocument;
 use super::get;
 use scalars::{check_common, check_number, check_string, is_equal, type_of, wrong_type};
+use slipway_go::GoError;
 
 /// One violation of the schema.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ const MOST_STEPS: u64 = 5_000_000;
 pub(super) fn validate_values(
     document: &SchemaDocument,
     values: &Value,
-) -> Result<Vec<SchemaFinding>, String> {
+) -> Result<Vec<SchemaFinding>, GoError> {
     let mut walk = Walk { document, steps: 0, broken: None };
     let mut outcome = Outcome::default();
     walk.check_schema(document.root(), values, &Path::Root, 0, &mut outcome);
@@ -81,7 +82,7 @@ impl Outcome {
 struct Walk<'d> {
     document: &'d SchemaDocument,
     steps: u64,
-    broken: Option<String>,
+    broken: Option<GoError>,
 }
 
 impl<'d> Walk<'d> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::sprig::TimeObject;
 use crate::str::GoString;
 use crate::value::{GoList, GoMap, GoValue, ListKind, RED_ZONE, SEGMENT};
+use slipway_go::GoError;
 use slipway_go::strconv;
 use slipway_go::time::{GoTime, GoZone};
 
@@ -12,18 +13,18 @@ use slipway_go::time::{GoTime, GoZone};
 const MAX_DEPTH: usize = 1000;
 
 /// Reads a document; an error is a line and what is wrong with it.
-pub(crate) fn decode_toml(text: &[u8]) -> Result<GoMap, String> {
+pub(crate) fn decode_toml(text: &[u8]) -> Result<GoMap, GoError> {
     // Marks of UTF-16 are skipped, whatever follows.
     let text = text.strip_prefix(b"\xff\xfe").or_else(|| text.strip_prefix(b"\xfe\xff")).unwrap_or(text);
     let Ok(text) = std::str::from_utf8(text) else {
         let line = 1 + text.utf8_chunks().next().map_or(0, |chunk| chunk.valid().matches('\n').count());
-        return Err(format!("toml: line {line}: invalid UTF-8 byte"));
+        return Err(format!("toml: line {line}: invalid UTF-8 byte").into());
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.bytes().take(6).any(|byte| byte == 0) {
         return Err(
             "toml: line 1: files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8"
-                .to_owned(),
+                .into(),
         );
     }
     let mut parser =
@@ -34,7 +35,7 @@ pub(crate) fn decode_toml(text: &[u8]) -> Result<GoMap, String> {
     if let Some((at, rune)) = first_control(text).filter(|(at, _)| *at <= read) {
         parser.at = at;
         let problem = format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(rune));
-        return Err(parser.located_error(&problem));
+        return Err(parser.located_error(&problem.into()));
     }
     match result {
         Ok(()) => Ok(parser.root),
@@ -74,18 +75,18 @@ struct Parser<'a> {
     closed: HashMap<usize, Origin>,
 }
 
-type Parsed<T> = Result<T, String>;
+type Parsed<T> = Result<T, GoError>;
 
 impl<'a> Parser<'a> {
-    fn located_error(&self, problem: &str) -> String {
+    fn located_error(&self, problem: &GoError) -> GoError {
         let ends = ["unexpected EOF", "end of file", "\\x00", "in string '\\\0"];
-        let at_end = ends.iter().any(|mark| problem.contains(mark));
+        let at_end = ends.iter().any(|mark| problem.as_str().contains(mark));
         // The library behind Helm counts one line less when the text ends too early.
         let line = usize::from(!at_end) + self.text[..self.at.min(self.text.len())].matches('\n').count();
         let last: Vec<String> = self.last_key.iter().map(GoString::to_string).collect();
         match last.join(".").as_str() {
-            "" => format!("toml: line {line}: {problem}"),
-            key => format!("toml: line {line} (last key \"{key}\"): {problem}"),
+            "" => format!("toml: line {line}: {problem}").into(),
+            key => format!("toml: line {line} (last key \"{key}\"): {problem}").into(),
         }
     }
 
@@ -160,7 +161,8 @@ impl<'a> Parser<'a> {
             Some(rune) => Err(format!(
                 "expected a {after} to end with a newline, comment, or EOF, but got {} instead",
                 show_rune(rune)
-            )),
+            )
+            .into()),
         }
     }
 
@@ -178,18 +180,21 @@ impl<'a> Parser<'a> {
                     }
                     self.skip_blanks();
                     if self.peek() == Some(']') {
-                        return Err("unexpected end of table name (table names cannot be empty)".to_owned());
+                        return Err("unexpected end of table name (table names cannot be empty)".into());
                     }
                     let key = self.read_key(']')?;
                     if !self.skip_token("]") {
                         let got = self.show_next();
-                        return Err(format!("expected '.' or ']' to end table name, but got {got} instead"));
+                        return Err(
+                            format!("expected '.' or ']' to end table name, but got {got} instead").into()
+                        );
                     }
                     if many && !self.skip_token("]") {
                         let got = self.show_next();
                         return Err(format!(
                             "expected end of table array name delimiter ']', but got {got} instead"
-                        ));
+                        )
+                        .into());
                     }
                     self.last_key.clone_from(&key);
                     self.line_end("top-level item")?;
@@ -198,7 +203,7 @@ impl<'a> Parser<'a> {
                     self.last_key.clone_from(&key);
                     prefix = key;
                 }
-                Some('=') => return Err("unexpected '=': key name appears blank".to_owned()),
+                Some('=') => return Err("unexpected '=': key name appears blank".into()),
                 Some(_) => {
                     self.read_pair(&table, &prefix)?;
                     self.last_key.clone_from(&prefix);
@@ -219,8 +224,10 @@ impl<'a> Parser<'a> {
         let key = self.read_key('=')?;
         match self.peek() {
             Some('=') => self.at += 1,
-            Some(_) => return Err(format!("expected '.' or '=', but got {} instead", self.show_next())),
-            None => return Err("unexpected EOF; expected key separator '='".to_owned()),
+            Some(_) => {
+                return Err(format!("expected '.' or '=', but got {} instead", self.show_next()).into());
+            }
+            None => return Err("unexpected EOF; expected key separator '='".into()),
         }
         let full: Vec<GoString> = prefix.iter().chain(&key).cloned().collect();
         self.last_key.clone_from(&full);
@@ -228,7 +235,7 @@ impl<'a> Parser<'a> {
         let value = self.read_value()?;
         self.last_key.clone_from(&full);
         let Some((last, path)) = key.split_last() else {
-            return Err("unexpected '=': key name appears blank".to_owned());
+            return Err("unexpected '=': key name appears blank".into());
         };
         let mut table = table.clone();
         for (at, part) in path.iter().enumerate() {
@@ -254,15 +261,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn already_defined(&self, key: &[GoString]) -> String {
-        format!("Key '{}' has already been defined.", self.key_text(key))
+    fn already_defined(&self, key: &[GoString]) -> GoError {
+        GoError::new(format!("Key '{}' has already been defined.", self.key_text(key)))
     }
 
     /// The table a header's path leads to, up to its last part.
     fn walk_tables(&mut self, path: &[GoString]) -> Parsed<GoMap> {
         let mut table = self.root.clone();
         if path.len() > MAX_DEPTH {
-            return Err("tables nest too deeply".to_owned());
+            return Err("tables nest too deeply".into());
         }
         for (at, part) in path.iter().enumerate() {
             table = match table.get(part) {
@@ -284,7 +291,7 @@ impl<'a> Parser<'a> {
     }
 
     fn open_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
-        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
+        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".into()) };
         let parent = self.walk_tables(path)?;
         let table = match parent.get(last) {
             None => {
@@ -304,7 +311,7 @@ impl<'a> Parser<'a> {
     }
 
     fn push_table(&mut self, key: &[GoString]) -> Parsed<GoMap> {
-        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
+        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".into()) };
         let parent = self.walk_tables(path)?;
         let table = GoMap::new();
         self.closed.insert(table.id(), Origin::Header);
@@ -318,7 +325,8 @@ impl<'a> Parser<'a> {
                 return Err(format!(
                     "Key '{}' was already created and cannot be used as an array.",
                     self.key_text(key)
-                ));
+                )
+                .into());
             }
         }
         Ok(table)
@@ -331,7 +339,7 @@ impl<'a> Parser<'a> {
             let part = match self.peek() {
                 Some('"') => {
                     if self.rest().starts_with("\"\"\"") {
-                        return Err("expected '.' or '=', but got '\"' instead".to_owned());
+                        return Err("expected '.' or '=', but got '\"' instead".into());
                     }
                     self.at += 1;
                     self.read_basic_string(false)?
@@ -341,13 +349,15 @@ impl<'a> Parser<'a> {
                     self.read_literal_string(false)?
                 }
                 Some(']') if end == ']' && !parts.is_empty() => {
-                    return Err("unexpected end of table name (table names cannot be empty)".to_owned());
+                    return Err("unexpected end of table name (table names cannot be empty)".into());
                 }
                 Some('.') if end == ']' => {
-                    return Err("unexpected table separator (table names cannot be empty)".to_owned());
+                    return Err("unexpected table separator (table names cannot be empty)".into());
                 }
-                Some(rune @ ('.' | '=')) if !parts.is_empty() => return Err(format!("unexpected '{rune}'")),
-                Some('.') => return Err("unexpected '.': keys cannot start with a '.'".to_owned()),
+                Some(rune @ ('.' | '=')) if !parts.is_empty() => {
+                    return Err(format!("unexpected '{rune}'").into());
+                }
+                Some('.') => return Err("unexpected '.': keys cannot start with a '.'".into()),
                 _ => {
                     let len = self
                         .rest()
@@ -355,7 +365,7 @@ impl<'a> Parser<'a> {
                         .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
                         .count();
                     if len == 0 {
-                        return Err(match self.peek() {
+                        let text = match self.peek() {
                             Some(_) if end == ']' => {
                                 let got = self.show_next();
                                 format!("expected '.' or ']' to end table name, but got {got} instead")
@@ -364,7 +374,8 @@ impl<'a> Parser<'a> {
                                 format!("expected '.' or '{end}', but got {} instead", self.show_next())
                             }
                             None => format!("unexpected EOF; expected key separator '{end}'"),
-                        });
+                        };
+                        return Err(text.into());
                     }
                     let part = GoString::from(&self.rest()[..len]);
                     self.at += len;
@@ -377,7 +388,7 @@ impl<'a> Parser<'a> {
                 return Ok(parts);
             }
             if parts.len() > MAX_DEPTH {
-                return Err("tables nest too deeply".to_owned());
+                return Err("tables nest too deeply".into());
             }
         }
     }
@@ -402,17 +413,17 @@ impl<'a> Parser<'a> {
             Some('{') => self.read_nested(Self::read_inline_table),
             Some('\n' | '\r') => {
                 self.skip_token("\r");
-                Err(format!("expected value but found {} instead", self.show_next()))
+                Err(format!("expected value but found {} instead", self.show_next()).into())
             }
             Some(_) => self.read_scalar(),
-            None => Err("unexpected EOF; expected value".to_owned()),
+            None => Err("unexpected EOF; expected value".into()),
         }
     }
 
     fn read_nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<GoValue>) -> Parsed<GoValue> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err("values nest too deeply".to_owned());
+            return Err("values nest too deeply".into());
         }
         let value = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
         self.depth -= 1;
@@ -428,7 +439,7 @@ impl<'a> Parser<'a> {
                 return Ok(GoValue::list(items));
             }
             if self.peek() == Some(',') {
-                return Err("unexpected comma".to_owned());
+                return Err("unexpected comma".into());
             }
             items.push(self.read_value()?);
             self.skip_lines()?;
@@ -436,17 +447,9 @@ impl<'a> Parser<'a> {
                 continue;
             }
             if !self.skip_token("]") {
-                return Err(match self.peek() {
-                    Some(rune) => {
-                        format!(
-                            "expected a comma (',') or array terminator (']'), but got {}",
-                            show_rune(rune)
-                        )
-                    }
-                    None => {
-                        "expected a comma (',') or array terminator (']'), but got end of file".to_owned()
-                    }
-                });
+                let got = self.peek().map_or_else(|| "end of file".to_owned(), show_rune);
+                let text = "expected a comma (',') or array terminator (']'), but got";
+                return Err(format!("{text} {got}").into());
             }
             return Ok(GoValue::list(items));
         }
@@ -462,10 +465,10 @@ impl<'a> Parser<'a> {
             self.skip_blanks();
             match self.peek() {
                 Some('}') if first => break,
-                Some('}') => return Err("trailing comma not allowed in inline tables".to_owned()),
-                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".to_owned()),
-                Some(',') => return Err("unexpected comma".to_owned()),
-                Some('=') => return Err("unexpected '=': key name appears blank".to_owned()),
+                Some('}') => return Err("trailing comma not allowed in inline tables".into()),
+                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".into()),
+                Some(',') => return Err("unexpected comma".into()),
+                Some('=') => return Err("unexpected '=': key name appears blank".into()),
                 _ => {}
             }
             first = false;
@@ -474,17 +477,18 @@ impl<'a> Parser<'a> {
             match self.peek() {
                 Some(',') => self.at += 1,
                 Some('}') => break,
-                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".to_owned()),
+                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".into()),
                 Some(rune) => {
                     return Err(format!(
                         "expected a comma or an inline table terminator '}}', but got {} instead",
                         show_rune(rune)
-                    ));
+                    )
+                    .into());
                 }
                 None => {
                     return Err(
                         "expected a comma or an inline table terminator '}', but got end of file instead"
-                            .to_owned(),
+                            .into(),
                     );
                 }
             }
@@ -512,7 +516,7 @@ impl<'a> Parser<'a> {
         loop {
             let Some(rune) = self.peek() else {
                 let mark = if many { "\"\"\"" } else { "\"" };
-                return Err(format!("unexpected EOF; expected '{mark}'"));
+                return Err(format!("unexpected EOF; expected '{mark}'").into());
             };
             if many && self.skip_token("\"\"\"") {
                 // Up to two quotes may stand before the closing three.
@@ -524,7 +528,7 @@ impl<'a> Parser<'a> {
                 return Ok(out.into());
             }
             if rune == '\n' && !many {
-                return Err("strings cannot contain newlines".to_owned());
+                return Err("strings cannot contain newlines".into());
             }
             self.at += rune.len_utf8();
             match rune {
@@ -540,7 +544,7 @@ impl<'a> Parser<'a> {
 
     /// Reads what follows a backslash, in a string that begins at `start`.
     fn read_escape(&mut self, out: &mut String, many: bool, start: usize) -> Parsed<()> {
-        let Some(rune) = self.peek() else { return Err("invalid escape in string '\\\0'".to_owned()) };
+        let Some(rune) = self.peek() else { return Err("invalid escape in string '\\\0'".into()) };
         if many && (matches!(rune, ' ' | '\t' | '\n' | '\r')) {
             self.skip_blanks();
             if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") {
@@ -549,7 +553,7 @@ impl<'a> Parser<'a> {
                 }
                 return Ok(());
             }
-            return Err(format!("invalid escape: '\\{rune}'"));
+            return Err(format!("invalid escape: '\\{rune}'").into());
         }
         self.at += rune.len_utf8();
         let plain = match rune {
@@ -574,7 +578,8 @@ impl<'a> Parser<'a> {
                     return Err(format!(
                         "expected {name} hexadecimal digits after '\\{rune}', but got {} instead",
                         String::from_utf8_lossy(&got)
-                    ));
+                    )
+                    .into());
                 };
                 self.at += len;
                 let code = u32::from_str_radix(digits, 16).unwrap_or(u32::MAX);
@@ -582,7 +587,7 @@ impl<'a> Parser<'a> {
                     .ok_or_else(|| format!("Escaped character '\\{rune}{digits}' is not valid UTF-8."))?
             }
             rune => {
-                return Err(format!("invalid escape in string '\\{rune}'"));
+                return Err(format!("invalid escape in string '\\{rune}'").into());
             }
         };
         out.push(plain);
@@ -597,7 +602,7 @@ impl<'a> Parser<'a> {
         loop {
             let Some(rune) = self.peek() else {
                 let mark = if many { "'''" } else { "'" };
-                return Err(format!("unexpected EOF; expected \"{mark}\""));
+                return Err(format!("unexpected EOF; expected \"{mark}\"").into());
             };
             if many && self.skip_token("'''") {
                 for _ in 0..2 {
@@ -608,7 +613,7 @@ impl<'a> Parser<'a> {
                 return Ok(out.into());
             }
             if rune == '\n' && !many {
-                return Err("strings cannot contain newlines".to_owned());
+                return Err("strings cannot contain newlines".into());
             }
             self.at += rune.len_utf8();
             match rune {
@@ -639,7 +644,7 @@ impl<'a> Parser<'a> {
         }
         let first = rest.chars().next().unwrap_or('\n');
         if !first.is_ascii_digit() && !matches!(first, '+' | '-' | '.') {
-            return Err(format!("expected value but found {} instead", found_instead(word, first)));
+            return Err(format!("expected value but found {} instead", found_instead(word, first)).into());
         }
         let (end, is_date) = number_extent(rest)?;
         let word = rest[..end].trim_end();
@@ -659,14 +664,14 @@ fn number_extent(text: &str) -> Parsed<(usize, bool)> {
     let signed = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
     let after = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\0');
     match after(signed) {
-        '.' => return Err("floats must start with a digit, not '.'".to_owned()),
+        '.' => return Err("floats must start with a digit, not '.'".into()),
         '0'..='9' => {}
-        rune => return Err(format!("expected a digit but got {}", show_rune(rune))),
+        rune => return Err(format!("expected a digit but got {}", show_rune(rune)).into()),
     }
     if bytes[signed] == b'0' && matches!(bytes.get(signed + 1), Some(b'b' | b'o' | b'x')) {
         let prefix = &text[..signed + 2];
         if signed > 0 {
-            return Err(format!("cannot use sign with non-decimal numbers: '{prefix}'"));
+            return Err(format!("cannot use sign with non-decimal numbers: '{prefix}'").into());
         }
         let (name, radix) = match bytes[1] {
             b'b' => ("a binary", 2),
@@ -675,7 +680,7 @@ fn number_extent(text: &str) -> Parsed<(usize, bool)> {
         };
         let first = after(2);
         if !first.is_digit(radix) {
-            return Err(format!("not {name} number: '{prefix}{first}'"));
+            return Err(format!("not {name} number: '{prefix}{first}'").into());
         }
         let rest = text[2..].chars().take_while(|rune| *rune == '_' || rune.is_digit(radix));
         return Ok((2 + rest.count(), false));
@@ -702,12 +707,10 @@ fn is_control(rune: char) -> bool {
     matches!(rune, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' | '\n')
 }
 
-fn control_problem(rune: char) -> String {
-    format!(
-        "control characters are not allowed inside strings: '0x{:02x}', use '\\u{:04x}' instead",
-        u32::from(rune),
-        u32::from(rune)
-    )
+fn control_problem(rune: char) -> GoError {
+    let code = u32::from(rune);
+    let text = "control characters are not allowed inside strings";
+    GoError::new(format!("{text}: '0x{code:02x}', use '\\u{code:04x}' instead"))
 }
 
 fn show_rune(rune: char) -> String {
@@ -723,27 +726,30 @@ fn parse_number(word: &str) -> Parsed<GoValue> {
         bytes[at] == b'_' && (at == 0 || !digit(at - 1) || !digit(at + 1))
     };
     if word.len() - unsigned.len() > 1 || (0..bytes.len()).any(misplaced) {
-        return Err(format!("Invalid integer {word:?}: underscores must be surrounded by digits"));
+        return Err(format!("Invalid integer {word:?}: underscores must be surrounded by digits").into());
     }
     let clean = word.replace('_', "");
     if prefixed {
         return strconv::parse_int(&clean, 0)
             .map(GoValue::Int64)
-            .map_err(|_| format!("Invalid integer {word:?}"));
+            .map_err(|_| GoError::new(format!("Invalid integer {word:?}")));
     }
     let is_float = clean.contains(['.', 'e', 'E']);
     let digits = clean.trim_start_matches(['+', '-']);
     let whole: String = digits.chars().take_while(char::is_ascii_digit).collect();
     if whole.len() > 1 && whole.starts_with('0') {
         let kind = if is_float { "float" } else { "integer" };
-        return Err(format!("Invalid {kind} {word:?}: cannot have leading zeroes"));
+        return Err(format!("Invalid {kind} {word:?}: cannot have leading zeroes").into());
     }
     if !is_float {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let bad = digits.chars().find(|rune| !rune.is_ascii_digit()).unwrap_or('\0');
-            return Err(format!("expected a digit but got {}", show_rune(bad)));
+            return Err(format!("expected a digit but got {}", show_rune(bad)).into());
         }
-        return clean.parse().map(GoValue::Int64).map_err(|_| format!("{word} is out of range for int64"));
+        return clean
+            .parse()
+            .map(GoValue::Int64)
+            .map_err(|_| GoError::new(format!("{word} is out of range for int64")));
     }
     let dot_ok = clean.find('.').is_none_or(|at| {
         at > 0
@@ -752,9 +758,13 @@ fn parse_number(word: &str) -> Parsed<GoValue> {
     });
     match clean.parse::<f64>() {
         Ok(number) if dot_ok && !whole.is_empty() && number.is_finite() => Ok(number.into()),
-        Ok(number) if dot_ok && number.is_infinite() => Err(format!("{word} is out of range for float64")),
-        _ if !dot_ok => Err(format!("Invalid float {word:?}: '.' must be followed by one or more digits")),
-        _ => Err(format!("Invalid float value: {word:?}")),
+        Ok(number) if dot_ok && number.is_infinite() => {
+            Err(format!("{word} is out of range for float64").into())
+        }
+        _ if !dot_ok => {
+            Err(format!("Invalid float {word:?}: '.' must be followed by one or more digits").into())
+        }
+        _ => Err(format!("Invalid float value: {word:?}").into()),
     }
 }
 
@@ -771,5 +781,5 @@ fn parse_datetime(word: &str) -> Parsed<GoValue> {
         .iter()
         .find_map(|(layout, zone)| slipway_go::time::parse(layout.as_bytes(), text.as_bytes(), zone).ok())
         .map(|time: GoTime| GoValue::object(TimeObject(time)))
-        .ok_or_else(|| format!("invalid datetime: {word:?}"))
+        .ok_or_else(|| GoError::new(format!("invalid datetime: {word:?}")))
 }

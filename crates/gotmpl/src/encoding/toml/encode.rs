@@ -4,10 +4,11 @@ use crate::object::ObjectJson;
 use crate::sprig::TimeObject;
 use crate::str::GoString;
 use crate::value::{GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
+use slipway_go::GoError;
 use slipway_go::strconv;
 
 /// Writes a value, at most `max` bytes; an error is Go's text.
-pub(crate) fn encode_toml(value: &GoValue, max: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn encode_toml(value: &GoValue, max: usize) -> Result<Vec<u8>, GoError> {
     let mut encoder = Encoder { out: Vec::new(), max, depth: 0 };
     encoder.write_entry(&[], value)?;
     Ok(encoder.out)
@@ -58,7 +59,7 @@ fn is_nil(value: &GoValue) -> bool {
     }
 }
 
-fn shape_of(value: &GoValue) -> Result<Shape, String> {
+fn shape_of(value: &GoValue) -> Result<Shape, GoError> {
     if is_nil(value) {
         return Ok(Shape::Nil);
     }
@@ -69,7 +70,7 @@ fn shape_of(value: &GoValue) -> Result<Shape, String> {
     let mut all_tables = !list.is_empty();
     for item in list.to_vec() {
         match stacker::maybe_grow(RED_ZONE, SEGMENT, || shape_of(&item))? {
-            Shape::Nil => return Err("toml: cannot encode array with nil element".to_owned()),
+            Shape::Nil => return Err("toml: cannot encode array with nil element".into()),
             Shape::Table => {}
             _ => all_tables = false,
         }
@@ -78,12 +79,12 @@ fn shape_of(value: &GoValue) -> Result<Shape, String> {
 }
 
 impl Encoder {
-    fn enter_nested<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+    fn enter_nested<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, GoError>) -> Result<T, GoError> {
         if self.depth > MAX_VALUE_DEPTH {
-            return Err("the value nests too deeply or contains itself".to_owned());
+            return Err("the value nests too deeply or contains itself".into());
         }
         if self.out.len() > self.max {
-            return Err(format!("the TOML text would be longer than {} bytes", self.max));
+            return Err(format!("the TOML text would be longer than {} bytes", self.max).into());
         }
         self.depth += 1;
         let result = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
@@ -106,7 +107,7 @@ impl Encoder {
         self.out.resize(self.out.len() + width, b' ');
     }
 
-    fn write_entry(&mut self, path: &[GoString], value: &GoValue) -> Result<(), String> {
+    fn write_entry(&mut self, path: &[GoString], value: &GoValue) -> Result<(), GoError> {
         if let Some(entries) = (!is_nil(value)).then(|| table_members(value)).flatten() {
             if path.len() == 1 {
                 self.break_line();
@@ -120,7 +121,7 @@ impl Encoder {
             _ if is_nil(value) => Ok(()),
             GoValue::List(list) if shape_of(value)? == Shape::Tables => {
                 if path.is_empty() {
-                    return Err("toml: top-level values must be Go maps or structs".to_owned());
+                    return Err("toml: top-level values must be Go maps or structs".into());
                 }
                 for item in list.to_vec() {
                     self.break_line();
@@ -146,7 +147,7 @@ impl Encoder {
         self.break_line();
     }
 
-    fn write_table(&mut self, path: &[GoString], entries: &[(GoString, GoValue)]) -> Result<(), String> {
+    fn write_table(&mut self, path: &[GoString], entries: &[(GoString, GoValue)]) -> Result<(), GoError> {
         self.enter_nested(|encoder| {
             for (key, value) in in_order(entries)? {
                 if is_nil(value) {
@@ -159,7 +160,7 @@ impl Encoder {
         })
     }
 
-    fn write_pair(&mut self, path: &[GoString], value: &GoValue, inline: bool) -> Result<(), String> {
+    fn write_pair(&mut self, path: &[GoString], value: &GoValue, inline: bool) -> Result<(), GoError> {
         let Some(key) = path.last() else { return self.write_element(value) };
         self.write_indent(path);
         self.write_key(key);
@@ -171,7 +172,7 @@ impl Encoder {
         Ok(())
     }
 
-    fn write_element(&mut self, value: &GoValue) -> Result<(), String> {
+    fn write_element(&mut self, value: &GoValue) -> Result<(), GoError> {
         if let Some(entries) = table_members(value) {
             return self.enter_nested(|encoder| {
                 encoder.write_text("{");
@@ -202,7 +203,7 @@ impl Encoder {
                 match (object.underlying_value(), object.json_form()) {
                     (Some(inner), _) => return self.write_element(&inner),
                     (None, ObjectJson::Value(inner)) => return self.write_element(&inner),
-                    _ => return Err(format!("unexpected type: {}", value.type_name())),
+                    _ => return Err(format!("unexpected type: {}", value.type_name()).into()),
                 }
             }
             _ => match (value.elements(), value.as_int(), value.as_uint()) {
@@ -221,7 +222,7 @@ impl Encoder {
                 }
                 (_, Some(number), _) => self.write_text(&number.to_string()),
                 (_, _, Some(number)) => self.write_text(&number.to_string()),
-                _ => return Err(format!("unexpected type: {}", value.type_name())),
+                _ => return Err(format!("unexpected type: {}", value.type_name()).into()),
             },
         }
         Ok(())
@@ -262,7 +263,7 @@ impl Encoder {
 }
 
 /// Plain members first, then tables; maps are sorted already.
-fn in_order(entries: &[(GoString, GoValue)]) -> Result<Vec<&(GoString, GoValue)>, String> {
+fn in_order(entries: &[(GoString, GoValue)]) -> Result<Vec<&(GoString, GoValue)>, GoError> {
     let mut plain = Vec::new();
     let mut tables = Vec::new();
     for entry in entries {

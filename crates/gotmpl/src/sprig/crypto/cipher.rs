@@ -35,7 +35,7 @@ pub(super) fn decrypt_aes(password: &[u8], text: &[u8]) -> FuncResult {
     if text.is_empty() {
         return Ok("".into());
     }
-    let bytes = binary::base64_decode(text).map_err(FuncError::new)?;
+    let bytes = binary::base64_decode(text).map_err(|error| FuncError::new(error.to_string()))?;
     let Some((iv, body)) = bytes.split_at_checked(BLOCK) else {
         // The buffer Go decodes into is as large as the text could need.
         let capacity = text.len() / 4 * 3;

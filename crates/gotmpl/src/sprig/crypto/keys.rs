@@ -14,6 +14,7 @@ use super::super::random;
 use super::der;
 use super::primes::{self, PrimeSeed};
 use crate::func::{FuncContext, FuncError, FuncResult};
+use slipway_go::GoError;
 
 pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
@@ -306,17 +307,23 @@ fn structure_error(bytes: &[u8], name: &str) -> String {
 
 impl PrivateKey {
     /// Reads a key in PEM.
-    pub(super) fn from_pem(text: &[u8]) -> Result<Self, String> {
+    pub(super) fn from_pem(text: &[u8]) -> Result<Self, GoError> {
         let (kind, bytes) = der::from_pem(text).ok_or("no PEM data in input")?;
         match kind.as_str() {
-            "PRIVATE KEY" => read_pkcs8(&bytes)
-                .ok_or_else(|| format!("decoding PEM as PKCS#8: {}", structure_error(&bytes, "pkcs8"))),
+            "PRIVATE KEY" => read_pkcs8(&bytes).ok_or_else(|| {
+                GoError::new(format!("decoding PEM as PKCS#8: {}", structure_error(&bytes, "pkcs8")))
+            }),
             "RSA PRIVATE KEY" => rsa_from_der(bytes.clone()).ok_or_else(|| {
-                format!("parsing RSA private key from PEM: {}", structure_error(&bytes, "pkcs1PrivateKey"))
+                GoError::new(format!(
+                    "parsing RSA private key from PEM: {}",
+                    structure_error(&bytes, "pkcs1PrivateKey")
+                ))
             }),
             "EC PRIVATE KEY" => read_sec1(&bytes, None).ok_or_else(|| {
                 let error = structure_error(&bytes, "ecPrivateKey");
-                format!("parsing EC private key from PEM: x509: failed to parse EC private key: {error}")
+                GoError::new(format!(
+                    "parsing EC private key from PEM: x509: failed to parse EC private key: {error}"
+                ))
             }),
             "DSA PRIVATE KEY" => {
                 let numbers = der::expect_element(&bytes, der::SEQUENCE)
@@ -329,11 +336,11 @@ impl PrivateKey {
                     }
                     _ => {
                         let error = structure_error(&bytes, "DSAKeyFormat");
-                        Err(format!("parsing DSA private key from PEM: {error}"))
+                        Err(format!("parsing DSA private key from PEM: {error}").into())
                     }
                 }
             }
-            _ => Err(format!("no private key data in PEM block of type {kind}")),
+            _ => Err(format!("no private key data in PEM block of type {kind}").into()),
         }
     }
 
@@ -395,9 +402,9 @@ impl PrivateKey {
     }
 
     /// Signs a message; with a seeded host, always the same way.
-    pub(super) fn sign_message(&self, ctx: &FuncContext<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn sign_message(&self, ctx: &FuncContext<'_>, message: &[u8]) -> Result<Vec<u8>, GoError> {
         let random = SystemRandom::new();
-        let failed = || "x509: signing failed".to_owned();
+        let failed = || GoError::new("x509: signing failed");
         match self {
             Self::Rsa { pair, .. } => {
                 let mut signature = vec![0; pair.public_modulus_len()];
@@ -411,7 +418,7 @@ impl PrivateKey {
                 pair.sign(&random, message).map(|signature| signature.as_ref().to_vec()).map_err(|_| failed())
             }
             Self::Ed25519 { pair, .. } => Ok(pair.sign(message).as_ref().to_vec()),
-            Self::Dsa => Err("x509: certificate private key does not implement crypto.Signer".to_owned()),
+            Self::Dsa => Err("x509: certificate private key does not implement crypto.Signer".into()),
         }
     }
 }

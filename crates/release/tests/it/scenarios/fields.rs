@@ -23,7 +23,7 @@ async fn replicas(world: &World, count: u32) {
 
 /// Scenario 6: a field that left the chart leaves the cluster, even one an older Helm wrote.
 #[tokio::test]
-async fn s06_removed_fields_disappear() {
+async fn removed_fields_disappear() {
     let world = World::new();
     let mut before = config_map("a", "1");
     before["data"]["extra"] = "x".into();
@@ -46,7 +46,7 @@ async fn s06_removed_fields_disappear() {
 
 /// Scenario 7: manual edits are reverted; additions stay when asked.
 #[tokio::test]
-async fn s07_manual_edits_are_reverted() {
+async fn manual_edits_are_reverted() {
     for keep in [false, true] {
         let mut world = World::new();
         world.options.keep_manual_changes = keep;
@@ -64,7 +64,7 @@ async fn s07_manual_edits_are_reverted() {
 
 /// Scenario 8: fields somebody else looks after survive.
 #[tokio::test]
-async fn s08_foreign_fields_survive() {
+async fn foreign_fields_survive() {
     let world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
     patch(&world, "ConfigMap", "a", "ca-injector", json!({"data": {"bundle": "y"}})).await;
@@ -77,7 +77,7 @@ async fn s08_foreign_fields_survive() {
 
 /// Scenario 9: an autoscaler's replicas stay, whether the chart sets them or not.
 #[tokio::test]
-async fn s09_autoscaled_replicas_stay() {
+async fn autoscaled_replicas_stay() {
     let world = World::new();
     let unset = |image: &str| {
         let mut web = deployment("web", image);
@@ -103,7 +103,7 @@ async fn s09_autoscaled_replicas_stay() {
 
 /// Scenario 10: replicas on creation last.
 #[tokio::test]
-async fn s10_replicas_on_creation() {
+async fn replicas_on_creation() {
     let world = World::new();
     let web = |image: &str| {
         let mut web = annotated(deployment("web", image), json!({"werf.io/replicas-on-creation": "3"}));
@@ -118,7 +118,7 @@ async fn s10_replicas_on_creation() {
 
 /// Scenario 11: what cannot change is refused before anything is written.
 #[tokio::test]
-async fn s11_immutable_is_refused() {
+async fn immutable_is_refused() {
     let (world, tap) = World::new().tapped();
     world.deployed(&[deployment("web", "nginx")]).await;
     let mut other = deployment("web", "nginx");
@@ -137,7 +137,7 @@ async fn s11_immutable_is_refused() {
 
 /// Scenario 12: a Job is created again when it must change.
 #[tokio::test]
-async fn s12_jobs_are_recreated() {
+async fn jobs_are_recreated() {
     let (world, tap) = World::new().tapped();
     world.deployed(&[job("once", "busybox:1")]).await;
     let before = world.get("Job", "once").await;
@@ -166,7 +166,7 @@ async fn s12_jobs_are_recreated() {
 
 /// Scenario 13: every way a server says "immutable" is understood when planning.
 #[tokio::test]
-async fn s13_every_immutable_field_is_found_by_the_plan() {
+async fn every_immutable_field_is_found_by_the_plan() {
     let claim = |class: &str| {
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x"}, "spec": {
             "accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}}})
@@ -274,7 +274,7 @@ async fn s13_every_immutable_field_is_found_by_the_plan() {
 
 /// Scenario 26: what belongs to nobody is not taken over, and all of it is told at once.
 #[tokio::test]
-async fn s26_adoption() {
+async fn adoption() {
     let mut world = World::new();
     world.deployed(&[config_map("own", "1")]).await;
     for name in ["x", "y"] {
@@ -296,7 +296,7 @@ async fn s26_adoption() {
 
 /// Scenario 38: secrets are not shown, whoever talks about them.
 #[tokio::test]
-async fn s38_secrets_are_hidden() {
+async fn secrets_are_hidden() {
     let world = World::new();
     let secret = |value: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
@@ -410,7 +410,7 @@ fn harbour(world: &World) -> ReleaseRequest {
 /// Scenario 39: a second plan is empty for a chart of fifty objects as they are in the wild, with definitions,
 /// webhooks, storage and hooks, after its controllers have seen it; asked for, hooks run again all the same.
 #[tokio::test]
-async fn s39_a_second_plan_of_a_real_chart_is_empty() {
+async fn a_second_plan_of_a_real_chart_is_empty() {
     let mut world = World::new();
     world.options.no_final_tracking = true;
     let request = harbour(&world);
@@ -432,7 +432,7 @@ async fn s39_a_second_plan_of_a_real_chart_is_empty() {
 /// Scenario 39: no noise. A second plan is empty for a chart of every sort, and what only tools care for is
 /// no change.
 #[tokio::test]
-async fn s39_no_noise() {
+async fn no_noise() {
     let mut world = World::bare();
     world.options.no_final_tracking = true;
     let objects = everything();
@@ -458,7 +458,7 @@ async fn s39_no_noise() {
 /// Scenario 49: what server-side apply cannot take is told by the plan, with its place; nulls are taken out,
 /// and what is there twice when asked.
 #[tokio::test]
-async fn s49_wrong_objects_are_found_by_the_plan() {
+async fn wrong_objects_are_found_by_the_plan() {
     let mut world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
     let mut twice = deployment("web", "nginx");
@@ -489,7 +489,7 @@ async fn s49_wrong_objects_are_found_by_the_plan() {
 
 /// Scenario 51: secret values and files of werf and Nelm.
 #[test]
-fn s51_secret_values() {
+fn secret_values() {
     use slipway_chart::secret::{self, EncryptionKey, decrypt_file, encrypt_file, rotate_file};
     let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
     let other = EncryptionKey::parse(&EncryptionKey::generate()).expect("is a key");

@@ -27,7 +27,7 @@ async fn carry_out(world: &World, saved: &SavedPlan, drift: DriftPolicy) -> Resu
 
 /// Scenario 40: a saved plan is carried out as it was made, or refused.
 #[tokio::test]
-async fn s40_saved_plans() {
+async fn saved_plans() {
     let world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hunter2"}});
@@ -181,7 +181,7 @@ async fn plans_in_clear_hold_no_secret() {
 /// Scenario 41: what Helm needs to read our records, byte by byte. (Helm itself runs in
 /// `cargo xtask conformance release`.)
 #[tokio::test]
-async fn s41_helm_reads_ours() {
+async fn helm_reads_ours() {
     let mut world = World::new();
     world.notes = "hello".into();
     world.values = json!({"a": {"b": 1}});
@@ -231,7 +231,7 @@ async fn s41_helm_reads_ours() {
 
 /// Scenario 42: we read Helm's: its records and objects, its pending and its uninstalled revisions.
 #[tokio::test]
-async fn s42_we_read_helms() {
+async fn we_read_helms() {
     let mut world = World::new();
     // As Helm 3 leaves it: records with `---` and `# Source:`, objects written by `helm` with an update.
     world.settle_in().await;
@@ -275,7 +275,7 @@ async fn s42_we_read_helms() {
 
 /// Scenario 43: the history has a limit, and the deployed revision is never the one to go.
 #[tokio::test]
-async fn s43_history_limit() {
+async fn history_limit() {
     let mut world = World::new();
     world.apply.history_limit = 3;
     for number in 0..5 {
@@ -296,7 +296,7 @@ async fn s43_history_limit() {
 
 /// Scenario 44: rolling back, without and with a revision.
 #[tokio::test]
-async fn s44_rollback() {
+async fn rollback() {
     let mut world = World::new();
     world.deployed(&[config_map("a", "1"), config_map("old", "1")]).await;
     world.deployed(&[config_map("a", "2")]).await;
@@ -326,7 +326,7 @@ async fn s44_rollback() {
 
 /// Scenario 45: deleting takes everything but what is kept, in order, and the records.
 #[tokio::test]
-async fn s45_delete() {
+async fn delete() {
     let (mut world, tap) = World::new().tapped();
     let keep = json!({"werf.io/resource-policy": "keep"});
     let hook = annotated(job("bye", "busybox"), json!({"helm.sh/hook": "pre-delete"}));

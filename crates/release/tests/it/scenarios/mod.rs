@@ -21,7 +21,7 @@ fn all_56_scenarios_are_here() {
         include_str!("revisions.rs"),
     ];
     let missing: Vec<usize> = (1..=56)
-        .filter(|number| !files.iter().any(|file| file.contains(&format!("fn s{number:02}_"))))
+        .filter(|number| !files.iter().any(|file| file.contains(&format!("/// Scenario {number}:"))))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

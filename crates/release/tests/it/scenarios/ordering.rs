@@ -28,7 +28,7 @@ fn comes_after(plan: &ReleasePlan, later: &str, earlier: &str) -> bool {
 
 /// Scenario 14: hooks run again with every deploy, after what they need.
 #[tokio::test]
-async fn s14_hooks_run_every_time() {
+async fn hooks_run_every_time() {
     let (world, tap) = World::new().tapped();
     let note = json!({"helm.sh/hook": "pre-install,pre-upgrade"});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "runner"}});
@@ -50,7 +50,7 @@ async fn s14_hooks_run_every_time() {
 
 /// Scenario 15: what succeeded is cleaned up after its stage, not before.
 #[tokio::test]
-async fn s15_hooks_are_cleaned_up() {
+async fn hooks_are_cleaned_up() {
     let (world, tap) = World::new().tapped();
     let note = json!({"helm.sh/hook": "post-install", "helm.sh/hook-delete-policy": "hook-succeeded"});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "runner"}});
@@ -74,7 +74,7 @@ async fn s15_hooks_are_cleaned_up() {
 
 /// Scenario 16: a hook that fails fails the release, and goes if it asked for that.
 #[tokio::test]
-async fn s16_failed_hooks() {
+async fn failed_hooks() {
     for (policy, stays) in [("hook-failed", false), ("before-hook-creation", true)] {
         let world = World::new();
         let note = json!({"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy});
@@ -90,7 +90,7 @@ async fn s16_failed_hooks() {
 
 /// Scenario 17: weights are strict; what has one weight goes together.
 #[tokio::test]
-async fn s17_weights() {
+async fn weights() {
     let (world, tap) = World::new().tapped();
     let weighed =
         |name: &str, weight: &str| annotated(config_map(name, "1"), json!({"werf.io/weight": weight}));
@@ -107,7 +107,7 @@ async fn s17_weights() {
 
 /// Scenario 18: what is to be ready is ready before; a selector that fits two waits for both.
 #[tokio::test]
-async fn s18_ready_dependencies() {
+async fn ready_dependencies() {
     let (world, tap) = World::new().tapped();
     let ready = json!({"werf.io/deploy-dependency-back": "state=ready,kind=Deployment"});
     let objects = [
@@ -134,7 +134,7 @@ async fn s18_ready_dependencies() {
 
 /// Scenario 19: what an object refers to is there before it; optional references do not count.
 #[tokio::test]
-async fn s19_references_come_first() {
+async fn references_come_first() {
     let (world, tap) = World::new().tapped();
     let names = ["env", "all", "mounted", "projected", "optional"];
     let mut objects: Vec<Value> = names.iter().map(|name| config_map(&format!("zz-{name}"), "1")).collect();
@@ -190,7 +190,7 @@ async fn s19_references_come_first() {
 
 /// Scenario 20: weights that contradict references win; contradictions by hand are named.
 #[tokio::test]
-async fn s20_contradictions() {
+async fn contradictions() {
     let mut world = World::new();
     world.apply.readiness_timeout = Some(Duration::from_secs(60));
     let mut web = deployment("web", "nginx");
@@ -219,7 +219,7 @@ async fn s20_contradictions() {
 
 /// Scenario 21: something outside is waited for, and not for ever.
 #[tokio::test(start_paused = true)]
-async fn s21_external_dependencies() {
+async fn external_dependencies() {
     let mut world = World::bare();
     world.settle_in().await;
     let wait = json!({"token.external-dependency.werf.io/resource": "secrets/token",
@@ -246,7 +246,7 @@ async fn s21_external_dependencies() {
 
 /// Scenario 22: a definition and an object of it in one release; `crds/` is kept up to date.
 #[tokio::test]
-async fn s22_definitions_first() {
+async fn definitions_first() {
     let (mut world, tap) = World::new().tapped();
     world.aside = vec![boats()];
     let started = std::time::Instant::now();
@@ -264,7 +264,7 @@ async fn s22_definitions_first() {
 
 /// Scenario 52: sixty that wait do not keep out the one they wait for.
 #[tokio::test]
-async fn s52_waiting_takes_no_place() {
+async fn waiting_takes_no_place() {
     let mut world = World::new();
     world.apply.parallelism = 2;
     world.settle_in().await;

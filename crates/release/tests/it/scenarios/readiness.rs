@@ -15,7 +15,7 @@ use crate::world::{World, annotated, boat, boats, config_map, deployment, fated,
 
 /// Scenario 46: when an object counts as ready, kind by kind.
 #[test]
-fn s46_readiness_formulas() {
+fn readiness_formulas() {
     let of = |api: &str, kind: &str, generation: i64, spec: Value, state: Value| json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "generation": generation}, "spec": spec, "status": state});
     let deploy = |state: Value| of("apps/v1", "Deployment", 2, json!({"replicas": 2}), state);
     let set = |spec: Value, state: Value| of("apps/v1", "StatefulSet", 1, spec, state);
@@ -103,7 +103,7 @@ fn s46_readiness_formulas() {
 
 /// Scenario 46 on a cluster: a hook pod is waited for to its end, a late-binding claim blocks nobody.
 #[tokio::test]
-async fn s46_hooks_and_claims_on_a_cluster() {
+async fn hooks_and_claims_on_a_cluster() {
     let world = World::new();
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late", "annotations": {"werf.io/weight": "-2"}},
         "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
@@ -125,7 +125,7 @@ async fn s46_hooks_and_claims_on_a_cluster() {
 
 /// Scenario 46 in virtual time: custom objects are waited for, silent ones not, stuck ones given up.
 #[tokio::test(start_paused = true)]
-async fn s46_custom_objects_in_time() {
+async fn custom_objects_in_time() {
     let world = World::bare();
     world.settle_in().await;
     world.deployed(&[boats()]).await;
@@ -160,7 +160,7 @@ async fn s46_custom_objects_in_time() {
 
 /// Scenario 47: failures count once each, and as many as allowed are borne.
 #[tokio::test]
-async fn s47_failure_counting() {
+async fn failure_counting() {
     let flapping = |name: &str, failures: Option<&str>, allowed: Option<&str>| {
         let mut fate = json!({"sim/fail": "crashloop"});
         if let Some(failures) = failures {
@@ -191,7 +191,7 @@ async fn s47_failure_counting() {
 
 /// Scenario 48: which lines are passed on, of how many pods, and without secrets.
 #[tokio::test]
-async fn s48_log_filters() {
+async fn log_filters() {
     let world = World::new();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "tok-12345678"}});
     let said = "keep one\ndrop keep two\nkeep tok-12345678\nother";

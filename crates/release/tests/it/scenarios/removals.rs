@@ -9,7 +9,7 @@ use crate::world::{World, annotated, config_map, place, text};
 
 /// Scenario 23: what the release no longer has is deleted, unless kept or somebody else's.
 #[tokio::test]
-async fn s23_removed_resources() {
+async fn removed_resources() {
     let world = World::new();
     let keep = json!({"helm.sh/resource-policy": "keep"});
     let names = ["gone", "live-kept", "theirs"];
@@ -44,7 +44,7 @@ async fn s23_removed_resources() {
 
 /// Scenario 24: what a failed revision did not delete the next one does.
 #[tokio::test]
-async fn s24_failed_revisions_do_not_leak() {
+async fn failed_revisions_do_not_leak() {
     let mut world = World::new();
     world.apply.presence_timeout = Some(std::time::Duration::from_millis(50));
     let never =
@@ -63,7 +63,7 @@ async fn s24_failed_revisions_do_not_leak() {
 /// Scenario 25: an object that moves to another group or version is not deleted, and a stored kind nobody
 /// serves any more blocks nothing.
 #[tokio::test]
-async fn s25_moved_and_unknown_kinds() {
+async fn moved_and_unknown_kinds() {
     let world = World::new();
     let web = crate::world::deployment("web", "nginx");
     let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "web"},
@@ -107,7 +107,7 @@ async fn nobody_waits_for_kinds_that_are_gone() {
 
 /// Scenario 27: what belongs to anyone has no owner and survives.
 #[tokio::test]
-async fn s27_ownership_anyone() {
+async fn ownership_anyone() {
     let world = World::new();
     let free = annotated(config_map("free", "1"), json!({"werf.io/ownership": "anyone"}));
     world.deployed(&[config_map("a", "1"), free.clone()]).await;
@@ -125,7 +125,7 @@ async fn s27_ownership_anyone() {
 
 /// Scenario 28: policies on creating, updating, recreating, deleting.
 #[tokio::test]
-async fn s28_resource_policies() {
+async fn resource_policies() {
     let world = World::new();
     let policy = |name: &str, value: &str, word: &str| {
         annotated(config_map(name, value), json!({"werf.io/resource-policy": word}))
@@ -167,7 +167,7 @@ async fn s28_resource_policies() {
 
 /// Scenario 54: a wrong annotation in what was stored before does not block.
 #[tokio::test]
-async fn s54_old_mistakes_do_not_block() {
+async fn old_mistakes_do_not_block() {
     let world = World::new();
     world.deployed(&[config_map("a", "1"), config_map("b", "1")]).await;
     let mut record = world.history().await.releases[0].clone();

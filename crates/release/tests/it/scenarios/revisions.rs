@@ -16,7 +16,7 @@ use crate::world::{World, annotated, config_map, deployment, fated, place, text}
 
 /// Scenario 1: a fresh install makes the namespace, the objects and revision 1.
 #[tokio::test]
-async fn s01_fresh_install() {
+async fn fresh_install() {
     let world = World::new();
     let report = world.deployed(&[config_map("a", "1"), deployment("web", "nginx")]).await;
     assert_eq!((report.status.as_str(), report.revision.get()), ("deployed", 1));
@@ -41,7 +41,7 @@ async fn s01_fresh_install() {
 
 /// Scenario 2: a second run without changes writes nothing, not even a lock.
 #[tokio::test]
-async fn s02_second_run_is_skipped() {
+async fn second_run_is_skipped() {
     let (world, tap) = World::new().tapped();
     let objects = [config_map("a", "1"), deployment("web", "nginx")];
     world.deployed(&objects).await;
@@ -62,7 +62,7 @@ async fn s02_second_run_is_skipped() {
 
 /// Scenario 3: values without effect on objects make a revision, and nothing else.
 #[tokio::test]
-async fn s03_values_make_a_revision() {
+async fn values_make_a_revision() {
     let mut world = World::new();
     let objects = [config_map("a", "1")];
     world.deployed(&objects).await;
@@ -77,7 +77,7 @@ async fn s03_values_make_a_revision() {
 
 /// Scenario 4: so do notes.
 #[tokio::test]
-async fn s04_notes_make_a_revision() {
+async fn notes_make_a_revision() {
     let mut world = World::new();
     let objects = [config_map("a", "1")];
     world.deployed(&objects).await;
@@ -91,7 +91,7 @@ async fn s04_notes_make_a_revision() {
 
 /// Scenario 5: only what changed is updated.
 #[tokio::test]
-async fn s05_only_what_changed_is_updated() {
+async fn only_what_changed_is_updated() {
     let world = World::new();
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     world.deployed(&[config_map("a", "1"), config_map("b", "1"), service.clone()]).await;
@@ -107,7 +107,7 @@ async fn s05_only_what_changed_is_updated() {
 
 /// Scenario 36: a plan asks, and writes nothing.
 #[tokio::test]
-async fn s36_plans_write_nothing() {
+async fn plans_write_nothing() {
     let (world, tap) = World::new().tapped();
     world.plan(&[config_map("a", "1")]).await.expect("plans");
     assert!(tap.written().is_empty() && world.get("Namespace", "t1").await.is_none());
@@ -163,7 +163,7 @@ async fn a_missing_namespace_is_refused_with_all_other_problems() {
 
 /// Scenario 37: the exit codes of a plan.
 #[tokio::test]
-async fn s37_exit_codes() {
+async fn exit_codes() {
     let mut world = World::new();
     let objects = [config_map("a", "1")];
     assert_eq!(world.plan(&objects).await.expect("plans").exit_code(), 2);
@@ -178,7 +178,7 @@ async fn s37_exit_codes() {
 /// Scenario 53: an unchanged release costs no write, and few requests however many objects it has. (How long
 /// plans take is measured by `scale.rs` and the benchmark.)
 #[tokio::test]
-async fn s53_no_change_costs_no_write() {
+async fn no_change_costs_no_write() {
     let world = World::bare();
     let objects: Vec<_> = (0..200).map(|number| config_map(&format!("c{number}"), "1")).collect();
     world.deployed(&objects).await;
@@ -193,7 +193,7 @@ async fn s53_no_change_costs_no_write() {
 
 /// Scenario 55: lists, odd labels, documents of nothing.
 #[tokio::test]
-async fn s55_odd_documents() {
+async fn odd_documents() {
     let world = World::new();
     let folder = tempfile::tempdir().expect("a folder");
     let text_of = "---\n---\n# only a comment\n---\napiVersion: v1\nkind: List\nitems:\n\
@@ -218,7 +218,7 @@ async fn s55_odd_documents() {
 
 /// Scenario 56: objects in another namespace belong to the release all the same.
 #[tokio::test]
-async fn s56_two_namespaces() {
+async fn two_namespaces() {
     let world = World::new();
     let far = |value: &str| {
         let mut far = config_map("far", value);

@@ -11,8 +11,9 @@ fn since(world: &World, before: &CallCounts) -> CallCounts {
     world.cluster.call_counts().since(before)
 }
 
+/// Scenario S-46 of the specification.
 #[tokio::test]
-async fn s46_apply_creates_then_patches() {
+async fn apply_creates_then_patches() {
     let world = World::new();
     let step = |data: &str| {
         format!(
@@ -62,8 +63,9 @@ async fn s46_apply_creates_then_patches() {
     assert_eq!(manager(&live), "khook");
 }
 
+/// Scenario S-46 of the specification.
 #[tokio::test]
-async fn s46_server_side_takes_fields_over() {
+async fn server_side_takes_fields_over() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "old"}})).await;
     let before = world.cluster.call_counts();
@@ -82,8 +84,9 @@ async fn s46_server_side_takes_fields_over() {
     assert_eq!(world.config_map("a").await.unwrap()["data"]["key"], "new");
 }
 
+/// Scenario S-46 of the specification.
 #[tokio::test]
-async fn s46_namespaces_lists_and_generated_names() {
+async fn namespaces_lists_and_generated_names() {
     let world = World::new();
     let report = world
         .apply(
@@ -124,8 +127,9 @@ async fn s46_namespaces_lists_and_generated_names() {
     }
 }
 
+/// Scenario S-46 of the specification.
 #[tokio::test]
-async fn s46_sources_file_url_and_kustomize() {
+async fn sources_file_url_and_kustomize() {
     let world = World::new();
     world.file(
         "m.yaml",
@@ -169,8 +173,9 @@ async fn s46_sources_file_url_and_kustomize() {
 
 const WIDGETS: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.demo.io}, spec: {group: demo.io, scope: Namespaced, names: {plural: widgets, singular: widget, kind: Widget}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}";
 
+/// Scenario S-47 of the specification.
 #[tokio::test]
-async fn s47_a_definition_and_its_object_in_one_step() {
+async fn a_definition_and_its_object_in_one_step() {
     let world = World::new();
     let steps = format!(
         "  - name: a\n    timeout: 60s\n    apply:\n      manifests:\n        - inline: '{WIDGETS}'\n        - inline: '{{apiVersion: demo.io/v1, kind: Widget, metadata: {{name: w}}, spec: {{size: 1}}}}'\n"
@@ -189,8 +194,9 @@ async fn s47_a_definition_and_its_object_in_one_step() {
     assert!(error(&world.apply(steps).await, "b").contains("Nothing"));
 }
 
+/// Scenario S-48 of the specification.
 #[tokio::test]
-async fn s48_skip_if_exists() {
+async fn skip_if_exists() {
     let world = World::new();
     let steps = |timeout: &str, wait: &str| {
         format!(
@@ -218,8 +224,9 @@ async fn s48_skip_if_exists() {
     assert!(error(&report, "a").contains("0 of 2 objects meet"), "{report:?}");
 }
 
+/// Scenario S-49 of the specification.
 #[tokio::test]
-async fn s49_a_condition_on_what_has_no_status() {
+async fn a_condition_on_what_has_no_status() {
     let world = World::new();
     let steps = "  - name: a
     timeout: 3s
@@ -234,8 +241,9 @@ async fn s49_a_condition_on_what_has_no_status() {
     assert!(world.said().contains("serviceaccount/sa@default has no status"));
 }
 
+/// Scenario S-50 of the specification.
 #[tokio::test]
-async fn s50_a_condition_of_an_older_generation_does_not_count() {
+async fn a_condition_of_an_older_generation_does_not_count() {
     let world = World::on(
         slipway_sandbox::Sandbox::builder().seed(1).without_workloads().build().unwrap(),
         slipway_sandbox::User::admin(),
@@ -276,8 +284,9 @@ async fn s50_a_condition_of_an_older_generation_does_not_count() {
     assert!(world.apply(&steps("60s")).await.is_success());
 }
 
+/// Scenario S-51 of the specification.
 #[tokio::test]
-async fn s51_delete_in_all_its_forms() {
+async fn delete_in_all_its_forms() {
     let world = World::new();
     let map = |name: &str, labels: serde_json::Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}});
     for name in ["a", "b", "c"] {
@@ -312,8 +321,9 @@ async fn s51_delete_in_all_its_forms() {
     assert!(left.is_success(), "{left:?}");
 }
 
+/// Scenario S-51 of the specification.
 #[tokio::test]
-async fn s51_what_holds_an_object_is_named() {
+async fn what_holds_an_object_is_named() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck", "finalizers": ["demo.io/hold"]}})).await;
     let report = world.apply("  - {name: d, timeout: 2s, delete: {resource: configmap/stuck}}\n").await;
@@ -341,8 +351,9 @@ async fn s51_what_holds_an_object_is_named() {
     assert!(report.is_success(), "{report:?}");
 }
 
+/// Scenario S-53 of the specification.
 #[tokio::test]
-async fn s53_patches() {
+async fn patches() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1", "list": "y"}})).await;
     let before = world.cluster.call_counts();

@@ -33,8 +33,9 @@ async fn stocked() -> World {
     world
 }
 
+/// Scenario S-65 of the specification.
 #[tokio::test]
-async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
+async fn plan_says_what_apply_then_does_and_writes_nothing() {
     let world = stocked().await;
     let document = world.document("state: {}", CORPUS);
     let before = world.cluster.call_counts();
@@ -106,8 +107,9 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
     }
 }
 
+/// Scenario S-65 of the specification.
 #[tokio::test]
-async fn s65_what_comes_later_is_unknown_and_never_an_error() {
+async fn what_comes_later_is_unknown_and_never_an_error() {
     let world = World::new();
     let steps = "  - {name: crd, apply: {manifests: [{inline: '{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.demo.io}, spec: {group: demo.io, scope: Namespaced, names: {plural: things, kind: Thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}'}]}}
   - {name: cr, needs: [crd], apply: {manifests: [{inline: '{apiVersion: demo.io/v1, kind: Thing, metadata: {name: t}}'}]}}
@@ -128,8 +130,9 @@ async fn s65_what_comes_later_is_unknown_and_never_an_error() {
     );
 }
 
+/// Scenario S-22 of the specification.
 #[tokio::test]
-async fn s22_differences_show_no_secret() {
+async fn differences_show_no_secret() {
     let mut world = World::new();
     world.environment = vec![("KHOOK_SECRET_TOKEN".into(), "hunter2secret".into())];
     world.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "before-value"}})).await;
@@ -145,8 +148,9 @@ async fn s22_differences_show_no_secret() {
     assert!(planned.has_changes());
 }
 
+/// Scenario S-66 of the specification.
 #[tokio::test]
-async fn s66_reports_are_valid_whatever_happened() {
+async fn reports_are_valid_whatever_happened() {
     let world = World::new();
     let steps = [map_step("a", ""), bad_step("b<&>", "").replace("b<&>", "b"), map_step("c", ", needs: [b]")]
         .concat();
@@ -162,8 +166,9 @@ async fn s66_reports_are_valid_whatever_happened() {
     assert_eq!(names.len(), 3);
 }
 
+/// Scenario S-67 of the specification.
 #[tokio::test]
-async fn s67_status_tells_what_the_next_run_leaves_out() {
+async fn status_tells_what_the_next_run_leaves_out() {
     let world = World::new();
     let steps = [map_step("a", ""), map_step("b", ""), bad_step("c", ", needs: [a, b]")].concat();
     let document = world.document("state: {}", &steps);
@@ -235,8 +240,9 @@ async fn only_and_rerun_choose_steps() {
     assert_eq!(report.count(NodeStatus::Succeeded), 3);
 }
 
+/// Scenario S-70 of the specification.
 #[tokio::test]
-async fn s70_500_steps_are_read_and_planned() {
+async fn five_hundred_steps_are_read_and_planned() {
     // How fast, `cargo xtask bench runbook` measures.
     let world = World::new();
     let step = |index: usize| {

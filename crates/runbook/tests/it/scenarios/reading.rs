@@ -69,8 +69,9 @@ fn text(found: Diagnostics) -> String {
     text
 }
 
+/// Scenario S-01 of the specification.
 #[test]
-fn s01_the_smallest_document() {
+fn the_smallest_document() {
     let loaded = read(&steps("  - {name: a, wait: {for: delete, on: pod/x}}\n")).expect("is valid");
     assert_eq!((loaded.document.steps.len(), loaded.warnings.iter().count()), (1, 0));
     assert!(loaded.document.state.is_none());
@@ -81,8 +82,9 @@ fn s01_the_smallest_document() {
     );
 }
 
+/// Scenario S-02 of the specification.
 #[test]
-fn s02_eight_mistakes_are_told_at_once() {
+fn eight_mistakes_are_told_at_once() {
     let source = "\
 apiVersion: khook.io/v1
 kind: Hook
@@ -121,8 +123,9 @@ steps:
     }
 }
 
+/// Scenario S-03 of the specification.
 #[test]
-fn s03_a_missing_variable_hides_nothing_else() {
+fn a_missing_variable_hides_nothing_else() {
     let source = steps("  - {name: a, timeout: '${WAIT}', retries: 1, colour: red, job: {image: i}}\n");
     let found = read(&source).expect_err("two mistakes");
     assert_eq!(places(&found), ["5:25 E100", "5:47 E007"]);
@@ -130,8 +133,9 @@ fn s03_a_missing_variable_hides_nothing_else() {
     assert_eq!(places(&read(&source).expect_err("two mistakes")), ["6:14 E100", "7:21 E007"]);
 }
 
+/// Scenario S-04 of the specification.
 #[test]
-fn s04_lines_are_those_of_the_file() {
+fn lines_are_those_of_the_file() {
     let source = steps(
         "  - name: a\n    job:\n      image: i\n      args:\n        - |\n          ${TEXT|nindent 10}\n  - name: b\n    jbo: {}\n",
     );
@@ -140,8 +144,9 @@ fn s04_lines_are_those_of_the_file() {
     assert_eq!(places(&found), ["11:5 E055", "12:5 E007"]);
 }
 
+/// Scenario S-05 of the specification.
 #[test]
-fn s05_a_mistake_inside_a_value_names_the_variable_not_the_value() {
+fn a_mistake_inside_a_value_names_the_variable_not_the_value() {
     for (step, value, place, code) in [
         ("  - name: a\n    timeout: ${V}\n    job: {image: i}\n", "hunter2secret", "6:14", "E030"),
         ("  - name: a\n    retries: ${V}\n    job: {image: i}\n", "-77041", "6:14", "E033"),
@@ -163,8 +168,9 @@ fn s05_a_mistake_inside_a_value_names_the_variable_not_the_value() {
     }
 }
 
+/// Scenario S-06 of the specification.
 #[tokio::test]
-async fn s06_two_dialects_of_yaml() {
+async fn two_dialects_of_yaml() {
     let source = steps(
         "  - {name: a, helm: {chart: ./x, values: {flag: yes, day: 2012-10-17, on: off}}}\n  - {name: b, wait: {for: delete, on: pods, selector: a=b}}\n",
     );
@@ -202,8 +208,9 @@ async fn s06_two_dialects_of_yaml() {
     assert_eq!(live["spec"]["paused"], true);
 }
 
+/// Scenario S-07 of the specification.
 #[test]
-fn s07_documents_keys_and_aliases_too_many() {
+fn documents_keys_and_aliases_too_many() {
     let good = "steps: [{name: a, job: {image: i}}]\n";
     assert_eq!(codes(&read(&format!("{HEAD}{good}---\na: 1\n")).expect_err("two")), ["E004"]);
     assert!(read(&format!("{HEAD}{good}---\n")).is_ok(), "an empty document after it is tolerated");
@@ -224,8 +231,9 @@ fn s07_documents_keys_and_aliases_too_many() {
     assert!(codes(&read(&deep).expect_err("too deep")).contains(&"E010".to_owned()));
 }
 
+/// Scenario S-08 of the specification.
 #[test]
-fn s08_texts_that_look_like_numbers() {
+fn texts_that_look_like_numbers() {
     for (step, code, hint) in [
         ("  - {name: a, helm: {chart: x, repo: 'https://x', version: 1.18}}\n", "E008", "quote it: \"1.18\""),
         ("  - {name: a, timeout: 30, job: {image: i}}\n", "E008", "`30s`"),
@@ -240,8 +248,9 @@ fn s08_texts_that_look_like_numbers() {
     }
 }
 
+/// Scenario S-09 of the specification.
 #[test]
-fn s09_no_action_an_empty_one_and_two() {
+fn no_action_an_empty_one_and_two() {
     for (step, code, told) in [
         ("  - {name: a, helm: }\n", "E057", "chart is required"),
         ("  - {name: a, helm: {}}\n", "E200", "chart is required"),
@@ -257,8 +266,9 @@ fn s09_no_action_an_empty_one_and_two() {
     }
 }
 
+/// Scenario S-10 of the specification.
 #[test]
-fn s10_cycles_are_told_once_and_whole() {
+fn cycles_are_told_once_and_whole() {
     let step = |name: &str, need: &str| format!("  - {{name: {name}, needs: [{need}], job: {{image: i}}}}\n");
     let found =
         read(&steps(&[step("a", "b"), step("b", "c"), step("c", "a")].concat())).expect_err("a cycle");
@@ -267,8 +277,9 @@ fn s10_cycles_are_told_once_and_whole() {
     assert_eq!(codes(&read(&steps(&step("a", "a"))).expect_err("itself")), ["E059"]);
 }
 
+/// Scenario S-11 of the specification.
 #[test]
-fn s11_a_name_that_cannot_name_a_record() {
+fn a_name_that_cannot_name_a_record() {
     let source = "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {name: My Cluster}\nSTATE\nsteps: [{name: a, job: {image: i}}]\n";
     let found = read(&source.replace("STATE", "state: {}")).expect_err("no name for a Secret");
     assert_eq!(codes(&found), ["E042"]);
@@ -282,8 +293,9 @@ fn s11_a_name_that_cannot_name_a_record() {
     assert_eq!(codes(&read(&source.replace("STATE", "state: {name: X}")).expect_err("E041")), ["E041"]);
 }
 
+/// Scenario S-12 of the specification.
 #[test]
-fn s12_a_step_is_named_too_long_for_a_release() {
+fn a_step_is_named_too_long_for_a_release() {
     let name = "a".repeat(60);
     let found =
         read(&steps(&format!("  - {{name: {name}, helm: {{chart: ./x}}}}\n"))).expect_err("53 at most");
@@ -296,8 +308,9 @@ fn s12_a_step_is_named_too_long_for_a_release() {
     );
 }
 
+/// Scenario S-13 of the specification.
 #[test]
-fn s13_mistakes_about_charts_and_waits_show_no_password() {
+fn mistakes_about_charts_and_waits_show_no_password() {
     const PASSWORD: &str = "s3cretpass";
     let mut wrong = Vec::new();
     for (helm, code) in [
@@ -372,8 +385,9 @@ fn s13_mistakes_about_charts_and_waits_show_no_password() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Scenario S-15 of the specification.
 #[test]
-fn s15_warnings_can_be_made_errors() {
+fn warnings_can_be_made_errors() {
     let source = steps("  - {name: a, delete: {resource: pods}}\n");
     let loaded = read(&source).expect("only a warning");
     let codes_of =
@@ -393,8 +407,9 @@ fn image(reference: &str, given: &Given<'_>) -> String {
     job.image.clone()
 }
 
+/// Scenario S-16 of the specification.
 #[test]
-fn s16_five_sources_and_which_wins() {
+fn five_sources_and_which_wins() {
     const ENVIRONMENT: &[(&str, &str)] = &[("KHOOK_VAR_X", "plain"), ("KHOOK_SECRET_X", "secret")];
     let all = Given { set: &["X=flag"], file: "X: file\n", environment: ENVIRONMENT, ..Given::default() };
     assert_eq!(image("${X:-default}", &all), "flag");
@@ -411,8 +426,9 @@ fn s16_five_sources_and_which_wins() {
     assert_eq!(image("${X}", &Given { set: &["X=1", "X=a=b,c"], ..Given::default() }), "a=b,c");
 }
 
+/// Scenario S-17 of the specification.
 #[test]
-fn s17_what_only_looks_like_a_reference_stays() {
+fn what_only_looks_like_a_reference_stays() {
     for literal in
         ["$2a$10$abc", "${}", "${{ x }}", "${X%.*}", "$HOME", "${1}", "${X-y}", "${X:=y}", "$(cmd)", "${a.b}"]
     {
@@ -420,8 +436,9 @@ fn s17_what_only_looks_like_a_reference_stays() {
     }
 }
 
+/// Scenario S-18 of the specification.
 #[test]
-fn s18_pipelines_work_on_defaults_and_all_mistakes_are_told() {
+fn pipelines_work_on_defaults_and_all_mistakes_are_told() {
     assert_eq!(image("${X:-a | upper}", &Given::default()), "A");
     assert_eq!(image("${W:-5|printf \"%sm\"}", &Given::default()), "5m");
     let source = steps("  - {name: a, job: {image: '${X|nope}', args: ['${Y|bad}', '${Z|}']}}\n");
@@ -430,8 +447,9 @@ fn s18_pipelines_work_on_defaults_and_all_mistakes_are_told() {
     assert_eq!(codes(&found), ["E102", "E102", "E101"]);
 }
 
+/// Scenario S-19 of the specification.
 #[test]
-fn s19_a_document_reads_the_same_every_time() {
+fn a_document_reads_the_same_every_time() {
     let mut wrong = Vec::new();
     for name in [
         "ago",
@@ -480,8 +498,9 @@ fn s19_a_document_reads_the_same_every_time() {
     assert!((0..20).all(|_| image(reference, &given) == first));
 }
 
+/// Scenario S-20 of the specification.
 #[test]
-fn s20_files_of_variables_keep_what_is_written() {
+fn files_of_variables_keep_what_is_written() {
     let given = Given { file: "A: 1.10\nB: 0123\nC: 2012-10-17\nD: \"q\\tq\"\nE: yes\n", ..Given::default() };
     for (name, expected) in [("A", "1.10"), ("B", "0123"), ("C", "2012-10-17"), ("E", "yes")] {
         assert_eq!(image(&format!("${{{name}}}"), &given), expected);
@@ -499,8 +518,9 @@ fn s20_files_of_variables_keep_what_is_written() {
     assert_eq!(found, ["2 E104", "3 E104", "4 E104"]);
 }
 
+/// Scenario S-21 of the specification.
 #[test]
-fn s21_shells_keep_their_own_variables() {
+fn shells_keep_their_own_variables() {
     let script = |reference: &str| {
         steps(&format!("  - name: a\n    job:\n      image: i\n      args:\n        - echo {reference}\n"))
     };
@@ -512,8 +532,9 @@ fn s21_shells_keep_their_own_variables() {
     assert_eq!(job.args, ["echo ${HOME}"]);
 }
 
+/// Scenario S-26 of the specification.
 #[test]
-fn s26_values_that_change_the_structure_are_refused_when_asked() {
+fn values_that_change_the_structure_are_refused_when_asked() {
     let source = steps("  - name: ${NAME}\n    job: {image: i}\n");
     let evil = Given { set: &["NAME=x\n    job: {image: i}\n  - name: evil"], ..Given::default() };
     assert!(read_with(&source, &evil).is_ok(), "without the flag it is text like any other");
@@ -524,8 +545,9 @@ fn s26_values_that_change_the_structure_are_refused_when_asked() {
     assert!(read_with(&source, &Given { set: &["NAME=fine"], strict: true, ..Given::default() }).is_ok());
 }
 
+/// Scenario S-27 of the specification.
 #[test]
-fn s27_conditions_are_checked_when_they_are_read() {
+fn conditions_are_checked_when_they_are_read() {
     let when = |expression: &str, set: &[&str]| {
         let source = steps(&format!("  - name: a\n    when: {expression}\n    job: {{image: i}}\n"));
         read_with(&source, &Given { set, ..Given::default() })

@@ -24,8 +24,9 @@ fn step(more: &str) -> String {
     format!("  - {{name: app, timeout: 60s, helm: {{chart: ./app{more}}}}}\n")
 }
 
+/// Scenario S-36 of the specification.
 #[tokio::test]
-async fn s36_every_run_makes_a_revision_and_ten_are_kept() {
+async fn every_run_makes_a_revision_and_ten_are_kept() {
     let world = World::new();
     world.chart("app", DEFAULTS, MAP);
     let report = world.apply(&step("")).await;
@@ -43,8 +44,9 @@ async fn s36_every_run_makes_a_revision_and_ten_are_kept() {
     assert!(live["metadata"]["managedFields"].to_string().contains("\"manager\":\"helm\""));
 }
 
+/// Scenarios S-37, S-44 of the specification.
 #[tokio::test]
-async fn s37_s44_values_come_from_the_document_alone() {
+async fn values_come_from_the_document_alone() {
     let world = World::new();
     world.chart("app", DEFAULTS, MAP);
     world.file("v.yaml", "size: 2\nlist: [b, c]\n");
@@ -73,8 +75,9 @@ async fn s37_s44_values_come_from_the_document_alone() {
     assert!(told.contains("size") && told.contains("gone"), "{told}");
 }
 
+/// Scenario S-38 of the specification.
 #[tokio::test]
-async fn s38_a_failed_first_install_is_not_installed() {
+async fn a_failed_first_install_is_not_installed() {
     let world = World::new();
     world.chart(
         "app",
@@ -96,8 +99,9 @@ async fn s38_a_failed_first_install_is_not_installed() {
     assert_eq!(world.cluster.call_counts().since(&before).write_count(), 0);
 }
 
+/// Scenario S-39 of the specification.
 #[tokio::test]
-async fn s39_what_was_left_pending() {
+async fn what_was_left_pending() {
     let world = World::new();
     world.chart("app", DEFAULTS, MAP);
     assert!(world.apply(&step("")).await.is_success());
@@ -118,10 +122,12 @@ async fn s39_what_was_left_pending() {
     assert_eq!(revisions(&world).await, [(1, RevisionStatus::Failed), (2, RevisionStatus::Deployed)]);
 }
 
-const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\nspec:\n  selector: {matchLabels: {app: app}}\n  template:\n    metadata: {labels: {app: app}, annotations: {sim/fail: \"{{ .Values.fail }}\"}}\n    spec: {containers: [{name: c, image: \"i:{{ .Values.tag }}\"}]}\n";
+/// Without a deadline: simulated time passes it while pulls of an image are tried again and again.
+const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\nspec:\n  progressDeadlineSeconds: 2147483647\n  selector: {matchLabels: {app: app}}\n  template:\n    metadata: {labels: {app: app}, annotations: {sim/fail: \"{{ .Values.fail }}\"}}\n    spec: {containers: [{name: c, image: \"i:{{ .Values.tag }}\"}]}\n";
 
+/// Scenario S-40 of the specification.
 #[tokio::test]
-async fn s40_atomic_leaves_nothing_half_done() {
+async fn atomic_leaves_nothing_half_done() {
     let world = World::new();
     world.chart("app", "fail: ''\ntag: 1\n", WEB);
     let bad = step(", atomic: true, values: {fail: imagepull, tag: 2}").replace("60s", "5s");
@@ -144,8 +150,9 @@ async fn s40_atomic_leaves_nothing_half_done() {
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "i:1");
 }
 
+/// Scenario S-41 of the specification.
 #[tokio::test]
-async fn s41_objects_of_others_are_refused_all_at_once() {
+async fn objects_of_others_are_refused_all_at_once() {
     let world = World::new();
     let two = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n";
     world.chart("app", DEFAULTS, two);
@@ -159,8 +166,9 @@ async fn s41_objects_of_others_are_refused_all_at_once() {
     assert_eq!(world.config_map("one").await.unwrap()["data"], json!({"mine": "yes"}));
 }
 
+/// Scenario S-42 of the specification.
 #[tokio::test]
-async fn s42_a_hook_that_fails_shows_its_last_lines() {
+async fn a_hook_that_fails_shows_its_last_lines() {
     let world = World::new();
     let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\nspec:\n  backoffLimit: 0\n  template:\n    metadata: {annotations: {sim/fail: \"{{ .Values.fail }}\", sim/logs: the hook broke}}\n    spec: {restartPolicy: Never, containers: [{name: c, image: i}]}\n---\n";
     world.chart("app", "fail: 'true'\n", &format!("{hook}{MAP}"));
@@ -183,8 +191,9 @@ async fn s42_a_hook_that_fails_shows_its_last_lines() {
     assert!(error(&report, "app").contains("the last broke"), "{report:?}");
 }
 
+/// Scenario S-43 of the specification.
 #[tokio::test]
-async fn s43_definitions_beside_templates() {
+async fn definitions_beside_templates() {
     let world = World::new();
     world.chart("app", DEFAULTS, "apiVersion: demo.io/v1\nkind: Widget\nmetadata: {name: w}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}\n");
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.demo.io}\nspec:\n  group: demo.io\n  scope: Namespaced\n  names: {plural: widgets, singular: widget, kind: Widget}\n  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n";
@@ -214,8 +223,9 @@ async fn s43_definitions_beside_templates() {
     assert!(world.config_map("kept").await.is_some());
 }
 
+/// Scenario S-52 of the specification.
 #[tokio::test]
-async fn s52_a_release_is_deleted_once_and_only_what_is_its_own() {
+async fn a_release_is_deleted_once_and_only_what_is_its_own() {
     let world = World::new();
     world.chart("app", DEFAULTS, &format!("{MAP}---\n{}", MAP.replace("name: app", "name: taken")));
     assert!(world.apply(&step("")).await.is_success());
@@ -239,8 +249,9 @@ async fn s52_a_release_is_deleted_once_and_only_what_is_its_own() {
     );
 }
 
+/// Scenario S-45 of the specification.
 #[tokio::test]
-async fn s45_charts_come_through_the_remote() {
+async fn charts_come_through_the_remote() {
     let world = World::new();
     world.chart("app", DEFAULTS, MAP);
     let path = world.dir.path().join("app");
@@ -262,8 +273,9 @@ async fn s45_charts_come_through_the_remote() {
     assert!(error(&world.apply(&step(", namespace: nowhere")).await, "app").contains("nowhere"));
 }
 
+/// Scenario S-34 of the specification.
 #[tokio::test]
-async fn s34_a_release_that_is_stopped_is_failed_not_pending() {
+async fn a_release_that_is_stopped_is_failed_not_pending() {
     let world = World::new();
     world.chart("app", "fail: pending\ntag: 1\n", WEB);
     let document = world.document("state: {}", &step(", wait: true"));

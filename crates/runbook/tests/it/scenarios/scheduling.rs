@@ -8,8 +8,9 @@ use slipway_sandbox::{Fault, FaultRule};
 
 use crate::world::{World, bad_step, error, inline, map_step, statuses};
 
+/// Scenario S-28 of the specification.
 #[tokio::test]
-async fn s28_a_diamond_runs_level_by_level() {
+async fn a_diamond_runs_level_by_level() {
     let world = World::new();
     let middle = |name: &str| {
         format!(
@@ -32,8 +33,9 @@ async fn s28_a_diamond_runs_level_by_level() {
     assert!(posts[1] > position("mid-b").max(position("mid-c")), "{made:?}");
 }
 
+/// Scenario S-29 of the specification.
 #[tokio::test]
-async fn s29_a_failure_stops_later_levels_and_lets_peers_finish() {
+async fn a_failure_stops_later_levels_and_lets_peers_finish() {
     let world = World::new();
     let steps = [
         map_step("first", ""),
@@ -49,8 +51,9 @@ async fn s29_a_failure_stops_later_levels_and_lets_peers_finish() {
     assert_eq!(report.status, NodeStatus::Failed);
 }
 
+/// Scenario S-30 of the specification.
 #[tokio::test]
-async fn s30_continue_lets_other_branches_go_on() {
+async fn continue_lets_other_branches_go_on() {
     let world = World::new();
     let steps = [
         bad_step("bad", ", onError: continue"),
@@ -66,8 +69,9 @@ async fn s30_continue_lets_other_branches_go_on() {
     assert!(!report.is_success());
 }
 
+/// Scenario S-31 of the specification.
 #[tokio::test]
-async fn s31_what_is_skipped_by_when_or_record_satisfies_needs() {
+async fn what_is_skipped_by_when_or_record_satisfies_needs() {
     let mut world = World::new();
     world.set = vec!["ON=no".into()];
     let steps = [
@@ -88,8 +92,9 @@ async fn s31_what_is_skipped_by_when_or_record_satisfies_needs() {
     assert_eq!(report.step("more").unwrap().skip_code, Some("resumed"));
 }
 
+/// Scenario S-32 of the specification.
 #[tokio::test]
-async fn s32_retries_count_and_timeouts_name_what_is_missing() {
+async fn retries_count_and_timeouts_name_what_is_missing() {
     let world = World::new();
     let report = world
         .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 1s, wait: {for: condition=Ready, on: pods}}\n")
@@ -108,8 +113,9 @@ async fn s32_retries_count_and_timeouts_name_what_is_missing() {
     assert!(error(&report, "j").contains("not managed by khook"));
 }
 
+/// Scenario S-32 of the specification.
 #[tokio::test]
-async fn s32_an_attempt_that_fails_twice_and_then_works() {
+async fn an_attempt_that_fails_twice_and_then_works() {
     let world = World::new();
     let refusal = FaultRule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
     world.faults.add(refusal.clone().times(2));
@@ -129,8 +135,9 @@ async fn s32_an_attempt_that_fails_twice_and_then_works() {
     assert_eq!((report.is_success(), report.step("a").unwrap().attempts), (false, Some(2)), "{report:?}");
 }
 
+/// Scenario S-33 of the specification.
 #[tokio::test]
-async fn s33_a_canceled_run_is_never_a_success() {
+async fn a_canceled_run_is_never_a_success() {
     let world = World::new();
     let steps = [
         map_step("first", ""),
@@ -159,8 +166,9 @@ async fn s33_a_canceled_run_is_never_a_success() {
     assert!(world.record().await.is_some());
 }
 
+/// Scenario S-33 of the specification.
 #[tokio::test]
-async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
+async fn a_run_stopped_between_levels_failed_although_no_step_did() {
     let world = World::new();
     let steps = [map_step("first", ""), map_step("second", ", needs: [first]")].concat();
     let document = world.document("state: {}", &steps);
@@ -178,8 +186,9 @@ async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
     assert_eq!((&value["status"], &value["canceled"]), (&"failed".into(), &true.into()));
 }
 
+/// Scenario S-35 of the specification.
 #[tokio::test]
-async fn s35_eager_does_not_wait_for_strangers() {
+async fn eager_does_not_wait_for_strangers() {
     let mut world = World::new();
     world.options.schedule = slipway_runbook::StepSchedule::Eager;
     // The slow step waits for what the quick branch makes: level by level it would never come.

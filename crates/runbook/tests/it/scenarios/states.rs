@@ -9,8 +9,9 @@ use slipway_sandbox::{Fault, FaultRule};
 
 use crate::world::{World, bad_step, error, map_step, statuses};
 
+/// Scenario S-59 of the specification.
 #[tokio::test]
-async fn s59_a_run_that_failed_goes_on_where_it_was() {
+async fn a_run_that_failed_goes_on_where_it_was() {
     let world = World::new();
     let steps =
         |second: &str| [map_step("one", ""), second.to_owned(), map_step("three", ", needs: [two]")].concat();
@@ -35,8 +36,9 @@ async fn s59_a_run_that_failed_goes_on_where_it_was() {
     assert_eq!(report.state.as_ref().unwrap().resumed, 2);
 }
 
+/// Scenario S-60 of the specification.
 #[tokio::test]
-async fn s60_what_counts_as_a_change() {
+async fn what_counts_as_a_change() {
     let world = World::new();
     world.chart("app", "a: 1\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n");
     world.file("v.yaml", "a: 2\n");
@@ -97,8 +99,9 @@ async fn s60_what_counts_as_a_change() {
     assert!(error(&report, "h").contains("v.yaml"));
 }
 
+/// Scenario S-61 of the specification.
 #[tokio::test]
-async fn s61_the_record_holds_no_secret() {
+async fn the_record_holds_no_secret() {
     let mut world = World::new();
     world.environment = vec![("KHOOK_SECRET_TOKEN".into(), "hunter2secret".into())];
     let steps = "  - {name: a, apply: {manifests: [{inline: '{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {token: ${TOKEN}, long: ${TOKEN|b64enc}}}'}]}}
@@ -127,8 +130,9 @@ async fn s61_the_record_holds_no_secret() {
     assert_eq!(secret["data"]["token"], "aHVudGVyMnNlY3JldA==");
 }
 
+/// Scenario S-22 of the specification.
 #[tokio::test]
-async fn s22_job_logs_are_masked() {
+async fn job_logs_are_masked() {
     let mut world = World::new();
     world.environment = vec![("KHOOK_SECRET_TOKEN".into(), "hunter2secret".into())];
     world.wire.pods.lock().unwrap().extend([
@@ -144,8 +148,9 @@ async fn s22_job_logs_are_masked() {
     assert!(!all.contains("hunter2secret") && !all.contains("aHVudGVyMnNlY3JldA"), "{all}");
 }
 
+/// Scenario S-23 of the specification.
 #[tokio::test]
-async fn s23_short_secrets_leave_json_whole() {
+async fn short_secrets_leave_json_whole() {
     let mut world = World::new();
     world.environment = vec![("KHOOK_SECRET_A".into(), "ok".into()), ("KHOOK_SECRET_B".into(), "1".into())];
     let report = world.apply_with("state: {}", "  - {name: a, apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: \"${A}\", b: \"${B}\"}}'}]}}\n").await;
@@ -155,8 +160,9 @@ async fn s23_short_secrets_leave_json_whole() {
     assert_eq!(world.record().await.unwrap()["runStatus"], "ok");
 }
 
+/// Scenario S-24 of the specification.
 #[tokio::test]
-async fn s24_both_values_of_a_secret_name_are_masked() {
+async fn both_values_of_a_secret_name_are_masked() {
     let mut world = World::new();
     world.environment = vec![("KHOOK_SECRET_TOKEN".into(), "old-secret-value".into())];
     world.set = vec!["TOKEN=new-secret-value".into()];
@@ -165,8 +171,9 @@ async fn s24_both_values_of_a_secret_name_are_masked() {
     assert!(!told.contains("secret-value"), "{told}");
 }
 
+/// Scenario S-25 of the specification.
 #[tokio::test]
-async fn s25_credentials_in_addresses_are_never_shown() {
+async fn credentials_in_addresses_are_never_shown() {
     let world = World::new();
     let steps =
         "  - {name: h, helm: {chart: app, version: 1.0.0, repo: 'https://me:s3cretpass@charts.example'}}\n";
@@ -177,8 +184,9 @@ async fn s25_credentials_in_addresses_are_never_shown() {
     assert!(!all.contains("s3cretpass"), "{all}");
 }
 
+/// Scenario S-62 of the specification.
 #[tokio::test]
-async fn s62_records_that_cannot_be_used() {
+async fn records_that_cannot_be_used() {
     let world = World::new();
     let document = world.document("state: {}", &map_step("a", ""));
     let secret = |labels: serde_json::Value, record: &str| {
@@ -208,8 +216,9 @@ async fn s62_records_that_cannot_be_used() {
     assert!(world.config_map("b").await.is_none());
 }
 
+/// Scenario S-63 of the specification.
 #[tokio::test]
-async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
+async fn a_journal_that_cannot_be_written_fails_the_run() {
     let world = World::new();
     let faults = &world.faults;
     faults.add(FaultRule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
@@ -255,8 +264,9 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
     assert!(record["steps"].as_array().unwrap().iter().all(|step| step["status"] == "ok"));
 }
 
+/// Scenario S-64 of the specification.
 #[tokio::test]
-async fn s64_destroy_takes_the_record_last() {
+async fn destroy_takes_the_record_last() {
     let world = World::new();
     let steps = [
         "  - {name: ns, apply: {namespace: made, createNamespace: true, manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}'}]}}\n".to_owned(),

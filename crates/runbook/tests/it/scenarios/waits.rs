@@ -9,8 +9,9 @@ use slipway_cluster::wait::WaitCondition;
 
 use crate::world::{World, error};
 
+/// Scenario S-54 of the specification.
 #[tokio::test]
-async fn s54_what_is_not_there_yet_is_waited_for() {
+async fn what_is_not_there_yet_is_waited_for() {
     let world = World::new();
     let later = async {
         while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/pods")).count() < 2 {
@@ -63,8 +64,9 @@ fn sample() -> serde_json::Value {
     })
 }
 
+/// Scenario S-55 of the specification.
 #[test]
-fn s55_every_form_of_a_path() {
+fn every_form_of_a_path() {
     let (sample, mut wrong) = (sample(), Vec::new());
     for (path, met) in [
         // Keys: there, missing, null, of the wrong type.
@@ -187,8 +189,9 @@ fn s55_every_form_of_a_path() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Scenario S-55 of the specification.
 #[tokio::test]
-async fn s55_a_path_that_leads_nowhere_yet_is_waited_for() {
+async fn a_path_that_leads_nowhere_yet_is_waited_for() {
     let world = World::new();
     let widget = |ingress: serde_json::Value| json!({"apiVersion": "demo.io/v1", "kind": "Gadget", "metadata": {"name": "g"}, "status": {"loadBalancer": {"ingress": ingress}}});
     world.put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
@@ -207,8 +210,9 @@ async fn s55_a_path_that_leads_nowhere_yet_is_waited_for() {
     assert!(report.is_success(), "{report:?}");
 }
 
+/// Scenario S-56 of the specification.
 #[tokio::test]
-async fn s56_nothing_to_wait_for_is_gone_already() {
+async fn nothing_to_wait_for_is_gone_already() {
     let world = World::new();
     for on in ["configmap/none", "cm, selector: app=none", "nokind"] {
         let report = world.apply(&format!("  - {{name: w, wait: {{for: delete, on: {on}}}}}\n")).await;
@@ -226,8 +230,9 @@ fn workload(kind: &str, more: serde_json::Value, annotations: serde_json::Value)
     object
 }
 
+/// Scenario S-57 of the specification.
 #[tokio::test]
-async fn s57_rollouts() {
+async fn rollouts() {
     let world = World::new();
     let status = |kind: &str| {
         format!("  - {{name: r, timeout: 60s, rollout: {{status: {kind}/w, namespace: default}}}}\n")
@@ -278,8 +283,9 @@ async fn s57_rollouts() {
     assert!(report.is_success(), "{report:?}");
 }
 
+/// Scenario S-57 of the specification.
 #[tokio::test]
-async fn s57_a_rollout_that_is_stuck_ends_early() {
+async fn a_rollout_that_is_stuck_ends_early() {
     let world = World::new();
     world
         .put(workload("Deployment", json!({"progressDeadlineSeconds": 1}), json!({"sim/fail": "imagepull"})))
@@ -292,8 +298,9 @@ async fn s57_a_rollout_that_is_stuck_ends_early() {
     assert!(error(&report, "r").contains("ProgressDeadlineExceeded"), "{report:?}");
 }
 
+/// Scenario S-58 of the specification.
 #[tokio::test]
-async fn s58_jobs_succeed_fail_and_tell_why() {
+async fn jobs_succeed_fail_and_tell_why() {
     let world = World::new();
     let steps = "  - {name: j, timeout: 60s, job: {image: i, command: [sh], args: ['-c', 'true'], env: {B: '2', A: '1'}}}\n";
     let before = world.cluster.call_counts();
@@ -351,8 +358,9 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     assert!(told.contains("Pull") || told.contains("pull"), "{told}");
 }
 
+/// Scenario S-58 of the specification.
 #[tokio::test]
-async fn s58_a_job_of_somebody_else_is_left_alone() {
+async fn a_job_of_somebody_else_is_left_alone() {
     let world = World::new();
     world.put(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})).await;

@@ -11,6 +11,7 @@ use crate::api::resource::ServedResource;
 use crate::status::StatusCause;
 use crate::write::admit::prepare::ObjectPart;
 use crate::write::typed::DecodedObject;
+use slipway_go::GoError;
 
 /// One served version of a custom resource.
 #[derive(Debug)]
@@ -149,7 +150,11 @@ impl CustomVersion {
     }
 
     /// Prunes unknown fields and sorts members, as unstructured objects are printed.
-    pub(crate) fn decode_object(&self, value: Value, duplicates: &[String]) -> Result<DecodedObject, String> {
+    pub(crate) fn decode_object(
+        &self,
+        value: Value,
+        duplicates: &[String],
+    ) -> Result<DecodedObject, GoError> {
         let mut value = value;
         let mut unknown = Vec::new();
         // Metadata is typed, whatever the schema says of the rest.

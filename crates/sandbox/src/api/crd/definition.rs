@@ -8,15 +8,7 @@ use super::rules;
 use crate::status::StatusCause;
 
 /// Validates a definition itself.
-pub(crate) fn validate_definition(
-    kind: (&str, &str),
-    object: &Value,
-    old: Option<&Value>,
-    out: &mut Vec<StatusCause>,
-) {
-    if kind != ("apiextensions.k8s.io", "CustomResourceDefinition") {
-        return;
-    }
+pub(crate) fn validate_definition(object: &Value, old: Option<&Value>, out: &mut Vec<StatusCause>) {
     let found = check_definition(object);
     // A changed group or plural is reported alone, without the name that no longer matches.
     let renamed = old.is_some_and(|old| {

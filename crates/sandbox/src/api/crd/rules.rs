@@ -7,6 +7,7 @@ use slipway_cel::{Bindings, CelError, CelErrorKind, Env, Program, Type, Value as
 use slipway_manifest::crd::{RuleChecker, RuleFailure, ValidationRule};
 
 use crate::status::StatusCause;
+use slipway_go::GoError;
 
 /// Schemas nested deeper were refused with their definition.
 const DEEPEST: usize = 128;
@@ -154,12 +155,12 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<StatusCause>) {
                     let Some(text) = rule[member].as_str().filter(|text| !text.is_empty()) else { continue };
                     if let Err(errors) = env.compile_as(text, &wanted) {
                         let field = format!("{path}.x-kubernetes-validations[{index}].{member}");
-                        let why = compilation_message(&errors, text);
-                        let why = match (why.contains(": expected type '"), member) {
+                        let is_result = errors.iter().any(|error| error.kind == CelErrorKind::ResultType);
+                        let why = match (is_result, member) {
                             (true, "rule") => "cel expression must evaluate to a bool".to_owned(),
                             (true, _) => "messageExpression must evaluate to a string".to_owned(),
-                            (false, "rule") => why,
-                            (false, _) => format!("messageExpression {why}"),
+                            (false, "rule") => compilation_message(&errors, text),
+                            (false, _) => format!("messageExpression {}", compilation_message(&errors, text)),
                         };
                         out.push(StatusCause::invalid(field, &go_internal_rule(rule), &why));
                     }
@@ -190,15 +191,15 @@ pub(crate) fn compilation_message(errors: &[CelError], text: &str) -> String {
 }
 
 /// Compiles an expression that must have a type; the error is a real server's.
-pub(crate) fn check_compiles(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), String> {
+pub(crate) fn check_compiles(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), GoError> {
     let Err(errors) = ty.map_or_else(|| env.compile(text), |ty| env.compile_as(text, ty)) else {
         return Ok(());
     };
     match (errors.as_slice(), ty) {
         ([error], Some(ty)) if error.kind == CelErrorKind::ResultType => {
             let found = error.message.rsplit('\'').nth(1).unwrap_or("");
-            Err(format!("must evaluate to {ty} but got {found}"))
+            Err(format!("must evaluate to {ty} but got {found}").into())
         }
-        _ => Err(compilation_message(&errors, text)),
+        _ => Err(compilation_message(&errors, text).into()),
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::status::StatusCause;
 use crate::write::admit::prepare::ObjectPart;
+use slipway_go::GoError;
 
 /// The paths of the values `/scale` shows, in a custom resource.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ impl ScalePaths {
         for path in spec.into_iter().chain([&self.status_path]) {
             let name = path.replace('/', ".");
             match nested_value(object, path, "int64", Value::is_i64) {
-                Err(why) => out.push(StatusCause::invalid(name, &json!(0), &why)),
+                Err(why) => out.push(StatusCause::invalid(name, &json!(0), why.as_str())),
                 Ok(Some(number)) if number.as_i64().is_some_and(|n| n < 0) => {
                     out.push(StatusCause::invalid(name, number, "should be a non-negative integer"));
                 }
@@ -37,7 +38,7 @@ impl ScalePaths {
         if let Some(path) = &self.selector_path
             && let Err(why) = nested_value(object, path, "string", Value::is_string)
         {
-            out.push(StatusCause::invalid(path.replace('/', "."), &json!(""), &why));
+            out.push(StatusCause::invalid(path.replace('/', "."), &json!(""), why.as_str()));
         }
     }
 }
@@ -48,10 +49,10 @@ fn nested_value<'a>(
     path: &str,
     wanted: &str,
     fits: impl Fn(&Value) -> bool,
-) -> Result<Option<&'a Value>, String> {
+) -> Result<Option<&'a Value>, GoError> {
     let wrong = |at: &str, value: &Value, wanted: &str| {
         let (at, text, held) = (at.replace('/', "."), go_text(value), go_type(value));
-        Err(format!("{at} accessor error: {text} is of the type {held}, expected {wanted}"))
+        Err(format!("{at} accessor error: {text} is of the type {held}, expected {wanted}").into())
     };
     let (mut value, mut end) = (object, 0);
     for part in path.split('/').skip(1) {

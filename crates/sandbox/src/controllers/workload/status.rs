@@ -3,6 +3,7 @@
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use slipway_manifest::image::ImageReference;
 
 use super::common::*;
 
@@ -17,7 +18,13 @@ pub(super) fn container_id(pod: &Value, container: &str, attempt: i64) -> String
 }
 
 fn image_id(container: &Value) -> String {
-    format!("sandbox://sha256:{}", hex_digest(container["image"].as_str().unwrap_or("")))
+    let image = container["image"].as_str().unwrap_or("");
+    let reference = image.parse::<ImageReference>().ok();
+    match reference.as_ref().and_then(|reference| Some((reference, reference.digest.as_deref()?))) {
+        // A runtime pulls exactly what the digest says.
+        Some((reference, digest)) => format!("{}@{digest}", reference.full_repository()),
+        None => format!("sandbox://sha256:{}", hex_digest(image)),
+    }
 }
 
 /// The state of one container, as its status reports it.

@@ -8,28 +8,6 @@ use crate::store::ObjectKey;
 
 const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Mutates a new object, or refuses it.
-pub(crate) fn admit_new(core: &Core, kind: (&str, &str), object: &mut Value) -> Result<()> {
-    match kind {
-        ("", "Pod") => admit_pod(core, object)?,
-        ("", "Node") => admit_node(object),
-        ("", "PersistentVolumeClaim") => {
-            let namespace = super::meta::metadata_text(object, "namespace");
-            super::quota::check_claim_limits(core, namespace, object).map_err(|why| {
-                let named = NamedResource { group: "", what: "persistentvolumeclaims" };
-                Status::forbidden(named, super::meta::metadata_text(object, "name"), &why)
-            })?;
-            add_finalizer(object, "kubernetes.io/pvc-protection");
-            default_storage_class(core, object);
-        }
-        ("", "PersistentVolume") => add_finalizer(object, "kubernetes.io/pv-protection"),
-        ("storage.k8s.io", "VolumeAttributesClass") => add_finalizer(object, "kubernetes.io/vac-protection"),
-        ("networking.k8s.io", "Ingress") => default_ingress_class(core, object),
-        _ => {}
-    }
-    Ok(())
-}
-
 /// Refuses admin access to devices outside of namespaces with its label.
 pub(crate) fn check_admin_access(
     core: &Core,
@@ -58,7 +36,7 @@ pub(crate) fn check_admin_access(
     out.push(StatusCause::forbidden(at, &why));
 }
 
-fn add_finalizer(object: &mut Value, finalizer: &str) {
+pub(in crate::write) fn add_finalizer(object: &mut Value, finalizer: &str) {
     let meta = super::meta::metadata_mut(object);
     let list = meta.entry("finalizers").or_insert_with(|| json!([]));
     if !list.is_array() {
@@ -71,7 +49,7 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-fn admit_pod(core: &Core, object: &mut Value) -> Result<()> {
+pub(in crate::write) fn admit_pod(core: &Core, object: &mut Value) -> Result<()> {
     let namespace = super::meta::metadata_text(object, "namespace").to_owned();
     let name = super::meta::metadata_text(object, "name").to_owned();
     let refuse = |why: String| Status::forbidden(NamedResource { group: "", what: "pods" }, &name, &why);
@@ -288,7 +266,7 @@ pub(crate) fn add_default_tolerations(spec: &mut Value) {
     }
 }
 
-fn admit_node(object: &mut Value) {
+pub(in crate::write) fn admit_node(object: &mut Value) {
     if !object["spec"]["taints"].is_array() {
         object["spec"]["taints"] = json!([]);
     }
@@ -299,7 +277,7 @@ fn admit_node(object: &mut Value) {
     }
 }
 
-fn default_storage_class(core: &Core, claim: &mut Value) {
+pub(in crate::write) fn default_storage_class(core: &Core, claim: &mut Value) {
     if !claim["spec"]["storageClassName"].is_null() {
         return;
     }
@@ -319,7 +297,7 @@ fn default_storage_class(core: &Core, claim: &mut Value) {
     }
 }
 
-fn default_ingress_class(core: &Core, ingress: &mut Value) {
+pub(in crate::write) fn default_ingress_class(core: &Core, ingress: &mut Value) {
     let annotated = slipway_manifest::object::annotation(ingress, "kubernetes.io/ingress.class").is_some();
     if annotated || !ingress["spec"]["ingressClassName"].is_null() {
         return;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::validate::{indexed_items, validate_cluster_ips};
 use crate::status::{NamedResource, Status, StatusCause};
+use slipway_go::GoError;
 
 /// The service network, 10.96.0.0/16.
 const NETWORK: [u8; 2] = [10, 96];
@@ -216,7 +217,7 @@ struct PortAllocation<'t> {
 }
 
 impl PortAllocation<'_> {
-    fn take_port(&mut self, port: i64) -> Result<(), String> {
+    fn take_port(&mut self, port: i64) -> Result<(), GoError> {
         let number = u16::try_from(port).ok();
         let holder = number.and_then(|number| self.taken.ports.get(&number));
         let held = holder.is_some_and(|holder| self.dry_run || holder != self.owner);
@@ -283,7 +284,7 @@ impl PortAllocation<'_> {
             if on_node == 0 && !wanted {
                 continue;
             }
-            let refuse = |shown: i64, why: String| {
+            let refuse = |shown: i64, why: GoError| {
                 vec![StatusCause::invalid(format!("spec.ports[{i}].nodePort"), &shown.into(), &why)]
             };
             match given.get(&number).copied() {

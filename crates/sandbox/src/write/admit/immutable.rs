@@ -3,133 +3,52 @@
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{go_internal, indexed_items, validate_declared_claim, validate_service_cidr_update};
+use super::validate::{go_internal, indexed_items};
 use crate::status::StatusCause;
+use crate::write::kinds::strategy_of;
 
-const IMMUTABLE: &str = "field is immutable";
-
-/// Fields that never change once set, per kind: path and the name errors give it.
-const FIXED: &[((&str, &str), &[&str])] = &[
-    (("apps", "Deployment"), &["spec.selector"]),
-    (("apps", "ReplicaSet"), &["spec.selector"]),
-    (("apps", "DaemonSet"), &["spec.selector"]),
-    (
-        ("apps", "StatefulSet"),
-        &["spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy"],
-    ),
-    (("", "Secret"), &["type"]),
-    (("rbac.authorization.k8s.io", "RoleBinding"), &["roleRef"]),
-    (("rbac.authorization.k8s.io", "ClusterRoleBinding"), &["roleRef"]),
-    (
-        ("storage.k8s.io", "StorageClass"),
-        &["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"],
-    ),
-    (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
-    (("node.k8s.io", "RuntimeClass"), &["handler"]),
-    (("networking.k8s.io", "IPAddress"), &["spec.parentRef"]),
-    (("apps", "ControllerRevision"), &["data"]),
-    (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
-    (("storage.k8s.io", "CSIStorageCapacity"), &["nodeTopology", "storageClassName"]),
-    (("storage.k8s.io", "VolumeAttachment"), &["spec"]),
-    (("resource.k8s.io", "ResourceClaim"), &["spec"]),
-    (("resource.k8s.io", "ResourceClaimTemplate"), &["spec"]),
-    (("scheduling.k8s.io", "PriorityClass"), &["preemptionPolicy"]),
-    (
-        ("apiextensions.k8s.io", "CustomResourceDefinition"),
-        &["spec.group", "spec.names.plural", "spec.scope"],
-    ),
-];
-
-/// Returns true if a kind reports immutable fields before other errors.
-pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
-    matches!(
-        kind,
-        ("apps", "DaemonSet")
-            | ("", "ConfigMap" | "Secret")
-            | ("networking.k8s.io", "IngressClass")
-            | ("storage.k8s.io", "VolumeAttributesClass")
-    )
-}
+pub(in crate::write) const IMMUTABLE: &str = "field is immutable";
 
 fn value_at<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(object, |v, key| &v[key])
 }
 
+/// Checks that an update changes none of the fields that never change, nor anything else its kind forbids.
 pub(crate) fn check_immutable(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
-    for (fixed, paths) in FIXED {
-        if *fixed != kind {
-            continue;
-        }
-        for path in *paths {
-            if value_at(new, path) != value_at(old, path) {
-                let mut shown = value_at(new, path).clone();
-                if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
-                    shown = json!("");
-                }
-                if *path == "roleRef" {
-                    // This type is printed by its Go field names.
-                    shown =
-                        json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
-                }
-                if *path == "spec.volumeClaimTemplates" && shown.is_array() {
-                    shown =
-                        Value::Array(indexed_items(&shown).map(|(_, claim)| internal_claim(claim)).collect());
-                }
-                if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
-                    shown = internal_devices(&shown);
-                }
-                if matches!(
-                    kind,
-                    ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
-                        | ("discovery.k8s.io" | "node.k8s.io", _)
-                        | ("resource.k8s.io", "ResourceClaim")
-                        | ("networking.k8s.io", "IPAddress")
-                ) {
-                    shown = Value::Null;
-                }
-                out.push(StatusCause::invalid(*path, &shown, IMMUTABLE));
+    let strategy = strategy_of(kind);
+    for path in strategy.fixed_fields() {
+        if value_at(new, path) != value_at(old, path) {
+            let mut shown = value_at(new, path).clone();
+            if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
+                shown = json!("");
             }
+            if *path == "roleRef" {
+                // This type is printed by its Go field names.
+                shown = json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
+            }
+            if *path == "spec.volumeClaimTemplates" && shown.is_array() {
+                shown = Value::Array(indexed_items(&shown).map(|(_, claim)| internal_claim(claim)).collect());
+            }
+            if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
+                shown = internal_devices(&shown);
+            }
+            if matches!(
+                kind,
+                ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
+                    | ("discovery.k8s.io" | "node.k8s.io", _)
+                    | ("resource.k8s.io", "ResourceClaim")
+                    | ("networking.k8s.io", "IPAddress")
+            ) {
+                shown = Value::Null;
+            }
+            out.push(StatusCause::invalid(*path, &shown, IMMUTABLE));
         }
     }
-    match kind {
-        ("", "Pod") => super::immutable_pod::check_pod(&new["spec"], &old["spec"], out),
-        ("", "Event") if !old["eventTime"].is_null() => {
-            // An event of the newer form may only change its series.
-            for key in ["reportingInstance", "action", "reason", "message", "type"] {
-                if new[key] != old[key] {
-                    out.push(StatusCause::invalid(key, &new[key], IMMUTABLE));
-                }
-            }
-        }
-        ("", "ConfigMap" | "Secret") => check_frozen_data(new, old, out),
-        ("", "PersistentVolumeClaim") => check_claim(new, old, out),
-        ("", "PersistentVolume") => check_volume(new, old, out),
-        ("batch", "Job") => check_job(new, old, out),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => check_definition(new, old, out),
-        ("storage.k8s.io", "CSIDriver") => check_driver(&new["spec"], &old["spec"], out),
-        ("storage.k8s.io", "VolumeAttributesClass") => {
-            for key in ["driverName", "parameters"] {
-                if new[key] != old[key] {
-                    out.push(StatusCause::forbidden(key, &format!("updates to {key} are forbidden.")));
-                }
-            }
-        }
-        ("networking.k8s.io", "ServiceCIDR") => validate_service_cidr_update(&new["spec"], &old["spec"], out),
-        ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
-            out.push(StatusCause::required("handler", ""));
-        }
-        ("resource.k8s.io", "ResourceClaimTemplate") if new["spec"] != old["spec"] => {
-            validate_declared_claim(&new["spec"]["spec"], "spec.spec", out);
-        }
-        ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
-            out.push(StatusCause::forbidden("value", "may not be changed in an update."));
-        }
-        _ => {}
-    }
+    strategy.check_immutable(new, old, out);
 }
 
 /// Checks that a driver does not change how it mounts.
-fn check_driver(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_driver(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     if new["attachRequired"] != old["attachRequired"] {
         out.push(StatusCause::invalid("spec.attachedRequired", &new["attachRequired"], IMMUTABLE));
     }
@@ -231,7 +150,7 @@ fn internal_claim(claim: &Value) -> Value {
 }
 
 /// Checks that a definition keeps the kind and scope of its objects.
-fn check_definition(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_definition(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let established = indexed_items(&old["status"]["conditions"])
         .any(|(_, c)| c["type"] == "Established" && c["status"] == "True");
     let kind = |v: &Value| v["spec"]["names"]["kind"].clone();
@@ -240,7 +159,7 @@ fn check_definition(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     }
 }
 
-fn check_frozen_data(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_frozen_data(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     if old["immutable"] != true {
         return;
     }
@@ -255,7 +174,7 @@ fn check_frozen_data(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     }
 }
 
-fn check_claim(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_claim(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let bound = old["status"]["phase"] == "Bound";
     let mut allowed = new["spec"].clone();
     // A claim is bound by naming its volume, once.
@@ -301,7 +220,7 @@ fn check_claim(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
 }
 
 /// Checks that a volume keeps its source.
-fn check_volume(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_volume(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let source = |v: &Value| -> Vec<(String, Value)> {
         let members = v["spec"].as_object().into_iter().flatten();
         members
@@ -318,7 +237,7 @@ fn check_volume(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     }
 }
 
-fn check_job(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_job(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     let completions = &new["spec"]["completions"];
     if *completions != old["spec"]["completions"] {
         let indexed = new["spec"]["completionMode"] == "Indexed";

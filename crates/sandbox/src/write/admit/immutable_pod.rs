@@ -11,7 +11,7 @@ const POD_FIELDS: &str = "pod updates may not change fields other than `spec.con
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// Compares the specs of a pod.
-pub(super) fn check_pod(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+pub(in crate::write) fn check_pod(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
     for key in ["containers", "initContainers"] {
         let count = |spec: &Value| spec[key].as_array().map_or(0, Vec::len);
         if count(new) != count(old) {

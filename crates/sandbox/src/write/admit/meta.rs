@@ -102,13 +102,18 @@ pub(crate) const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of 
 const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+/// Returns true if a text has the form of a DNS subdomain, whatever its length.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    SUBDOMAIN.is_match(text)
+}
+
 /// Returns the problems of a DNS subdomain.
 pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 253 {
         out.push("must be no more than 253 characters".to_owned());
     }
-    if !SUBDOMAIN.is_match(text) {
+    if !is_subdomain(text) {
         out.push(SUBDOMAIN_TEXT.to_owned());
     }
     out

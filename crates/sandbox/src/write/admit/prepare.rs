@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::default::set_default;
 use super::rules;
+use crate::write::kinds::strategy_of;
 
 /// The part of an object a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,52 +22,15 @@ pub enum ObjectPart {
 /// Prepares a new built-in object. `uid` is already set.
 pub(crate) fn prepare_create(kind: (&str, &str), has_status: bool, object: &mut Value) {
     super::gated::drop_gated_fields(kind, object);
+    let strategy = strategy_of(kind);
     if has_status && !rules::status_on_main(kind) {
-        reset_status(kind, object);
+        object["status"] = strategy.initial_status(object);
     }
-    match kind {
-        ("", "Namespace") => {
-            let finalizers = &mut object["spec"]["finalizers"];
-            let has = finalizers.as_array().is_some_and(|f| f.iter().any(|v| v == "kubernetes"));
-            if !has {
-                let mut all = finalizers.as_array().cloned().unwrap_or_default();
-                all.push(json!("kubernetes"));
-                *finalizers = all.into();
-            }
-        }
-        ("", "Pod") => {
-            object["status"] =
-                json!({"phase": "Pending", "qosClass": super::admission::qos_class(&object["spec"])});
-            if object["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
-                object["status"]["conditions"] = json!([{
-                    "type": "PodScheduled", "status": "False",
-                    "lastTransitionTime": object["metadata"]["creationTimestamp"], "reason": "SchedulingGated",
-                    "message": "Scheduling is blocked due to non-empty scheduling gates",
-                }]);
-            }
-        }
-        ("", "Node") => {
-            set_default(object, "spec", json!({}));
-            pod_ranges(object);
-        }
-        ("apps", "DaemonSet") => {
-            slipway_manifest::object::set_annotation(object, "deprecated.daemonset.template.generation", "1");
-        }
-        ("batch", "Job") => job_selector(object),
-        ("storage.k8s.io", "CSINode") => no_drivers(object),
-        ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(object),
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {}
-        ("", "PersistentVolumeClaim") => {
-            object["status"] = json!({"phase": "Pending"});
-            data_sources(&mut object["spec"], None);
-        }
-        ("", "ServiceAccount") => secret_names(object),
-        _ => {}
-    }
+    strategy.prepare_create(object);
 }
 
 /// Keeps only the names of an account's secrets.
-fn secret_names(object: &mut Value) {
+pub(in crate::write) fn secret_names(object: &mut Value) {
     let secrets = object.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
         secret.retain(|key, _| key == "name");
@@ -74,7 +38,7 @@ fn secret_names(object: &mut Value) {
 }
 
 /// Copies the first of a node's pod ranges to the singular field.
-fn pod_ranges(object: &mut Value) {
+pub(in crate::write) fn pod_ranges(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let first = spec["podCIDR"].as_str().unwrap_or("").to_owned();
     let ranges = spec["podCIDRs"].as_array().map_or(0, Vec::len);
@@ -88,7 +52,7 @@ fn pod_ranges(object: &mut Value) {
 }
 
 /// Copies a claim's data source to its other field; the older field takes only claims and snapshots.
-fn data_sources(spec: &mut Value, old: Option<&Value>) {
+pub(in crate::write) fn data_sources(spec: &mut Value, old: Option<&Value>) {
     if !spec.is_object() {
         return;
     }
@@ -136,14 +100,14 @@ pub(crate) fn requested_by(user: &crate::auth::User, request: &mut Value) {
 }
 
 /// Drops the empty list of drivers of a node.
-fn no_drivers(object: &mut Value) {
+pub(in crate::write) fn no_drivers(object: &mut Value) {
     if object["spec"]["drivers"].as_array().is_none_or(Vec::is_empty) {
         object["spec"]["drivers"] = Value::Null;
     }
 }
 
 /// Drops the empty list of requests of a claim.
-fn no_requests(object: &mut Value) {
+pub(in crate::write) fn no_requests(object: &mut Value) {
     for place in ["/spec/devices/requests", "/spec/spec/devices/requests"] {
         if let Some(requests) = object.pointer_mut(place)
             && requests.as_array().is_some_and(Vec::is_empty)
@@ -153,34 +117,8 @@ fn no_requests(object: &mut Value) {
     }
 }
 
-/// The status an object starts with.
-fn reset_status(kind: (&str, &str), object: &mut Value) {
-    let status = match kind {
-        ("", "Namespace") => json!({"phase": "Active"}),
-        ("", "PersistentVolume") => {
-            json!({"phase": "Pending", "lastPhaseTransitionTime": object["metadata"]["creationTimestamp"]})
-        }
-        ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            let stored: Vec<Value> = object["spec"]["versions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|v| v["storage"] == true)
-                .map(|v| v["name"].clone())
-                .take(1)
-                .collect();
-            let stored = if stored.is_empty() { Value::Null } else { stored.into() };
-            json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
-        }
-        ("certificates.k8s.io", "CertificateSigningRequest") => json!({}),
-        _ => json!({}),
-    };
-    object["status"] = status;
-}
-
 /// The selector of a job that leaves it to the server, and the labels that make its pods match.
-fn job_selector(object: &mut Value) {
+pub(in crate::write) fn job_selector(object: &mut Value) {
     if object["spec"]["manualSelector"] == true {
         return;
     }
@@ -234,22 +172,8 @@ pub(crate) fn prepare_update(
             if has_status && !rules::status_on_main(kind) {
                 keep_member(new, live, "status");
             }
-            match kind {
-                ("", "Pod") => {
-                    keep_in(new, live, "spec", "priority");
-                    keep_in(new, live, "spec", "preemptionPolicy");
-                }
-                ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
-                ("", "Service") => prepare_service(new, live),
-                ("", "PersistentVolumeClaim") => data_sources(&mut new["spec"], Some(&live["spec"])),
-                ("", "ServiceAccount") => secret_names(new),
-                ("", "Node") => pod_ranges(new),
-                ("apps", "DaemonSet") => daemon_set(new, live),
-                ("storage.k8s.io", "CSINode") => no_drivers(new),
-                ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(new),
-                ("certificates.k8s.io", "CertificateSigningRequest") => keep_member(new, live, "spec"),
-                ("apiextensions.k8s.io", "CustomResourceDefinition") => note_storage(new),
-                _ => {}
+            if !custom {
+                strategy_of(kind).prepare_update(new, live);
             }
         }
         ObjectPart::Status => {
@@ -327,7 +251,7 @@ pub(crate) fn prepare_update(
 }
 
 /// Keeps versions once stored in the list.
-fn note_storage(definition: &mut Value) {
+pub(in crate::write) fn note_storage(definition: &mut Value) {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
     let storage = versions.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).next();
     if let (Some(storage), Value::Array(stored)) = (storage, &mut definition["status"]["storedVersions"])
@@ -337,7 +261,7 @@ fn note_storage(definition: &mut Value) {
     }
 }
 
-fn keep_member(new: &mut Value, live: &Value, key: &str) {
+pub(in crate::write) fn keep_member(new: &mut Value, live: &Value, key: &str) {
     match live.get(key) {
         Some(value) => new[key] = value.clone(),
         None => {
@@ -348,14 +272,14 @@ fn keep_member(new: &mut Value, live: &Value, key: &str) {
     }
 }
 
-fn keep_in(new: &mut Value, live: &Value, parent: &str, key: &str) {
+pub(in crate::write) fn keep_in(new: &mut Value, live: &Value, parent: &str, key: &str) {
     if new[parent][key].is_null() && !live[parent][key].is_null() {
         new[parent][key] = live[parent][key].clone();
     }
 }
 
 /// A service keeps its addresses and ports when a client leaves them out.
-fn prepare_service(new: &mut Value, live: &Value) {
+pub(in crate::write) fn prepare_service(new: &mut Value, live: &Value) {
     let was_external = live["spec"]["type"] == "ExternalName";
     let (spec, old) = (&mut new["spec"], &live["spec"]);
     let external = spec["type"] == "ExternalName";
@@ -452,7 +376,7 @@ fn cluster_ips(spec: &mut Value, old: &Value) {
     }
 }
 
-fn daemon_set(new: &mut Value, live: &Value) {
+pub(in crate::write) fn daemon_set(new: &mut Value, live: &Value) {
     const KEY: &str = "deprecated.daemonset.template.generation";
     let was: i64 = slipway_manifest::object::annotation(live, KEY).and_then(|t| t.parse().ok()).unwrap_or(1);
     let bumped = if new["spec"]["template"] == live["spec"]["template"] { was } else { was + 1 };

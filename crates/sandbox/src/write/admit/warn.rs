@@ -6,7 +6,7 @@ use super::validate::indexed_items;
 use super::warn_pod;
 
 /// Warns about a name that is no DNS label and so makes no good host name.
-fn warn_about_hostname(object: &Value, of: &str, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_hostname(object: &Value, of: &str, out: &mut Vec<String>) {
     let problems = super::meta::label_problems(object["metadata"]["name"].as_str().unwrap_or(""));
     if !problems.is_empty() {
         out.push(format!(
@@ -16,83 +16,29 @@ fn warn_about_hostname(object: &Value, of: &str, out: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn add_warnings(kind: (&str, &str), object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
-    let new = old.is_none();
-    match kind {
-        ("", "Pod") => {
-            if new {
-                warn_about_hostname(object, "the Pod's hostname", out);
-            }
-            warn_pod::warn_about_pod(object, "", out);
+/// Warns about formats of a definition that nobody knows.
+pub(in crate::write) fn warn_about_formats(object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+    let before = old.map(unknown_formats).unwrap_or_default();
+    let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
+    out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
+}
+
+/// Warns about data of a TLS secret that is no PEM.
+pub(in crate::write) fn warn_about_certificate(data: &Value, out: &mut Vec<String>) {
+    let text = |key: &str| {
+        use base64::Engine;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(data[key].as_str()?).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
+        if text(key).is_some_and(|text| !text.contains("-----BEGIN ")) {
+            out.push(format!("tls: failed to find any PEM data in {what} input"));
+            break;
         }
-        ("networking.k8s.io", "Ingress")
-            if new
-                && slipway_manifest::object::annotation(object, "kubernetes.io/ingress.class").is_some() =>
-        {
-            out.push(
-                "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
-                    .into(),
-            );
-        }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            let before = old.map(unknown_formats).unwrap_or_default();
-            let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
-            out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
-        }
-        ("", "PodTemplate") if is_new_generation(object, old) => {
-            warn_pod::warn_about_pod(&object["template"], "template.", out);
-        }
-        ("", "ReplicationController") | ("apps" | "batch", _) => {
-            let named = ["Deployment", "ReplicaSet", "ReplicationController", "Job", "CronJob"];
-            if new && named.contains(&kind.1) {
-                warn_about_hostname(object, "Pod names and hostnames", out);
-            }
-            warn_about_workload(kind.1, object, old, out);
-        }
-        ("", "Service") => warn_about_service(object, out),
-        ("", "PersistentVolume") => warn_about_volume(object, out),
-        ("", "PersistentVolumeClaim") => warn_about_claim(object, out),
-        ("", "Node") => warn_about_node(object, out),
-        ("storage.k8s.io", "StorageClass") => {
-            for (i, term) in indexed_items(&object["allowedTopologies"]) {
-                let at = format!("allowedTopologies[{i}]");
-                warn_about_node_labels(
-                    &term["matchLabelExpressions"],
-                    &format!("{at}.matchLabelExpressions"),
-                    out,
-                );
-            }
-        }
-        ("storage.k8s.io", "CSIStorageCapacity") => {
-            let topology = &object["nodeTopology"];
-            warn_about_node_labels(&topology["matchExpressions"], "nodeTopology.matchExpressions", out);
-        }
-        ("", "Secret") if object["type"] == "kubernetes.io/tls" => {
-            let data = |key: &str| {
-                use base64::Engine;
-                let text = object["data"][key].as_str()?;
-                let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
-                Some(String::from_utf8_lossy(&bytes).into_owned())
-            };
-            for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
-                if data(key).is_some_and(|text| !text.contains("-----BEGIN ")) {
-                    out.push(format!("tls: failed to find any PEM data in {what} input"));
-                    break;
-                }
-            }
-        }
-        ("storage.k8s.io", "CSIDriver")
-            if indexed_items(&object["spec"]["tokenRequests"]).next().is_some()
-                && old.is_none_or(|old| old["spec"]["tokenRequests"] != object["spec"]["tokenRequests"])
-                && object["spec"]["serviceAccountTokenInSecrets"].is_null() =>
-        {
-            out.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into());
-        }
-        _ => {}
     }
 }
 
-fn warn_about_service(object: &Value, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_service(object: &Value, out: &mut Vec<String>) {
     let spec = &object["spec"];
     let key = "service.kubernetes.io/topology-aware-hints";
     if slipway_manifest::object::annotation(object, key).is_some() {
@@ -145,7 +91,7 @@ fn warn_about_annotations(object: &Value, known: &[(&str, &str)], out: &mut Vec<
     }
 }
 
-fn warn_about_volume(object: &Value, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_volume(object: &Value, out: &mut Vec<String>) {
     warn_about_annotations(
         object,
         &[
@@ -175,7 +121,7 @@ fn warn_about_volume(object: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn warn_about_claim(object: &Value, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_claim(object: &Value, out: &mut Vec<String>) {
     warn_about_annotations(
         object,
         &[(
@@ -194,7 +140,7 @@ fn warn_about_claim(object: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn warn_about_node(object: &Value, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_node(object: &Value, out: &mut Vec<String>) {
     let spec = &object["spec"];
     if !spec["externalID"].as_str().unwrap_or("").is_empty() {
         out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
@@ -202,7 +148,7 @@ fn warn_about_node(object: &Value, out: &mut Vec<String>) {
 }
 
 /// Expressions about labels of nodes that have newer names.
-fn warn_about_node_labels(expressions: &Value, at: &str, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_node_labels(expressions: &Value, at: &str, out: &mut Vec<String>) {
     for (i, expression) in indexed_items(expressions) {
         let key = expression["key"].as_str().unwrap_or("");
         if let Some(why) = warn_pod::old_label_warning(key) {
@@ -212,12 +158,17 @@ fn warn_about_node_labels(expressions: &Value, at: &str, out: &mut Vec<String>) 
 }
 
 /// Returns true if an object is new, or of a new generation.
-fn is_new_generation(object: &Value, old: Option<&Value>) -> bool {
+pub(in crate::write) fn is_new_generation(object: &Value, old: Option<&Value>) -> bool {
     old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
 }
 
 /// Warns about a kind that creates pods.
-fn warn_about_workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_workload(
+    kind: &str,
+    object: &Value,
+    old: Option<&Value>,
+    out: &mut Vec<String>,
+) {
     let spec = &object["spec"];
     let (job, field) = match kind {
         "CronJob" => (&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec"),

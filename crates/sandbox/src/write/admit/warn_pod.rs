@@ -59,7 +59,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-pub(super) fn old_label_warning(key: &str) -> Option<&'static str> {
+pub(in crate::write) fn old_label_warning(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why)
 }
 
@@ -75,7 +75,7 @@ fn located_containers<'a>(spec: &'a Value, field: &str) -> Vec<(String, &'a Valu
 }
 
 /// Warnings about a pod, which `prefix` is empty for, or about a template that stands at `prefix`.
-pub(super) fn warn_about_pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
     let spec = &pod["spec"];
     let field = format!("{prefix}spec");
     warn_about_placement(spec, &field, out);
@@ -147,7 +147,7 @@ pub(super) fn warn_about_pod(pod: &Value, prefix: &str, out: &mut Vec<String>) {
 }
 
 /// A claim for a part of a byte.
-pub(super) fn warn_about_claim_spec(spec: &Value, field: &str, out: &mut Vec<String>) {
+pub(in crate::write) fn warn_about_claim_spec(spec: &Value, field: &str, out: &mut Vec<String>) {
     for side in ["requests", "limits"] {
         warn_about_fraction(&spec["resources"][side], "storage", &format!("{field}.resources.{side}"), out);
     }

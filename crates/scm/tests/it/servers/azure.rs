@@ -19,6 +19,7 @@ fn shown(forge: &Forge, pull: &Pull) -> Value {
             };
             json!({"uniqueName": user, "displayName": "Somebody", "vote": vote})
         })
+        .chain(pull.asked.iter().map(|id| json!({"id": id, "displayName": id, "vote": 0})))
         .collect();
     json!({
         "pullRequestId": pull.number,
@@ -131,6 +132,15 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
         ("PATCH", ["pullrequests", number, "threads", id, "comments", "1"]) => {
             let comments = &mut forge.pull(number)?.comments;
             comments.iter_mut().find(|(known, _)| known.to_string() == *id)?.1 = call.text("/content");
+            Some(Reply::new(200, json!({})))
+        }
+        ("PUT", ["pullrequests", number, "reviewers", id]) => {
+            let pull = forge.pull(number)?;
+            // Nobody is asked twice: that would take their vote away.
+            if pull.asked.iter().any(|known| known == id) || call.body["vote"] != 0 {
+                return None;
+            }
+            pull.asked.push((*id).to_owned());
             Some(Reply::new(200, json!({})))
         }
         ("POST", ["pullrequests", number, "labels"]) => {

@@ -55,6 +55,16 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
             forge.labels.push(name.clone());
             Some(Reply::new(201, json!({"id": forge.labels.len() - 1, "name": name})))
         }
+        ("POST", ["pulls", number, "requested_reviewers"]) => {
+            let names = |field: &str| serde_json::from_value::<Vec<String>>(call.body[field].clone()).ok();
+            let pull = forge.pull(number)?;
+            for name in names("reviewers")?.into_iter().chain(names("team_reviewers")?) {
+                if !pull.asked.contains(&name) {
+                    pull.asked.push(name);
+                }
+            }
+            Some(Reply::new(201, json!({})))
+        }
         ("POST", ["issues", number, "labels"]) => {
             let ids: Vec<usize> = serde_json::from_value(call.body["labels"].clone()).ok()?;
             let names: Option<Vec<String>> = ids.iter().map(|id| forge.labels.get(*id).cloned()).collect();

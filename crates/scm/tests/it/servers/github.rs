@@ -70,6 +70,16 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
             forge.labels.push(name);
             (call.text("/color").len() == 6).then(|| Reply::new(201, json!({})))
         }
+        ("POST", ["pulls", number, "requested_reviewers"]) => {
+            let names = |field: &str| serde_json::from_value::<Vec<String>>(call.body[field].clone()).ok();
+            let pull = forge.pull(number)?;
+            for name in names("reviewers")?.into_iter().chain(names("team_reviewers")?) {
+                if !pull.asked.contains(&name) {
+                    pull.asked.push(name);
+                }
+            }
+            Some(Reply::new(201, json!({})))
+        }
         ("POST", ["issues", number, "labels"]) => {
             let names: Vec<String> = serde_json::from_value(call.body["labels"].clone()).ok()?;
             if names.iter().any(|name| !forge.labels.contains(name)) {

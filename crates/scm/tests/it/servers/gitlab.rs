@@ -16,6 +16,8 @@ fn shown(forge: &Forge, pull: &Pull) -> Value {
         "merged_at": is_merged.then_some("2026-11-17T05:00:00.000Z"),
         "merge_user": is_merged.then(|| json!({"username": "reviewer"})),
         "detailed_merge_status": if forge.is_blocked { "ci_still_running" } else { "mergeable" },
+        "reviewers": pull.asked.iter().map(|name| json!({"id": if name == "alice" { 7 } else { 8 }, "username": name}))
+            .collect::<Vec<_>>(),
         "labels": pull.labels, "diff_refs": {"base_sha": forge.commit_of(&pull.base)},
     })
 }
@@ -28,6 +30,14 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
     let ["api", "v4", rest @ ..] = path.as_slice() else { return None };
     if rest == ["personal_access_tokens", "self"] {
         return Some(Reply::new(200, json!({"scopes": ["api"]})));
+    }
+    if let ["users"] = rest {
+        let id = match call.query("username") {
+            "alice" => 7,
+            "bob" => 8,
+            _ => return Some(Reply::new(200, json!([]))),
+        };
+        return Some(Reply::new(200, json!([{"id": id, "username": call.query("username")}])));
     }
     // The project's path is one segment.
     let ["projects", "org/group/app", rest @ ..] = rest else { return None };
@@ -87,6 +97,10 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
             }
             if let Some(labels) = call.body.get("add_labels") {
                 pull.labels.extend(labels.as_str()?.split(',').map(str::to_owned));
+            }
+            if let Some(ids) = call.body.get("reviewer_ids") {
+                let name = |id: &Value| if *id == json!(7) { "alice".to_owned() } else { "bob".to_owned() };
+                pull.asked = ids.as_array()?.iter().map(name).collect();
             }
             let pull = pull.clone();
             Some(Reply::new(200, shown(forge, &pull)))

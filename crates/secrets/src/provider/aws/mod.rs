@@ -2,7 +2,9 @@
 
 pub(crate) mod credentials;
 pub(crate) mod ini;
+mod lent;
 pub(crate) mod parameters;
+pub(crate) mod profile;
 pub(crate) mod secrets_manager;
 pub(crate) mod sigv4;
 pub(crate) mod sts;

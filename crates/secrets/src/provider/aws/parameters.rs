@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::AwsService;
@@ -91,7 +92,11 @@ fn content_of(parameter: &Value) -> Result<FetchedSecret, ProviderError> {
     let value =
         text("Value").ok_or_else(|| ProviderError::new(ErrorCode::Invalid, "the parameter has no value"))?;
     let version = parameter.get("Version").map(Value::to_string);
-    Ok(FetchedSecret::new(SecretContent::bytes(value), version))
+    let content = match text("Type") {
+        Some("StringList") => SecretContent::List(value.split(',').map(SecretString::from).collect()),
+        _ => SecretContent::bytes(value),
+    };
+    Ok(FetchedSecret::new(content, version))
 }
 
 impl Provider for ParameterStore {

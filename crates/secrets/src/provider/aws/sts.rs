@@ -3,9 +3,9 @@
 use secrecy::SecretString;
 use url::Url;
 
+use super::profile::AwsRole;
 use super::sigv4::{AwsKeys, SigningScope, signed_headers};
 use super::{domain, signed_request};
-use crate::config::AwsSettings;
 use crate::provider::build::BuildContext;
 use crate::provider::rest::{RestAnswer, RestClient, TlsOptions, form_request, unexpected};
 use crate::provider::{ErrorCode, ProviderError};
@@ -41,15 +41,10 @@ impl StsClient {
         arn.ok_or_else(|| ProviderError::new(ErrorCode::Invalid, "STS did not say who we are"))
     }
 
-    pub(crate) async fn assume_role(
-        &self,
-        keys: &AwsKeys,
-        role: &str,
-        settings: &AwsSettings,
-    ) -> Result<AwsKeys, ProviderError> {
-        let mut form = vec![("Action", "AssumeRole"), ("Version", VERSION), ("RoleArn", role)];
-        form.push(("RoleSessionName", settings.session_name.as_deref().unwrap_or("slipway")));
-        form.extend(settings.external_id.as_deref().map(|id| ("ExternalId", id)));
+    pub(crate) async fn assume_role(&self, keys: &AwsKeys, role: &AwsRole) -> Result<AwsKeys, ProviderError> {
+        let mut form = vec![("Action", "AssumeRole"), ("Version", VERSION), ("RoleArn", role.arn.as_str())];
+        form.push(("RoleSessionName", role.session_name.as_deref().unwrap_or("slipway")));
+        form.extend(role.external_id.as_deref().map(|id| ("ExternalId", id)));
         role_keys(&self.signed(keys, &form).await?)
     }
 
@@ -57,14 +52,13 @@ impl StsClient {
     pub(crate) async fn assume_role_with_web_identity(
         &self,
         token: &str,
-        role: &str,
-        settings: &AwsSettings,
+        role: &AwsRole,
     ) -> Result<AwsKeys, ProviderError> {
-        let name = settings.session_name.as_deref().unwrap_or("slipway");
+        let name = role.session_name.as_deref().unwrap_or("slipway");
         let form = [
             ("Action", "AssumeRoleWithWebIdentity"),
             ("Version", VERSION),
-            ("RoleArn", role),
+            ("RoleArn", role.arn.as_str()),
             ("RoleSessionName", name),
             ("WebIdentityToken", token),
         ];

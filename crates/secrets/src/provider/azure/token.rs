@@ -1,14 +1,16 @@
-//! Azure's access tokens: a client's secret, a federated token of a workload, or the machine's identity.
+//! Azure's access tokens: a client's secret or certificate, a federated token of a workload, the machine's identity, or
+//! the login of the `az` program.
 
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_http::header::HeaderName;
 use slipway_http::{HeaderValue, HttpRequest, Method};
 use tokio::sync::Mutex;
 use tokio::time::{Duration, Instant};
 
+use super::super::jwt::sign_with_certificate;
 use super::super::rest::{RestClient, form_request, join};
 use super::super::{ErrorCode, LoginInfo, ProviderError};
 use super::Scope;
@@ -34,9 +36,28 @@ struct KeptToken {
 
 /// The way a token is asked for.
 enum LoginMethod {
-    ClientSecret { tenant: String, client: String, secret: SecretString },
-    Federated { tenant: String, client: String, token: SecretString },
-    ManagedIdentity { client: Option<String> },
+    ClientSecret {
+        tenant: String,
+        client: String,
+        secret: SecretString,
+    },
+    Federated {
+        tenant: String,
+        client: String,
+        token: SecretString,
+    },
+    Certificate {
+        tenant: String,
+        client: String,
+        pem: SecretString,
+    },
+    ManagedIdentity {
+        client: Option<String>,
+    },
+    /// The user's own login.
+    AzureCli {
+        tenant: Option<String>,
+    },
 }
 
 impl AzureTokens {
@@ -88,7 +109,7 @@ impl AzureTokens {
             .or_else(|| scope.tenant.clone());
         let none = || {
             ProviderError::new(ErrorCode::Unauthenticated, "there are no Azure credentials")
-                .hint("set `tenantId`, `clientId` and `clientSecret`, `federatedTokenFile`, or `useManagedIdentity: true`")
+                .hint("set `tenantId`, `clientId` and one of `clientSecret`, `clientCertificate` and `federatedTokenFile`")
         };
         if self.settings.managed_identity {
             return Ok(LoginMethod::ManagedIdentity { client });
@@ -101,6 +122,15 @@ impl AzureTokens {
             let (tenant, client) = (tenant.ok_or_else(none)?, client.ok_or_else(none)?);
             return Ok(LoginMethod::ClientSecret { tenant, client, secret });
         }
+        let certificate = self
+            .settings
+            .client_certificate
+            .clone()
+            .or_else(|| variable("AZURE_CLIENT_CERTIFICATE_PATH").map(PathBuf::from));
+        if let Some(file) = certificate {
+            let (tenant, client) = (tenant.ok_or_else(none)?, client.ok_or_else(none)?);
+            return Ok(LoginMethod::Certificate { tenant, client, pem: self.context.secret_file(&file)? });
+        }
         let file = self
             .settings
             .federated_token_file
@@ -110,7 +140,42 @@ impl AzureTokens {
             let (tenant, client) = (tenant.ok_or_else(none)?, client.ok_or_else(none)?);
             return Ok(LoginMethod::Federated { tenant, client, token: self.context.secret_file(&file)? });
         }
-        Err(none())
+        // The login of a person says who they are by itself.
+        let tenant = self.settings.tenant_id.clone().or_else(|| scope.tenant.clone());
+        Ok(LoginMethod::AzureCli { tenant })
+    }
+
+    /// A token of the login that `az login` keeps.
+    async fn cli_token(&self, tenant: Option<&str>, scope: &Scope) -> Result<KeptToken, ProviderError> {
+        let mut words = vec!["az", "account", "get-access-token", "--output", "json", "--resource"];
+        words.push(&scope.resource);
+        words.extend(tenant.into_iter().flat_map(|tenant| ["--tenant", tenant]));
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let none = |reason: &str| {
+            ProviderError::new(ErrorCode::Unauthenticated, reason)
+                .hint("set `tenantId`, `clientId` and `clientSecret`, `clientCertificate`, `federatedTokenFile`, `useManagedIdentity: true`, or run `az login`")
+        };
+        let output = self.context.command_output(&words).await.map_err(|error| match error.code {
+            ErrorCode::Interrupted | ErrorCode::Timeout => error,
+            ErrorCode::Unavailable => none("there are no Azure credentials, and `az` gives no token"),
+            _ => none("there are no Azure credentials"),
+        })?;
+        let body: Value = serde_json::from_str(output.expose_secret()).unwrap_or_default();
+        let token = body.get("accessToken").and_then(Value::as_str);
+        let token = token.ok_or_else(|| none("`az account get-access-token` printed no token"))?;
+        // Older versions of the program tell the time in the machine's own zone, so they are asked again soon.
+        let now = self.context.clock.now().as_second();
+        let left = body.get("expires_on").and_then(Value::as_i64).map_or(300, |at| (at - now).max(0));
+        Ok(self.keep(token, Duration::from_secs(left.unsigned_abs()), scope))
+    }
+
+    fn keep(&self, token: &str, lifetime: Duration, scope: &Scope) -> KeptToken {
+        KeptToken {
+            scope: scope.clone(),
+            value: self.context.hide(token),
+            renew_at: Instant::now() + lifetime.mul_f64(0.8),
+            lifetime,
+        }
     }
 
     async fn log_in(&self, scope: &Scope) -> Result<KeptToken, ProviderError> {
@@ -137,6 +202,26 @@ impl AzureTokens {
                     ("scope", &wanted),
                 ],
             ),
+            LoginMethod::Certificate { tenant, client, pem } => {
+                let url = self.token_url(&tenant)?;
+                let now = self.context.clock.now().as_second();
+                let id: [u8; 16] = rand::random();
+                let claims = json!({
+                    "aud": url.as_str(), "iss": client, "sub": client, "jti": data_encoding::HEXLOWER.encode(&id),
+                    "iat": now, "nbf": now, "exp": now + 600,
+                });
+                let assertion = sign_with_certificate(&claims, pem.expose_secret())?;
+                self.context.redactor.register(&assertion);
+                let form = [
+                    ("grant_type", "client_credentials"),
+                    ("client_id", &client),
+                    ("client_assertion_type", ASSERTION),
+                    ("client_assertion", &assertion),
+                    ("scope", &wanted),
+                ];
+                form_request(url, &form)
+            }
+            LoginMethod::AzureCli { tenant } => return self.cli_token(tenant.as_deref(), scope).await,
             LoginMethod::ManagedIdentity { client } => {
                 let mut url = slipway_http::parse_url(METADATA).map_err(config)?;
                 url.query_pairs_mut()
@@ -162,13 +247,7 @@ impl AzureTokens {
         })?;
         let seconds =
             body.get("expires_in").and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
-        let lifetime = Duration::from_secs(seconds.unwrap_or(3600));
-        Ok(KeptToken {
-            scope: scope.clone(),
-            value: self.context.hide(token),
-            renew_at: Instant::now() + lifetime.mul_f64(0.8),
-            lifetime,
-        })
+        Ok(self.keep(token, Duration::from_secs(seconds.unwrap_or(3600)), scope))
     }
 
     fn token_url(&self, tenant: &str) -> Result<url::Url, ProviderError> {

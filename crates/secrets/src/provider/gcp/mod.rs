@@ -2,6 +2,7 @@
 //!
 //! A path is `name`, `project/name`, or the full resource name.
 
+mod federation;
 mod token;
 
 use base64::Engine as _;

@@ -1,5 +1,5 @@
-//! Google's access tokens: a service account's key, the user's own login, or the machine's account; then, where
-//! asked for, the account to act as. Ambient credentials go to Google's own addresses only.
+//! Google's access tokens: a service account's key, the user's own login, a workload identity, or the machine's account;
+//! then, where asked for, the account to act as. Ambient credentials go to Google's own addresses only.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,9 @@ use tokio::time::{Duration, Instant};
 use url::Url;
 
 use super::super::jwt::sign_rs256;
-use super::super::rest::{RestAnswer, RestClient, form_request, json_request, unexpected};
+use super::super::rest::{RestAnswer, RestClient, form_request, join, json_request, unexpected};
 use super::super::{ErrorCode, LoginInfo, ProviderError};
+use super::federation::subject_token;
 use crate::config::GcpSettings;
 use crate::provider::build::BuildContext;
 
@@ -21,11 +22,15 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const METADATA: &str =
     "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token";
-const IMPERSONATION: &str = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts";
+const IMPERSONATION: &str = "https://iamcredentials.googleapis.com/";
+const ACCOUNTS: &str = "v1/projects/-/serviceAccounts";
+const STS_URI: &str = "https://sts.googleapis.com/v1/token";
 
 pub(super) struct GoogleTokens {
     credentials_file: Option<PathBuf>,
     impersonate: Option<String>,
+    /// The service that lends tokens of accounts.
+    impersonation: String,
     /// Nobody is sent the user's own credentials but Google.
     is_emulator: bool,
     rest: RestClient,
@@ -48,6 +53,10 @@ impl GoogleTokens {
         Self {
             credentials_file: settings.credentials_file.clone(),
             impersonate: settings.impersonate.clone(),
+            impersonation: match &settings.endpoint {
+                Some(endpoint) if !is_google => join(endpoint, ACCOUNTS).to_string(),
+                _ => format!("{IMPERSONATION}{ACCOUNTS}"),
+            },
             is_emulator: !is_google,
             rest,
             context,
@@ -64,7 +73,10 @@ impl GoogleTokens {
         if kept.as_ref().is_none_or(|token| Instant::now() >= token.renew_at) {
             let base = self.base_token().await?;
             *kept = Some(match &self.impersonate {
-                Some(account) => self.act_as(account, &base).await?,
+                Some(account) => {
+                    let url = format!("{}/{account}:generateAccessToken", self.impersonation);
+                    self.act_as(&url, &base).await?
+                }
                 None => base,
             });
         }
@@ -106,10 +118,30 @@ impl GoogleTokens {
 
     async fn file_token(&self, path: &std::path::Path) -> Result<KeptToken, ProviderError> {
         let text = self.context.secret_file(path)?;
+        let file: Value = serde_json::from_str(text.expose_secret()).map_err(|_| {
+            ProviderError::new(ErrorCode::Config, format!("{} is no JSON", path.display()))
+                .hint("expected Google credentials")
+        })?;
+        // `gcloud auth application-default login --impersonate-service-account` wraps the user's own login.
+        if file.get("type").and_then(Value::as_str) != Some("impersonated_service_account") {
+            return self.credentials_token(&file, path).await;
+        }
+        let url = file.get("service_account_impersonation_url").and_then(Value::as_str);
+        let (Some(url), Some(source)) = (url, file.get("source_credentials")) else {
+            let reason = format!("{} names no account to act as", path.display());
+            return Err(ProviderError::new(ErrorCode::Config, reason).hint("log in again"));
+        };
+        let base = self.credentials_token(source, path).await?;
+        self.act_as(url, &base).await
+    }
+
+    async fn credentials_token(
+        &self,
+        file: &Value,
+        path: &std::path::Path,
+    ) -> Result<KeptToken, ProviderError> {
         let shown = path.display();
         let config = |reason: String, hint: &str| ProviderError::new(ErrorCode::Config, reason).hint(hint);
-        let file: Value = serde_json::from_str(text.expose_secret())
-            .map_err(|_| config(format!("{shown} is no JSON"), "expected Google credentials"))?;
         let get = |key: &str| file.get(key).and_then(Value::as_str);
         let need = |key: &str| {
             get(key).ok_or_else(|| config(format!("{shown} has no `{key}`"), "create the key again"))
@@ -140,9 +172,25 @@ impl GoogleTokens {
                 ];
                 self.trade(get("token_uri").unwrap_or(TOKEN_URI), &form, "user").await
             }
+            Some("external_account") => {
+                let subject = subject_token(file, &self.rest, &self.context).await?;
+                let form = [
+                    ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+                    ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
+                    ("audience", need("audience")?),
+                    ("scope", SCOPE),
+                    ("subject_token_type", need("subject_token_type")?),
+                    ("subject_token", subject.expose_secret()),
+                ];
+                let token = self.trade(get("token_url").unwrap_or(STS_URI), &form, need("audience")?).await?;
+                match get("service_account_impersonation_url") {
+                    Some(url) => self.act_as(url, &token).await,
+                    None => Ok(token),
+                }
+            }
             other => Err(config(
                 format!("{shown} holds credentials of the type `{}`", other.unwrap_or("none")),
-                "use a service account's key or `gcloud auth application-default login`",
+                "use a service account's key, a workload identity or `gcloud auth application-default login`",
             )),
         }
     }
@@ -174,22 +222,25 @@ impl GoogleTokens {
         self.kept(&answer, "the machine's service account")
     }
 
-    async fn act_as(&self, account: &str, base: &KeptToken) -> Result<KeptToken, ProviderError> {
+    /// Trades a token for one of the service account an address stands for.
+    async fn act_as(&self, address: &str, base: &KeptToken) -> Result<KeptToken, ProviderError> {
         let config =
             |error: slipway_http::HttpError| ProviderError::new(ErrorCode::Config, error.to_string());
-        let url = slipway_http::parse_url(&format!("{IMPERSONATION}/{account}:generateAccessToken"))
-            .map_err(config)?;
-        let mut request = json_request(Method::POST, url, &json!({"scope": [SCOPE]}));
+        let url = slipway_http::parse_url(address).map_err(config)?;
+        let account = address.rsplit('/').next().unwrap_or_default();
+        let account = account.strip_suffix(":generateAccessToken").unwrap_or(account).to_owned();
+        let mut request = json_request(Method::POST, url, &json!({"scope": [SCOPE], "lifetime": "3600s"}));
         request.authorization = Some(
             Authorization::from_token(base.value.expose_secret(), request.url.origin()).map_err(config)?,
         );
         let answer = self.rest.send(&request).await?;
         let body = answer.json();
-        let token = body
-            .get("accessToken")
-            .and_then(Value::as_str)
-            .ok_or_else(|| unexpected(&answer, &format!("act as {account}")))?;
-        Ok(self.keep(token, Duration::from_secs(3600), account))
+        let token = body.get("accessToken").and_then(Value::as_str).filter(|_| answer.status.is_success());
+        let token = token.ok_or_else(|| {
+            unexpected(&answer, &format!("act as {account}"))
+                .hint("the identity needs iam.serviceAccounts.getAccessToken on it (role Service Account Token Creator)")
+        })?;
+        Ok(self.keep(token, Duration::from_secs(3600), &account))
     }
 
     fn kept(&self, answer: &RestAnswer, identity: &str) -> Result<KeptToken, ProviderError> {

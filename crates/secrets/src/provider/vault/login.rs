@@ -26,7 +26,8 @@ pub(super) struct TokenKeeper {
     token: Mutex<Option<KeptToken>>,
 }
 
-struct KeptToken {
+/// A token of the run.
+pub(super) struct KeptToken {
     value: SecretString,
     source: TokenSource,
     /// The moment less than a fifth of its time is left.
@@ -39,6 +40,17 @@ enum TokenSource {
     Given,
     /// A login of this run.
     Issued,
+}
+
+impl KeptToken {
+    pub(super) fn value(&self) -> &str {
+        self.value.expose_secret()
+    }
+
+    /// Tells a token this run logged in for from the user's own.
+    pub(super) fn is_issued(&self) -> bool {
+        self.source == TokenSource::Issued
+    }
 }
 
 impl TokenKeeper {
@@ -83,10 +95,9 @@ impl TokenKeeper {
         *self.token.lock().await = None;
     }
 
-    /// The token of a login of this run, to be revoked.
-    pub(super) async fn take_issued(&self) -> Option<String> {
-        let token = self.token.lock().await.take().filter(|token| token.source == TokenSource::Issued)?;
-        Some(token.value.expose_secret().to_owned())
+    /// Hands out the token of the run, which is forgotten here.
+    pub(super) async fn take(&self) -> Option<KeptToken> {
+        self.token.lock().await.take()
     }
 
     async fn log_in(&self, connection: &VaultConnection) -> Result<KeptToken, ProviderError> {

@@ -7,6 +7,7 @@ mod login;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -34,10 +35,13 @@ pub(crate) struct VaultProvider {
     versions: Mutex<HashMap<String, KvVersion>>,
 }
 
-/// The way to one server.
+/// The way to a cluster of servers.
 pub(crate) struct VaultConnection {
     rest: RestClient,
-    address: Url,
+    /// At least one.
+    addresses: Vec<Url>,
+    /// The one that answered last; the others are tried when it does not.
+    current: AtomicUsize,
     namespace: Option<String>,
 }
 
@@ -51,18 +55,16 @@ impl VaultProvider {
     pub(crate) fn new(settings: VaultSettings, context: BuildContext) -> Result<Self, ProviderError> {
         let config = |reason: String, hint: &str| ProviderError::new(ErrorCode::Config, reason).hint(hint);
         let from_variable = ["VAULT_ADDR", "BAO_ADDR"].iter().find_map(|name| context.environment.text(name));
-        let address = match (settings.address, from_variable) {
-            (Some(address), _) => address,
-            (None, Some(text)) => slipway_http::parse_url(text).map_err(|error| {
+        let mut addresses = settings.addresses;
+        if let (true, Some(text)) = (addresses.is_empty(), from_variable) {
+            addresses.push(slipway_http::parse_url(text).map_err(|error| {
                 config(error.to_string(), "VAULT_ADDR is an address such as https://vault:8200")
-            })?,
-            (None, None) => {
-                return Err(config(
-                    "it has no address".to_owned(),
-                    "set `address:` of the provider, or VAULT_ADDR",
-                ));
-            }
-        };
+            })?);
+        }
+        if addresses.is_empty() {
+            let hint = "set `address:` of the provider, or VAULT_ADDR";
+            return Err(config("it has no address".to_owned(), hint));
+        }
         let ca = settings.ca_cert.as_deref().map(|path| {
             slipway_problem::read_file(path).map_err(|error| {
                 config(format!("cannot read {}: {error}", path.display()), slipway_problem::read_hint(&error))
@@ -73,7 +75,7 @@ impl VaultProvider {
         let namespace =
             settings.namespace.or_else(|| context.environment.text("VAULT_NAMESPACE").map(str::to_owned));
         Ok(Self {
-            connection: VaultConnection { rest, address, namespace },
+            connection: VaultConnection { rest, addresses, current: AtomicUsize::new(0), namespace },
             mount: settings.mount,
             kv_version: settings.kv_version,
             tokens: TokenKeeper::new(settings.auth, settings.auth_mount, context),
@@ -97,11 +99,14 @@ impl VaultProvider {
         let mut renewed = false;
         loop {
             let token = self.tokens.token(&self.connection).await?;
-            let mut url = join(&self.connection.address, &format!("v1/{path}"));
-            if !query.is_empty() {
-                url.query_pairs_mut().extend_pairs(query);
-            }
-            let answer = self.connection.send(HttpRequest::new(Method::GET, url), Some(&token)).await?;
+            let request = |address: &Url| {
+                let mut url = join(address, &format!("v1/{path}"));
+                if !query.is_empty() {
+                    url.query_pairs_mut().extend_pairs(query);
+                }
+                HttpRequest::new(Method::GET, url)
+            };
+            let answer = self.connection.send(request, Some(&token)).await?;
             if answer.status.as_u16() == 403 && !renewed && self.tokens.forget_expired(&token).await {
                 renewed = true;
                 continue;
@@ -214,8 +219,41 @@ fn no_data(mount: &str, path: &str) -> ProviderError {
 }
 
 impl VaultConnection {
+    /// The same servers, for giving back what a run was lent.
+    fn for_cleanup(&self) -> Result<Self, ProviderError> {
+        Ok(Self {
+            rest: self.rest.for_cleanup()?,
+            addresses: self.addresses.clone(),
+            current: AtomicUsize::new(self.current.load(Ordering::Relaxed)),
+            namespace: self.namespace.clone(),
+        })
+    }
+
+    /// Sends to the server that answered last; to the next one while a server is out of reach, sealed or on standby.
+    /// A server is asked again and again only when no other gave an answer.
     pub(crate) async fn send(
         &self,
+        request: impl Fn(&Url) -> HttpRequest,
+        token: Option<&str>,
+    ) -> Result<RestAnswer, ProviderError> {
+        let first = self.current.load(Ordering::Relaxed);
+        let count = self.addresses.len();
+        if count > 1 {
+            let once = self.rest.single_attempt();
+            for index in (0..count).map(|offset| (first + offset) % count) {
+                let outcome = self.send_by(&once, request(&self.addresses[index]), token).await;
+                if !is_elsewhere(&outcome) {
+                    self.current.store(index, Ordering::Relaxed);
+                    return outcome;
+                }
+            }
+        }
+        self.send_by(&self.rest, request(&self.addresses[first % count]), token).await
+    }
+
+    async fn send_by(
+        &self,
+        rest: &RestClient,
         mut request: HttpRequest,
         token: Option<&str>,
     ) -> Result<RestAnswer, ProviderError> {
@@ -231,7 +269,7 @@ impl VaultConnection {
                     .hint("is there a line break in it?")
             })?);
         }
-        let answer = self.rest.send(&request).await?;
+        let answer = rest.send(&request).await?;
         if answer.status.as_u16() == 503 {
             return Err(ProviderError::new(ErrorCode::Unavailable, "vault is sealed, or not started yet")
                 .hint("unseal it: `vault operator unseal`"));
@@ -246,9 +284,17 @@ impl VaultConnection {
         body: &Value,
         token: Option<&str>,
     ) -> Result<Value, ProviderError> {
-        let url = join(&self.address, &format!("v1/{path}"));
-        let answer = self.send(json_request(Method::POST, url, body), token).await?;
+        let request = |address: &Url| json_request(Method::POST, join(address, &format!("v1/{path}")), body);
+        let answer = self.send(request, token).await?;
         if answer.status.is_success() { Ok(answer.json()) } else { Err(failure(&answer, path)) }
+    }
+}
+
+/// Tells that another server of the cluster may give a better answer.
+fn is_elsewhere(outcome: &Result<RestAnswer, ProviderError>) -> bool {
+    match outcome {
+        Ok(answer) => matches!(answer.status.as_u16(), 429 | 472 | 473 | 500..=599),
+        Err(error) => matches!(error.code, ErrorCode::Unavailable | ErrorCode::Timeout),
     }
 }
 
@@ -326,18 +372,21 @@ impl Provider for VaultProvider {
 
     fn finish<'a>(&'a self, leases: &'a [String]) -> BoxFuture<'a, Result<(), ProviderError>> {
         async move {
+            let Some(token) = self.tokens.take().await else { return Ok(()) };
+            if leases.is_empty() && !token.is_issued() {
+                return Ok(());
+            }
+            let connection = self.connection.for_cleanup()?;
             let mut result = Ok(());
             for lease in leases {
-                let token = self.tokens.token(&self.connection).await?;
-                let revoked = self
-                    .connection
-                    .post("sys/leases/revoke", &json!({"lease_id": lease}), Some(&token))
-                    .await;
+                let body = json!({"lease_id": lease});
+                let revoked = connection.post("sys/leases/revoke", &body, Some(token.value())).await;
                 result = result.and(revoked.map(|_| ()));
             }
             // A token of a login is ours to end; the user's own is not.
-            if let Some(token) = self.tokens.take_issued().await {
-                let revoked = self.connection.post("auth/token/revoke-self", &json!({}), Some(&token)).await;
+            if token.is_issued() {
+                let revoked =
+                    connection.post("auth/token/revoke-self", &json!({}), Some(token.value())).await;
                 result = result.and(revoked.map(|_| ()));
             }
             result

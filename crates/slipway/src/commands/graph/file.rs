@@ -27,7 +27,7 @@ pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
     };
     if root.is_null() {
         return Err(Problem::error("the file is empty")
-            .at(Location::file(file.name.as_str()))
+            .at(Location::new(file.name.as_str(), 1, 1))
             .hint("expected `nodes:` with a mapping of names to `{needs: [..], run: ..}`")
             .into());
     }

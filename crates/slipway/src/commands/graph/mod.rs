@@ -1,7 +1,6 @@
 //! `slipway graph FILE`: the kernel on its own, with a small YAML of nodes and needs.
 
 mod file;
-mod guard;
 mod shell;
 
 use std::num::NonZeroUsize;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use slipway_event::{Event, Events, NodeKind, NodeName};
-use slipway_graph::{Graph, JournalError, NodePolicy, OnFailure, Policy, Run, Running, Schedule};
+use slipway_graph::{Graph, JournalError, NodePolicy, OnFailure, Policy, Run, RunningNodes, Schedule};
 use slipway_journal::FileJournal;
 use slipway_problem::Problem;
 
@@ -114,7 +113,7 @@ fn select(graph: Graph<Job>, args: &Args) -> anyhow::Result<Graph<Job>> {
     if !args.only.is_empty() {
         let mut kept: std::collections::BTreeSet<String> = args.only.iter().cloned().collect();
         kept.extend(graph.ancestors(&args.only).iter().map(|node| node.id().to_string()));
-        graph = graph.select(slipway_graph::Edges::Induced, |node| kept.contains(node.id().as_str()));
+        graph = graph.select(slipway_graph::KeptEdges::Induced, |node| kept.contains(node.id().as_str()));
     }
     if args.reduce {
         graph = graph.reduced();
@@ -153,11 +152,12 @@ fn waves_table(graph: &Graph<Job>) -> String {
 async fn execute(args: &Args, graph: &Graph<Job>, session: &Session) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen()?;
     let events = session.events();
-    let on_failure = if args.keep_going { OnFailure::Continue } else { OnFailure::FailFast(Running::Finish) };
+    let on_failure =
+        if args.keep_going { OnFailure::Continue } else { OnFailure::FailFast(RunningNodes::Finish) };
     let policy = Policy {
         schedule: if args.by_wave { Schedule::ByWave } else { Schedule::Eager },
         concurrency: Some(args.concurrency),
-        on_cancel: Running::Finish,
+        on_cancel: RunningNodes::Finish,
         node: NodePolicy { on_failure, ..NodePolicy::default() },
         ..Policy::default()
     };

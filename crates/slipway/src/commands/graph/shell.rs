@@ -1,15 +1,12 @@
 //! The worker that runs a node's command in a shell.
 
 use std::fs::File;
-use std::process::Stdio;
 
 use slipway_event::{Event, Events, LogStream};
-use slipway_graph::{Backoff, Classify, Context, Done, ErrorClass, NodePolicy, NodeRef, Retry, Worker};
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::Command;
+use slipway_graph::{Backoff, Classify, Context, Done, NodePolicy, NodeRef, Retry, RetryClass, Worker};
+use slipway_process::{OutputStream, ProgramError, ShellCommand};
 
 use super::file::Job;
-use super::guard::Guard;
 
 pub struct Shell {
     pub events: Events,
@@ -17,7 +14,7 @@ pub struct Shell {
     pub journal: Option<File>,
 }
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct CommandFailed(String);
 
@@ -28,9 +25,9 @@ impl std::fmt::Display for CommandFailed {
 }
 
 impl Classify for CommandFailed {
-    /// Whether a command may do better next time is not ours to know: `retries` says so.
-    fn class(&self) -> ErrorClass {
-        ErrorClass::Transient
+    /// Returns a class that is tried again: `retries` alone says how often.
+    fn class(&self) -> RetryClass {
+        RetryClass::Transient
     }
 }
 
@@ -42,22 +39,17 @@ impl<'g> Worker<'g, Job> for Shell {
             return Ok(Done::skipped("it has nothing to run"));
         };
         let failed = |error: std::io::Error| CommandFailed(format!("cannot run `sh`: {error}"));
-        let journal = self.journal.as_ref().map(File::try_clone).transpose().map_err(failed)?;
-        let guard = Guard::start(journal).map_err(failed)?;
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = guard.watch(&mut shell).spawn().map_err(failed)?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut shell = ShellCommand::new(command);
+        if let Some(journal) = &self.journal {
+            shell = shell.keeping_open(journal.try_clone().map_err(failed)?);
+        }
         let id = cx.id().as_str();
-        let finished = async {
-            tokio::join!(self.pass_on(id, LogStream::Stdout, out), self.pass_on(id, LogStream::Stderr, err));
-            child.wait().await
-        };
-        let status = tokio::select! {
-            status = finished => status.map_err(failed)?,
-            () = cx.cancelled().cancelled() => return Err(CommandFailed("stopped".to_owned())),
-        };
-        guard.release().await;
+        let ended = shell.run(cx.cancelled(), |stream, line| self.send_line(id, stream, line)).await;
+        let status = ended.map_err(|error| match error {
+            ProgramError::Interrupted { .. } => CommandFailed("stopped".to_owned()),
+            ProgramError::NotStarted { source, .. } | ProgramError::Lost { source, .. } => failed(source),
+            other => CommandFailed(other.to_string()),
+        })?;
         if status.success() { Ok(Done::OK) } else { Err(CommandFailed(status.to_string())) }
     }
 
@@ -69,13 +61,13 @@ impl<'g> Worker<'g, Job> for Shell {
 }
 
 impl Shell {
-    /// Sends each line a command writes as an event.
-    async fn pass_on(&self, node: &str, kind: LogStream, stream: Option<impl AsyncRead + Unpin>) {
-        let Some(stream) = stream else { return };
-        let mut lines = BufReader::new(stream).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let node = Some(node.into());
-            self.events.send(Event::Log { node, object: None, container: None, stream: kind, line });
-        }
+    /// Sends a line a command writes as an event.
+    fn send_line(&self, node: &str, stream: OutputStream, line: String) {
+        let stream = match stream {
+            OutputStream::Stdout => LogStream::Stdout,
+            OutputStream::Stderr => LogStream::Stderr,
+        };
+        let node = Some(node.into());
+        self.events.send(Event::Log { node, object: None, container: None, stream, line });
     }
 }

@@ -272,7 +272,7 @@ fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
         }
     }
     show::show(session.output(), &validation.problems, |_| validation.report(&package).join("\n") + "\n")?;
-    Ok(if validation.problems.has_errors() { Exit::Failed } else { Exit::Done })
+    Ok(if validation.problems.has_errors() { Exit::Invalid } else { Exit::Done })
 }
 
 fn schema(package: &PackageFlags, write: bool) -> anyhow::Result<Exit> {

@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use slipway_cluster::Cluster;
+use slipway_cluster::connect::Connection;
 use slipway_problem::{Location, Problem};
 use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
 use slipway_secrets::Purpose;
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
-use super::{BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, show_plan};
+use super::{
+    BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, plan_exit, say_target,
+    show_plan,
+};
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::config::Origin;
 use crate::exit::Exit;
@@ -79,15 +83,18 @@ impl ApplyArgs {
 
 pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
+        let connection = connect_within(session, args.run.timeout()).await?;
+        say_target(&connection, session);
+        let Connection { cluster, namespace, context, .. } = connection;
         if let Some(path) = &args.plan {
-            return apply_saved(&cluster, path, args, session).await;
+            return apply_saved(&cluster, context, path, args, session).await;
         }
         let mode = if args.dry_run { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
         let references = ReferenceResolver::new(&args.source.references, mode, "apply", session);
         let mut request = args.source.request(&cluster, &namespace, &references, session).await?;
         request.options.description.clone_from(&args.description);
         request.options.missing_namespace = args.missing_namespace();
+        request.options.policy = args.source.policy_check(context)?;
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
@@ -121,12 +128,14 @@ pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Resu
 /// Carries a saved plan out, or says what moved since it was made.
 async fn apply_saved(
     cluster: &Cluster,
+    context: Option<String>,
     path: &Path,
     args: &ApplyArgs,
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let mut saved = load(path, &args.source, session)?;
     saved.request.options.missing_namespace = args.missing_namespace();
+    saved.request.options.policy = args.source.policy_check(context)?;
     let drift = if args.allow_drift { DriftPolicy::Allow } else { DriftPolicy::Refuse };
     saved.check_age(jiff::Timestamp::now(), args.plan_lifetime).map_err(fail)?;
     saved.check_cluster(&saved::cluster_identity(cluster).await).map_err(fail)?;
@@ -134,7 +143,7 @@ async fn apply_saved(
         let plan = slipway_release::plan(cluster, &saved.request, &session.events()).await.map_err(fail)?;
         saved.check_plan(&plan, drift).map_err(fail)?;
         show_plan(&plan, &args.diff, session)?;
-        return Ok(Exit::Done);
+        return Ok(plan_exit(&plan, Exit::Done));
     }
     let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
     let interrupt = Interrupt::listen()?;

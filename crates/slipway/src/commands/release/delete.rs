@@ -1,10 +1,11 @@
 //! `slipway delete`: deletes releases and everything that belongs to them.
 
+use slipway_cluster::connect::Connection;
 use slipway_release::plan::read_situation;
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
-use super::{First, carry_out, connect_within, dry_run, fail};
+use super::{First, carry_out, connect_within, dry_run, fail, say_target};
 use crate::exit::Exit;
 use crate::session::Session;
 
@@ -47,14 +48,21 @@ pub struct DeleteArgs {
 
 pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
+        let connection = connect_within(session, args.run.timeout()).await?;
+        say_target(&connection, session);
+        let Connection { cluster, namespace, context, .. } = connection;
+        let policy = args.planning.policy.check(context)?;
         let mut exit = Exit::Done;
         for name in &args.names {
             let request = ReleaseRequest {
                 name: name.as_str().into(),
                 namespace: namespace.as_str().into(),
                 content: ReleaseContent::Nothing,
-                options: PlanOptions { keep_history: args.keep_history, ..args.planning.options()? },
+                options: PlanOptions {
+                    keep_history: args.keep_history,
+                    policy: policy.clone(),
+                    ..args.planning.options()?
+                },
             };
             let options = ExecuteOptions { delete_namespace: args.delete_namespace, ..args.run.options() };
             let known =

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use slipway_cluster::connect::Connection;
 use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, StorageFlag};
@@ -35,7 +36,7 @@ pub struct DiffArgs {
 
 pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let options = args.diff.options();
         let differs = if let [old, new] = args.revisions[..] {
             let read = |revision| {

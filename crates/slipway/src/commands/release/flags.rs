@@ -12,7 +12,7 @@ use slipway_release::plan::{PruneOrder, read_situation};
 use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::ExtraMetadata;
 use slipway_release::show::ViewOptions;
-use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, RunTimeout};
+use slipway_release::{ExecuteOptions, PlanOptions, PolicyCheck, ReleaseContent, ReleaseRequest, RunTimeout};
 use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{DefaultValues, LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
 
@@ -20,6 +20,7 @@ use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
+use crate::commands::policy::PolicyFlags;
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::UsageError;
@@ -157,6 +158,9 @@ pub struct PlanningFlags {
     /// Where a list names something twice, which the server refuses, let the last count
     #[arg(long)]
     normalise: bool,
+
+    #[command(flatten)]
+    pub policy: PolicyFlags,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -392,6 +396,11 @@ impl SourceArgs {
     /// The release's name, if it was given.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The policies the release is held against on the cluster of a context.
+    pub fn policy_check(&self, context: Option<String>) -> anyhow::Result<Option<Arc<PolicyCheck>>> {
+        self.planning.policy.check(context)
     }
 
     /// Gets the source here, reads it and says what is wanted of it.

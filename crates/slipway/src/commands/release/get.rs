@@ -1,6 +1,7 @@
 //! `slipway get`: what a revision holds.
 
 use serde_json::json;
+use slipway_cluster::connect::Connection;
 use slipway_cluster::helm::{Hook, Release};
 use slipway_release::inspect;
 
@@ -45,7 +46,7 @@ enum What {
 
 pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let found =
             inspect::read_revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision)
                 .await;

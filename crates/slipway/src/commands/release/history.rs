@@ -1,5 +1,6 @@
 //! `slipway history`: the revisions of a release.
 
+use slipway_cluster::connect::Connection;
 use slipway_release::inspect;
 
 use super::flags::StorageFlag;
@@ -25,7 +26,7 @@ pub struct HistoryArgs {
 
 pub fn history(args: &HistoryArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let mut rows = inspect::read_history(&cluster, args.storage.driver(), &namespace, &args.name)
             .await
             .map_err(fail)?;

@@ -1,5 +1,6 @@
 //! `slipway list`: the releases of a namespace, or of all.
 
+use slipway_cluster::connect::Connection;
 use slipway_cluster::helm::StorageScope;
 use slipway_problem::{Location, Problem};
 use slipway_release::inspect::{self, ReleaseRow};
@@ -130,7 +131,7 @@ impl ListArgs {
 
 pub fn list(args: &ListArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let scope = if args.all_namespaces { StorageScope::Everywhere } else { StorageScope::Namespace };
         let found =
             inspect::list_releases(&cluster, args.storage.driver(), &namespace, scope, &args.selector).await;

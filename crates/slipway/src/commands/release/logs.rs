@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use slipway_cluster::connect::Connection;
 use slipway_release::logs::{self, LogLine, LogOptions, LogRequest};
 
 use super::flags::{StorageFlag, time};
@@ -60,7 +61,7 @@ pub struct LogsArgs {
 
 pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let interrupt = Interrupt::listen()?;
         let request = LogRequest { driver: args.storage.driver(), ..LogRequest::new(&args.name, namespace) };
         let options = LogOptions {

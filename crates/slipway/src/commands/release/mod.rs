@@ -17,13 +17,14 @@ mod text;
 use std::time::Duration;
 
 use anyhow::Context;
+use slipway_cluster::connect::Connection;
 use slipway_cluster::{Cluster, Deadline, RetryPolicy};
 use slipway_problem::Problem;
 use slipway_rehearsal::rehearse_release;
 use slipway_release::saved::{DriftPolicy, SavedPlan};
 use slipway_release::{
     ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleasePlan, ReleaseReport,
-    ReleaseRequest, RunTimeout,
+    ReleaseRequest, ReleaseStatus, RunTimeout,
 };
 
 pub use apply::{ApplyArgs, apply};
@@ -40,34 +41,75 @@ pub use test::{TestArgs, test};
 
 use flags::{DiffFlags, RunFlags};
 
+use crate::cli::Output;
+use crate::config::Origin;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::logs::Verbosity;
 use crate::session::Session;
 use crate::term::show;
-use crate::term::style::{ERROR, paint};
+use crate::term::style::{DIM, ERROR, HINT, paint};
 
 /// A failure with its type, which decides how the process ends.
 fn fail(failure: Failure) -> anyhow::Error {
     failure.into()
 }
 
-async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
+async fn connect(session: &Session) -> anyhow::Result<Connection> {
     connect_within(session, None).await
 }
 
 /// Connects for a command with a time limit, which a server that never answers must not outlast.
-async fn connect_within(
-    session: &Session,
-    timeout: Option<&RunTimeout>,
-) -> anyhow::Result<(Cluster, String)> {
+async fn connect_within(session: &Session, timeout: Option<&RunTimeout>) -> anyhow::Result<Connection> {
     let connection = session.connect().await?;
-    let cluster = connection.cluster;
+    let cluster = &connection.cluster;
     let limited = match timeout {
         Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
         None => cluster.clone(),
     };
     reached(limited, &connection.server).await?;
-    Ok((cluster, connection.namespace))
+    Ok(connection)
+}
+
+/// Says where a command is about to write.
+fn say_target(connection: &Connection, session: &Session) {
+    if session.is_quiet() {
+        return;
+    }
+    let Connection { server, namespace, context, .. } = connection;
+    let target = match context {
+        _ if session.settings.sandbox => "the sandbox".to_owned(),
+        Some(context) => format!("context {context} ({server})"),
+        None => server.clone(),
+    };
+    say!("{} {target}, namespace {namespace}", paint(DIM, "cluster:"));
+}
+
+/// Names the commands people want after a first install, with the flags that reach the same cluster.
+fn say_next(report: &ReleaseReport, session: &Session) {
+    let is_first = report.status == ReleaseStatus::Deployed && report.revision == 1;
+    if session.is_quiet() || session.output() != Output::Table || !is_first {
+        return;
+    }
+    let settings = &session.settings;
+    let mut flags = String::new();
+    if settings.sandbox {
+        flags.push_str(" --sandbox");
+    }
+    if let (Some(context), Origin::Flag) = (&settings.context.value, &settings.context.origin) {
+        flags = format!("{flags} --context {context}");
+    }
+    if settings.namespace.origin == Origin::Flag {
+        flags = format!("{flags} -n {}", report.namespace);
+    }
+    let name = &report.release;
+    for (command, purpose) in [
+        (format!("status {name}{flags} --show-resources"), "its objects"),
+        (format!("history {name}{flags}"), "its revisions"),
+        (format!("delete {name}{flags}"), "remove it"),
+    ] {
+        say!("{} slipway {command}  {}", paint(HINT, "next:"), paint(DIM, format!("# {purpose}")));
+    }
 }
 
 /// The cluster, if it answers. Later a server may be away for a while; one that never answers is
@@ -99,7 +141,12 @@ async fn dry_run(
 ) -> anyhow::Result<Exit> {
     let plan = slipway_release::plan(cluster, request, &session.events()).await.map_err(fail)?;
     show_plan(&plan, diff, session)?;
-    Ok(Exit::Done)
+    Ok(plan_exit(&plan, Exit::Done))
+}
+
+/// The end of a command that only shows a plan: a plan that a policy denies is shown all the same.
+fn plan_exit(plan: &ReleasePlan, otherwise: Exit) -> Exit {
+    if plan.check_policy().is_err() { Exit::Refused } else { otherwise }
 }
 
 /// Whether a run is tried out first.
@@ -243,7 +290,11 @@ fn finish(
             if flags.hide_notes {
                 report.notes.clear();
             }
+            if session.verbosity >= Verbosity::Verbose {
+                say!("{}", report.requests);
+            }
             show::show(session.output(), &report, text::report_text)?;
+            say_next(&report, session);
             Ok(Exit::Done)
         }
         Err(failure) => match interrupt.exit() {

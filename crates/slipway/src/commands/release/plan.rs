@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use slipway_cluster::connect::Connection;
 use slipway_problem::Problem;
 use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_secrets::Purpose;
 
 use super::apply::load;
 use super::flags::{DiffFlags, SourceArgs};
-use super::{connect, fail, show_plan};
+use super::{connect, fail, plan_exit, show_plan};
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -57,15 +58,15 @@ enum GraphForm {
 }
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
-    session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+    session.block_on_reading(async {
+        let Connection { cluster, namespace, context, .. } = connect(session).await?;
         let mode = match args.check_secrets {
             true => ReferenceMode::Fetch(Purpose::PlanCheck),
             false => ReferenceMode::Show,
         };
         let references = ReferenceResolver::new(&args.source.references, mode, "plan", session);
         let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
-        let request = match &shown {
+        let mut request = match &shown {
             Some(saved) => {
                 tell_age(saved, session);
                 saved.request.clone()
@@ -78,6 +79,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             );
             return Err(problem.hint("apply without a saved plan; the values are fetched then").into());
         }
+        request.options.policy = args.source.policy_check(context)?;
         let plan = slipway_release::plan(&cluster, &request, &session.events()).await;
         let plan = plan.map_err(fail)?;
         if let Some(path) = &args.out {
@@ -113,11 +115,12 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             saved.check_cluster(&saved::cluster_identity(&cluster).await).map_err(fail)?;
             saved.check_plan(&plan, DriftPolicy::Refuse).map_err(fail)?;
         }
-        Ok(match plan.exit_code() {
+        let exit = match plan.exit_code() {
             2 if args.exit_code => Exit::Changes,
             3 if args.exit_code => Exit::Revision,
             _ => Exit::Done,
-        })
+        };
+        Ok(plan_exit(&plan, exit))
     })
 }
 

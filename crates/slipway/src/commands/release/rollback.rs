@@ -1,9 +1,10 @@
 //! `slipway rollback`: goes back to an earlier revision.
 
-use slipway_release::{ReleaseContent, ReleaseRequest};
+use slipway_cluster::connect::Connection;
+use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
-use super::{First, carry_out, connect_within, dry_run};
+use super::{First, carry_out, connect_within, dry_run, say_target};
 use crate::exit::Exit;
 use crate::session::Session;
 
@@ -36,12 +37,14 @@ pub struct RollbackArgs {
 
 pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
+        let connection = connect_within(session, args.run.timeout()).await?;
+        say_target(&connection, session);
+        let Connection { cluster, namespace, context, .. } = connection;
         let request = ReleaseRequest {
             name: args.name.as_str().into(),
             namespace: namespace.into(),
             content: ReleaseContent::Revision(args.revision),
-            options: args.planning.options()?,
+            options: PlanOptions { policy: args.planning.policy.check(context)?, ..args.planning.options()? },
         };
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use slipway_release::inspect;
+use slipway_cluster::connect::Connection;
+use slipway_cluster::helm::RevisionStatus;
+use slipway_release::{ObjectState, inspect, read_object_states};
 
 use super::flags::StorageFlag;
 use super::text::moment;
@@ -11,6 +13,7 @@ use super::{connect, fail};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
+use crate::term::table::Table;
 
 /// Show how a release stands
 #[derive(Debug, clap::Args)]
@@ -21,6 +24,10 @@ pub struct StatusArgs {
     /// The revision; the last unless given
     #[arg(long)]
     revision: Option<u32>,
+
+    /// Show the objects of the release and how each stands; shown anyway unless the release is deployed
+    #[arg(long)]
+    show_resources: bool,
 
     #[command(flatten)]
     storage: StorageFlag,
@@ -37,13 +44,20 @@ struct StatusView {
     description: String,
     chart: String,
     notes: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects: Option<Vec<ObjectState>>,
 }
 
 pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let Connection { cluster, namespace, .. } = connect(session).await?;
         let found = inspect::read_revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
         let release = found.map_err(fail)?;
+        let is_wanted = args.show_resources || is_unsettled(release.info.status);
+        let objects = match is_wanted {
+            true => Some(read_object_states(&cluster, &release).await.map_err(fail)?),
+            false => None,
+        };
         let view = StatusView {
             name: release.name.clone(),
             namespace,
@@ -53,12 +67,16 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
             description: release.info.description.clone(),
             chart: format!("{}-{}", release.chart.name(), release.chart.version()),
             notes: release.info.notes.clone(),
+            objects,
         };
         show::show(session.output(), &view, |view| {
             let mut text = format!(
                 "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\nCHART: {}\nDESCRIPTION: {}\n",
                 view.name, moment(&view.updated), view.namespace, view.status, view.revision, view.chart, view.description
             );
+            if let Some(objects) = &view.objects {
+                let _ = write!(text, "OBJECTS:\n{}", object_table(objects, &view.namespace));
+            }
             if !view.notes.is_empty() {
                 let _ = writeln!(text, "NOTES:\n{}", view.notes);
             }
@@ -66,4 +84,19 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
         })?;
         Ok(Exit::Done)
     })
+}
+
+/// Returns true where the objects are worth a look: a run failed or is under way.
+fn is_unsettled(status: RevisionStatus) -> bool {
+    status.is_pending() || matches!(status, RevisionStatus::Failed | RevisionStatus::Uninstalling)
+}
+
+fn object_table(objects: &[ObjectState], namespace: &str) -> String {
+    let mut table = Table::new(&["object", "condition", "reason"]);
+    for state in objects {
+        let mut object = state.object.clone();
+        object.namespace = object.namespace.filter(|own| own != namespace);
+        table.row([object.to_string(), state.condition.to_string(), state.reason.clone()]);
+    }
+    table.render()
 }

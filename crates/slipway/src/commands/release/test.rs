@@ -1,5 +1,6 @@
 //! `slipway test`: runs the tests of a release.
 
+use slipway_cluster::connect::Connection;
 use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest};
 
 use super::flags::{RunFlags, StorageFlag};
@@ -26,7 +27,7 @@ pub struct TestArgs {
 
 pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
+        let Connection { cluster, namespace, .. } = connect_within(session, args.run.timeout()).await?;
         let request = ReleaseRequest {
             name: args.name.as_str().into(),
             namespace: namespace.into(),

@@ -7,6 +7,7 @@ use slipway_release::inspect::ReleaseRow;
 use slipway_release::show::{ChangeView, PlanView};
 use slipway_release::{ReleaseReport, ReleaseStatus};
 
+use crate::commands::policy;
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, REMOVED, WARNING, paint};
 use crate::term::table::Table;
 
@@ -22,7 +23,6 @@ pub fn report_text(report: &ReleaseReport) -> String {
             format!("release {release} in {namespace} is deployed (revision {revision})\n")
         }
     };
-    let _ = writeln!(text, "{}", paint(DIM, &report.requests));
     for kept in &report.kept {
         let _ = writeln!(text, "{} {}: {}", paint(DIM, "kept"), kept.object, why_kept(&kept.why));
     }
@@ -34,8 +34,9 @@ pub fn report_text(report: &ReleaseReport) -> String {
 
 pub fn view_text(view: &PlanView) -> String {
     let mut text = String::new();
+    let policy = view.policy.as_ref().map(policy::report_text).unwrap_or_default();
     if view.empty {
-        return format!("release {} in {}: nothing to do\n", view.release, view.namespace);
+        return format!("release {} in {}: nothing to do\n{policy}", view.release, view.namespace);
     }
     let mut changes: Vec<&ChangeView> = view.changes.iter().collect();
     changes.sort_by_key(|change| change.stage);
@@ -60,7 +61,7 @@ pub fn view_text(view: &PlanView) -> String {
             view.summary.iter().map(|(action, count)| format!("{count} to {action}")).collect();
         let _ = writeln!(text, "{}", parts.join(", "));
     }
-    text
+    text + &policy
 }
 
 fn why_kept(why: &KeptReason) -> String {
@@ -170,6 +171,7 @@ mod tests {
             revision: 2.into(),
             empty: false,
             reason: None,
+            policy: None,
             changes: vec![
                 change("create", "Job/migrate", Stage::PreInstall, Some(-5), true),
                 change("create", "ConfigMap/a", Stage::Install, Some(0), false),

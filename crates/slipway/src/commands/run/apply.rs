@@ -9,14 +9,16 @@ use std::time::Duration;
 use clap::ValueEnum;
 use slipway_event::Events;
 use slipway_problem::Problem;
+use slipway_rehearsal::{RehearsalError, RehearsedRunbook, rehearse_runbook};
 use slipway_runbook::plan::{self, StepVerb};
 use slipway_runbook::state::{NodeStatus, node_word};
 use slipway_runbook::{Command, ResumePolicy, RunOptions, RunReport, StepSchedule, execute, junit, plan_run};
 use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
-use super::{document, preview, rehearsal};
+use super::{document, preview};
 use crate::cli::Output;
+use crate::commands::release::show_questions;
 use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::Exit;
 use crate::files;
@@ -149,7 +151,8 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         let references = args.run.document.resolver(mode, "run apply", session);
         let ground = Ground::open(session, args.run.document.base(), references).await?;
         if args.rehearse {
-            rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
+            let trial = rehearse_runbook(&document, ground.place(), &options, interrupt.token().clone());
+            report_rehearsal(trial.await)?;
         }
         let token = interrupt.token().clone();
         let place = ground.place();
@@ -160,6 +163,19 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     })?;
     let (report, interrupted) = report;
     args.run.finish(session, &report, interrupted)
+}
+
+/// Shows how a rehearsal went.
+fn report_rehearsal(rehearsed: Result<RehearsedRunbook, RehearsalError>) -> anyhow::Result<()> {
+    let rehearsed = rehearsed.map_err(|error| match error {
+        RehearsalError::Runbook(error) => connection::failed(error),
+        error => error.into(),
+    })?;
+    let table = table(&rehearsed.report);
+    let end = table.lines().last().unwrap_or_default();
+    say!("rehearsed on a copy of {} objects: {end}", rehearsed.copied_objects);
+    show_questions(&rehearsed.open_questions);
+    Ok(())
 }
 
 pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -211,7 +227,7 @@ fn is_confirmed(events: &Events) -> bool {
 }
 
 /// The result for people: a table, errors below their row, one line at the end.
-pub fn table(report: &RunReport) -> String {
+fn table(report: &RunReport) -> String {
     let mut table = Table::new(&["step", "type", "status", "attempts", "duration", "detail"]);
     for step in &report.steps {
         let detail = step.error.as_ref().or(step.skip_reason.as_ref()).or(step.note.as_ref());

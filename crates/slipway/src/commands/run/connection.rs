@@ -63,11 +63,6 @@ impl Ground {
         let (cluster, events) = (&self.cluster, &self.events);
         RunContext { cluster, base, sources, events, poll: POLL, target: RunTarget::Cluster }
     }
-
-    /// The same files and network with a copy of the cluster.
-    pub fn on_copy<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> RunContext<'a> {
-        RunContext { cluster, events, target: RunTarget::Copy, ..self.place() }
-    }
 }
 
 /// Releases can be kept in other places than Secrets; runbooks do not look there.

@@ -8,7 +8,7 @@ use slipway_runbook::{Diagnostics, DollarEscape, Inputs, LoadOptions, LoadedDocu
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::UsageError;
-use crate::files;
+use crate::files::{self, TextError};
 use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
@@ -78,9 +78,12 @@ impl Flags {
 
     /// Reads the runbook.
     pub fn read(&self, session: &Session) -> anyhow::Result<Read> {
-        let text = files::read_text(&self.file).map_err(|problem| {
-            let code = if problem.message.starts_with("cannot read") { "E001" } else { "E002" };
-            UsageError(problem.code(code).into())
+        let text = files::try_read_text(&self.file).map_err(|error| {
+            let problem = match error {
+                TextError::Unreadable(problem) => problem.code("E001"),
+                TextError::NotText(problem) => problem.code("E002"),
+            };
+            UsageError(problem.into())
         })?;
         let mut problems = Problems::new();
         let mut var_files = Vec::new();

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
+use slipway_chart::ChartError;
 use slipway_chart::net::{
     AccessOptions, ClientOptions, HttpClient, Login, ProvenanceMode, RemoteCharts as Charts, run_blocking,
 };
@@ -51,7 +52,7 @@ impl Fetcher for Network {
             let fetched = tokio::task::spawn_blocking(move || {
                 run_blocking(remote.download_chart(&name, &folder, ProvenanceMode::No))
                     .map(|found| FetchedChart { path: found.path, notes: found.notes })
-                    .map_err(|error| explain(&remote, &name, &error.to_string()))
+                    .map_err(|error| fetch_error(&remote, &name, &error))
             });
             fetched.await.unwrap_or_else(|error| Err(FetchError::new(error.to_string())))
         })
@@ -87,26 +88,25 @@ fn is_here(reference: &str) -> bool {
     matches!(name, "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// Why a chart could not be had, and what to do about it.
-fn explain(remote: &Charts, name: &str, error: &str) -> FetchError {
-    let refused = [": 401", ": 403", "asks for a login"].iter().any(|sign| error.contains(sign));
-    let unknown = error.contains("version") && !remote.access.version.is_empty();
-    let hint = if refused {
-        match remote.access.login {
-            Some(_) => {
-                "\nhint: credentials were sent; have they expired? (tokens of ECR live 12 hours)".to_owned()
+/// Says why a chart could not be had, and what to do about it.
+fn fetch_error(remote: &Charts, name: &str, error: &ChartError) -> FetchError {
+    let hint = match error {
+        ChartError::Denied(_) if remote.access.login.is_some() => {
+            "\nhint: credentials were sent; have they expired? (tokens of ECR live 12 hours)".to_owned()
+        }
+        ChartError::Denied(_) => {
+            "\nhint: no credentials were sent: give auth:, or log in with Docker or Helm".to_owned()
+        }
+        ChartError::UnknownVersion(_) if !remote.access.version.is_empty() => {
+            let versions = run_blocking(remote.list_versions(name)).unwrap_or_default();
+            match nearest(&versions, &remote.access.version) {
+                [] => String::new(),
+                near => format!("\nhint: there are {}", near.join(", ")),
             }
-            None => "\nhint: no credentials were sent: give auth:, or log in with Docker or Helm".to_owned(),
         }
-    } else if unknown && let Ok(versions) = run_blocking(remote.list_versions(name)) {
-        match nearest(&versions, &remote.access.version) {
-            [] => String::new(),
-            near => format!("\nhint: there are {}", near.join(", ")),
-        }
-    } else {
-        String::new()
+        _ => String::new(),
     };
-    FetchError::new(format!("{}{hint}", shorter(error)))
+    FetchError::new(format!("{}{hint}", shorter(&error.to_string())))
 }
 
 /// A failure to connect without the layers it passed: whoever tells it names the address anyway.

@@ -6,7 +6,6 @@ mod document;
 mod fetch;
 mod graph;
 mod preview;
-mod rehearsal;
 mod status;
 mod validate;
 

@@ -113,7 +113,7 @@ fn make(flags: &document::Flags, session: &Session, show: Show, reach: Reach) ->
         Reach::Nothing | Reach::Cluster => ReferenceMode::Show,
     };
     let references = flags.resolver(mode, "run plan", session);
-    session.block_on(async {
+    session.block_on_reading(async {
         let ground = Ground::open(session, flags.base(), references).await?.for_looking();
         let context = ground.context.clone();
         plan::plan(&document, ground.place(), show, context.as_deref()).await.map_err(|error| match error {

@@ -119,11 +119,7 @@ fn show(report: &CloneReport, session: &Session) -> anyhow::Result<()> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for skipped in &report.skipped {
         // Which owner makes an object anew is of interest one by one only.
-        let reason = if skipped.reason.ends_with("makes it anew") {
-            "its owner makes it anew"
-        } else {
-            &skipped.reason
-        };
+        let reason = if skipped.made_anew_by.is_some() { "its owner makes it anew" } else { &skipped.reason };
         *reasons.entry(reason).or_default() += 1;
         tracing::info!("left out {}: {}", skipped.object, skipped.reason);
     }

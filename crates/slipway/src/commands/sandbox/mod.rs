@@ -3,7 +3,7 @@
 mod clone;
 pub mod place;
 mod steer;
-mod up;
+pub mod up;
 
 use crate::exit::Exit;
 use crate::session::Session;

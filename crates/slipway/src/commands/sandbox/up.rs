@@ -8,6 +8,7 @@ use anyhow::Context;
 use anyhow::bail;
 use slipway_problem::Problem;
 use slipway_sandbox::{BuildError, ClockSpeed, RecoveryMode, Sandbox};
+use tokio_util::sync::CancellationToken;
 
 use super::place::{Place, Running, already_running};
 use super::steer;
@@ -67,17 +68,9 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     let sandbox = builder.build().map_err(explain)?;
     let warnings: Vec<String> = sandbox.notices().iter().map(ToString::to_string).collect();
     say_warnings(&warnings);
-    let stop = interrupt.token().clone();
-    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-    let (address, serving) = sandbox
-        .listen(wanted, async move { stop.cancelled().await })
-        .await
-        .map_err(|error| cannot_listen(wanted, &error))?;
-    let kubeconfig = sandbox.kubeconfig(address);
-    // A kubeconfig holds a token: only its owner may read it.
-    files::replace_private(&place.kubeconfig(), kubeconfig.as_bytes())?;
+    let (address, serving) = listen(&sandbox, place, args.port, interrupt.token().clone()).await?;
     if let Some(path) = &args.write_kubeconfig {
-        files::replace_private(path, kubeconfig.as_bytes())?;
+        files::replace_private(path, sandbox.kubeconfig(address).as_bytes())?;
     }
     let speed = match args.speed {
         ClockSpeed::Real => "real".to_owned(),
@@ -97,6 +90,23 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     serving.await.context("serve the sandbox")?;
     record.clear()?;
     Ok(interrupt.exit().unwrap_or(Exit::Done))
+}
+
+/// Listens on the loopback address and writes the kubeconfig others find the sandbox by.
+pub async fn listen(
+    sandbox: &Sandbox,
+    place: &Place,
+    port: u16,
+    stop: CancellationToken,
+) -> anyhow::Result<(SocketAddr, impl Future<Output = std::io::Result<()>>)> {
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let (address, serving) = sandbox
+        .listen(wanted, async move { stop.cancelled().await })
+        .await
+        .map_err(|error| cannot_listen(wanted, &error))?;
+    // A kubeconfig holds a token: only its owner may read it.
+    files::replace_private(&place.kubeconfig(), sandbox.kubeconfig(address).as_bytes())?;
+    Ok((address, serving))
 }
 
 fn say_warnings(warnings: &[String]) {

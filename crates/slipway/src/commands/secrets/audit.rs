@@ -33,14 +33,14 @@ pub struct Args {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let config = args.flags.config(&args.scope, session)?;
-    let audit = config.audit.ok_or_else(|| {
+    let file = config.audit.and_then(|audit| audit.file).ok_or_else(|| {
         let problem = Problem::error("no audit file is configured");
         UsageError(problem.hint("set `secrets.audit.file` in slipway.yaml").into())
     })?;
-    let log = read_audit(&audit.file).context("read the audit")?;
+    let log = read_audit(&file).context("read the audit")?;
     if log.damaged > 0 {
         let problem = Problem::warning(format!("{} lines cannot be read", log.damaged));
-        report::show(&problem.at(Location::file(audit.file.display().to_string())));
+        report::show(&problem.at(Location::file(file.display().to_string())));
     }
     let fits = |line: &AuditLine| {
         args.run.as_ref().is_none_or(|run| line.run_id == *run)

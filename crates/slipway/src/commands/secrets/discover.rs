@@ -34,7 +34,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let config = args.flags.config(&args.scope, session)?;
     let (found, problems) = discover_references(&args.scope);
     if problems.has_errors() {
-        return Err(SecretsError::Invalid(problems).into());
+        return Err(SecretsError::Invalid(problems.into()).into());
     }
     let mut places: BTreeMap<SecretReference, Vec<String>> = BTreeMap::new();
     for found in found {

@@ -15,6 +15,7 @@ use super::resolution::ReferenceMode;
 use crate::config;
 use crate::exit::UsageError;
 use crate::helm;
+use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::report;
 
@@ -74,8 +75,9 @@ impl ReferenceFlags {
     /// The configuration in force for files at `start`, the user's own being at `user`.
     pub fn config_beside(&self, start: &Path, user: Option<PathBuf>) -> anyhow::Result<SecretsConfig> {
         let places = ConfigPlaces { user, start: start.to_owned(), only: self.secret_config.clone() };
-        let layers = find_layers(&places).map_err(SecretsError::Invalid)?;
-        let mut config = SecretsConfig::load(&layers).map_err(SecretsError::Invalid)?;
+        let layers = find_layers(&places).map_err(|problems| SecretsError::Invalid(problems.into()))?;
+        let mut config =
+            SecretsConfig::load(&layers).map_err(|problems| SecretsError::Invalid(problems.into()))?;
         config.warnings.iter().for_each(report::show);
         if let Some(name) = &self.secret_provider {
             config.default_provider = Some(provider_name(name)?);
@@ -98,8 +100,9 @@ impl ReferenceFlags {
         command: &str,
         redactor: Redactor,
     ) -> Resolver {
-        let audit: Arc<dyn AuditSink> = match &config.audit {
-            Some(audit) => Arc::new(AuditFile::new(audit.file.clone())),
+        let file = config.audit.as_ref().and_then(|audit| audit.file.clone());
+        let audit: Arc<dyn AuditSink> = match file {
+            Some(file) => Arc::new(AuditFile::new(file)),
             None => Arc::new(NoAudit),
         };
         let identity = RunIdentity {
@@ -138,6 +141,9 @@ pub fn with_resolver<T>(
     resolver: &Resolver,
     work: impl Future<Output = Result<T, SecretsError>>,
 ) -> anyhow::Result<T> {
+    // A signal ends the work, and what was lent is given back.
+    Interrupt::listen()?;
+    crate::memory::keep_out_of_dumps();
     session.block_on(async {
         let result = work.await;
         resolver.finish().await.iter().for_each(report::show);

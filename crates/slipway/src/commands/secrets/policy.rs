@@ -42,7 +42,7 @@ pub struct CheckArgs {
 pub fn check(args: &CheckArgs, session: &Session) -> anyhow::Result<Exit> {
     let (found, problems) = discover_references(&args.scope);
     if problems.has_errors() {
-        return Err(SecretsError::Invalid(problems).into());
+        return Err(SecretsError::Invalid(problems.into()).into());
     }
     let references: std::collections::BTreeSet<SecretReference> =
         found.into_iter().map(|found| found.reference).collect();
@@ -56,7 +56,10 @@ pub fn check(args: &CheckArgs, session: &Session) -> anyhow::Result<Exit> {
     let resolver = args.flags.resolver(&args.scope, Purpose::PlanCheck, session)?;
     resolver.for_node(NodeContext { node: None, target }).check(&references)?;
     if !session.is_quiet() {
-        say!("policy: {} references are allowed", references.len());
+        match references.len() {
+            1 => say!("policy: 1 reference is allowed"),
+            count => say!("policy: {count} references are allowed"),
+        }
     }
     Ok(Exit::Done)
 }

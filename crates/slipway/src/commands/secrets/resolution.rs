@@ -1,5 +1,6 @@
 //! References to secrets in the values of a source: fetched for a run, or shown as what they stand for.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,14 +9,15 @@ use serde_json::{Map, Value};
 use slipway_event::Redactor;
 use slipway_problem::{Problem, Problems};
 use slipway_secrets::{
-    Automation, Interpolation, NodeContext, PolicyTarget, Purpose, Resolver, SecretsConfig, SecretsError,
-    Sentinels, find_references, mentions_secret,
+    Automation, Interpolation, NodeContext, PolicyTarget, ProviderType, Purpose, ResolvedSecrets, Resolver,
+    SecretReference, SecretsConfig, SecretsError, Sentinels, find_references, mentions_secret,
 };
 use slipway_source::{ResolveError, ResolvedValues, SecretResolver};
 use tokio::runtime::Runtime;
 
 use super::flags::ReferenceFlags;
 use crate::config;
+use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::report;
 
@@ -42,6 +44,7 @@ pub struct ReferenceResolver {
     /// The treatment of `${secret://…}`, where it is not the configuration's to say.
     interpolation: Option<Interpolation>,
     redactor: Redactor,
+    summary: Summary,
     run: Arc<Mutex<Option<Arc<SecretRun>>>>,
 }
 
@@ -54,6 +57,16 @@ struct SecretRun {
 struct Fetching {
     resolver: Resolver,
     runtime: Option<Runtime>,
+    /// Everything that was resolved, for the summary at the end.
+    resolved: Mutex<BTreeMap<SecretReference, ProviderType>>,
+    summary: Summary,
+}
+
+/// The line at the end of a run that fetched secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Summary {
+    Said,
+    LeftOut,
 }
 
 impl Drop for Fetching {
@@ -63,6 +76,11 @@ impl Drop for Fetching {
             Ok(problems) => problems.iter().for_each(report::show),
             Err(error) => report::show(&Problem::warning(format!("{error:#}"))),
         }
+        let resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.summary == Summary::Said && !resolved.is_empty() {
+            say!("secrets: {}", ResolvedSecrets::count_by_type(resolved.values().copied()));
+        }
+        drop(resolved);
         // A runtime may not be waited for inside of another.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -100,6 +118,7 @@ impl ReferenceResolver {
             settings: session.settings.file.clone(),
             interpolation: None,
             redactor: session.redactor().clone(),
+            summary: if session.is_quiet() { Summary::LeftOut } else { Summary::Said },
             run: Arc::default(),
         }
     }
@@ -139,12 +158,15 @@ impl ReferenceResolver {
         let fetching = match self.mode {
             ReferenceMode::Show => None,
             ReferenceMode::Fetch(purpose) => {
+                // From here on there is something to give back, so a signal must not end the process at once.
+                Interrupt::listen()?;
+                crate::memory::keep_out_of_dumps();
                 let redactor = self.redactor.clone();
                 let resolver =
                     self.flags.resolver_of(config.clone(), &self.start, purpose, self.command, redactor);
                 let mut runtime = tokio::runtime::Builder::new_multi_thread();
                 let runtime = Some(runtime.worker_threads(1).enable_all().build()?);
-                Some(Fetching { resolver, runtime })
+                Some(Fetching { resolver, runtime, resolved: Mutex::default(), summary: self.summary })
             }
         };
         Ok(Arc::clone(run.insert(Arc::new(SecretRun { config, fetching }))))
@@ -167,6 +189,8 @@ impl ReferenceResolver {
             let resolver = fetching.resolver.for_node(node.clone());
             let resolved = fetching.wait(resolver.resolve_values(&mut used))??;
             resolved.warnings().iter().for_each(report::show);
+            let types = resolved.iter().map(|(reference, secret)| (reference.clone(), secret.provider_type));
+            fetching.resolved.lock().unwrap_or_else(PoisonError::into_inner).extend(types);
         }
         let map = |tree: Value| match tree {
             Value::Object(values) => values,
@@ -196,7 +220,7 @@ impl SecretResolver for ReferenceResolver {
         };
         let resolved = self.resolve_all(&tree, &node);
         resolved.map(Some).map_err(|error| match error.downcast::<SecretsError>() {
-            Ok(error) => ResolveError { problems: error.problems(), cause: Some(Box::new(error)) },
+            Ok(error) => ResolveError::Secrets(error),
             Err(error) => Problems::from(Problem::error(format!("{error:#}"))).into(),
         })
     }
@@ -204,10 +228,8 @@ impl SecretResolver for ReferenceResolver {
 
 /// The failure of a resolver as the user is told, with its exit code.
 pub fn failure(error: ResolveError) -> anyhow::Error {
-    let ResolveError { problems, cause } = error;
-    let Some(cause) = cause else { return problems.into() };
-    match cause.downcast::<SecretsError>() {
-        Ok(error) => anyhow::Error::from(*error),
-        Err(_) => problems.into(),
+    match error {
+        ResolveError::Secrets(error) => error.into(),
+        ResolveError::Problems(problems) => problems.into(),
     }
 }

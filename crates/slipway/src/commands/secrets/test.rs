@@ -99,7 +99,7 @@ impl Args {
             problems.extend(wrong);
         }
         if problems.has_errors() {
-            return Err(SecretsError::Invalid(problems).into());
+            return Err(SecretsError::Invalid(problems.into()).into());
         }
         if wanted.is_empty() && !self.all {
             let problem = Problem::error("no reference is given");

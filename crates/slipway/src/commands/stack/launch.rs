@@ -7,6 +7,7 @@ use clap::{ArgGroup, ValueEnum};
 use serde_json::json;
 use slipway_event::Events;
 use slipway_problem::Problem;
+use slipway_rehearsal::{RehearsalError, RehearsedStack, rehearse_stack};
 use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
 use slipway_stack::execute::Recovery;
@@ -22,8 +23,9 @@ use super::clusters::{self, Clusters};
 use super::flags::{self, RootFlags, SelectFlags};
 use super::follow::Follower;
 use super::plan::{self, LookFlags};
-use super::{rehearse, runs};
+use super::runs;
 use crate::cli::Output;
+use crate::commands::policy;
 use crate::commands::release::flags::time;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
@@ -263,12 +265,13 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
             profile,
             root: root.clone(),
             events: events.clone(),
+            policy: args.look.policy.stack_policy()?,
         };
         let token = interrupt.token().clone();
         let abort = options.abort.clone();
         interrupt.on_second(move |signal| abort.trigger(signal));
         if args.rehearse {
-            let rehearsed = rehearse::rehearse(&wanted, &options, &engine, &root, token.clone()).await;
+            let rehearsed = rehearse_stack(&engine, &wanted, &options, &root, token.clone()).await;
             if interrupt.exit().is_some() {
                 return Ok((Ended::Stopped, interrupt.exit()));
             }
@@ -287,6 +290,9 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         let Some(lock) = lock else { return Ok((Ended::Planned(Box::new(planned)), interrupt.exit())) };
         if planned.is_done() {
             return Ok((Ended::NothingToDo { releases: planned.releases }, interrupt.exit()));
+        }
+        if engine.policy.is_some() {
+            policy::check_stack(&planned.plan, &engine).await?;
         }
         confirm(&planned, &args.confirm_policy(), &events)?;
         let saved = planned.save(&store, &git, meta)?;
@@ -311,18 +317,24 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
     }
 }
 
-fn report_rehearsal(rehearsed: anyhow::Result<rehearse::Rehearsed>, session: &Session) -> anyhow::Result<()> {
+fn report_rehearsal(
+    rehearsed: Result<RehearsedStack, RehearsalError>,
+    session: &Session,
+) -> anyhow::Result<()> {
     match rehearsed {
         Ok(done) => {
-            say!("rehearsed {} releases on a copy of {} objects", done.releases, done.copied);
+            say!("rehearsed {} releases on a copy of {} objects", done.releases, done.copied_objects);
             if !session.is_quiet() {
-                crate::commands::release::show_questions(&done.questions);
+                crate::commands::release::show_questions(&done.open_questions);
             }
             Ok(())
         }
         Err(error) => {
             say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
-            Err(error)
+            Err(match error {
+                RehearsalError::Stack(error) => error.into(),
+                error => error.into(),
+            })
         }
     }
 }

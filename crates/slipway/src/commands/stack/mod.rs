@@ -5,7 +5,6 @@ mod flags;
 mod follow;
 mod launch;
 mod plan;
-mod rehearse;
 mod runs;
 mod survey;
 

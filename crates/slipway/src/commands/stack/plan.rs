@@ -13,6 +13,7 @@ use slipway_stack::{Command, Error, Node, StackPlan, pin, survey};
 use super::clusters::{self, Clusters};
 use super::flags::{RootFlags, SelectFlags};
 use super::{runs, survey as shown};
+use crate::commands::policy::{self, PolicyFlags};
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
@@ -62,6 +63,9 @@ pub struct LookFlags {
 
     #[command(flatten)]
     pub references: ReferenceFlags,
+
+    #[command(flatten)]
+    pub policy: PolicyFlags,
 }
 
 impl LookFlags {
@@ -110,17 +114,19 @@ pub fn present(
 ) -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     let (mut changes, mut drift) = (None, None);
-    if look.diff || look.verify {
+    let wants_changes = look.diff || look.policy.is_given();
+    if wants_changes || look.verify {
         let (_, profile) = identify(&root.root, &root.profile());
         let root = runs::directory(&root.root)?;
         let references = look.resolver(&root, session);
-        (changes, drift) = session.block_on(async {
+        (changes, drift) = session.block_on_reading(async {
             let connect = Clusters::new(session, root.clone());
             let sources = clusters::sources(&references, session);
             let events = slipway_event::Events::silent();
-            let engine = Engine { root: root.clone(), connect, sources, profile, events };
+            let policy = look.policy.stack_policy()?;
+            let engine = Engine { root: root.clone(), connect, sources, profile, events, policy };
             let mut changes = None;
-            if look.diff {
+            if wants_changes {
                 pin::pin(&mut plan, &root, &engine).await?;
                 changes = Some(survey::previews(&plan, &engine).await);
             }
@@ -133,7 +139,9 @@ pub fn present(
                 || drift.iter().flatten().any(|one| one.found.as_ref().is_ok_and(|found| !found.is_clean()));
         let failed = changes.iter().flatten().any(|one| one.found.is_err())
             || drift.iter().flatten().any(|one| one.found.is_err());
+        let denied = !policy::denials(changes.as_deref().unwrap_or_default()).is_empty();
         exit = match (failed, changed && look.detailed_exitcode) {
+            _ if denied => Exit::Refused,
             (true, _) => Exit::Failed,
             (false, true) => Exit::Changes,
             (false, false) => Exit::Done,
@@ -149,7 +157,13 @@ pub fn present(
     session.redactor().redact_json(&mut value);
     show::show(session.output(), &value, |_: &Value| {
         let mut text = table(&plan, unmapped);
-        text += &changes.as_deref().map(shown::previews_text).unwrap_or_default();
+        let previews = changes.as_deref().unwrap_or_default();
+        if look.diff {
+            text += &shown::previews_text(previews);
+        }
+        if look.policy.is_given() {
+            text += &shown::policies_text(previews);
+        }
         text += &drift.as_deref().map(shown::verdicts_text).unwrap_or_default();
         session.redactor().redact(&text).into_owned()
     })?;

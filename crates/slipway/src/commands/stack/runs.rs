@@ -13,6 +13,7 @@ use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
 use crate::cli::Output;
+use crate::commands::promotion::parse_duration;
 use crate::config;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -76,10 +77,7 @@ struct PruneArgs {
 
 /// A duration that may count days.
 fn age(text: &str) -> Result<Duration, String> {
-    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
-    let days = days.and_then(|days| days.checked_mul(24 * 3600)).map(Duration::from_secs);
-    let read = days.or_else(|| slipway_go::time::Duration::parse_unsigned(text));
-    read.ok_or_else(|| "expected an age such as 30d or 12h".to_owned())
+    parse_duration(text).map_err(|_| "expected an age such as 30d or 12h".to_owned())
 }
 
 fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -150,7 +148,7 @@ pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
                 run.status.to_string(),
                 run.command.to_string(),
                 run.profile.clone().unwrap_or_else(|| "-".to_owned()),
-                run.totals.planned.to_string(),
+                run.totals.planned().to_string(),
                 run.totals.succeeded.to_string(),
                 run.totals.failed.to_string(),
                 run.totals.blocked.to_string(),

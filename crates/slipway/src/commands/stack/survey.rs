@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use slipway_stack::survey::Surveyed;
 use slipway_stack::{ReleasePreview, ReleaseVerdict};
 
+use crate::commands::policy;
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, GOOD, REMOVED, WARNING, paint};
 
 /// One entry a release: what was found, or why it cannot be told.
@@ -52,6 +53,21 @@ pub fn previews_text(all: &[Surveyed<ReleasePreview>]) -> String {
                     };
                     let _ = writeln!(text, "    {shown}");
                 }
+            }
+            Err(error) => failed(&mut text, &one.id, &error.message),
+        }
+    }
+    text
+}
+
+/// The results of the policies, release by release.
+pub fn policies_text(all: &[Surveyed<ReleasePreview>]) -> String {
+    let mut text = String::new();
+    for one in all {
+        match &one.found {
+            Ok(found) => {
+                let report = found.policy.as_ref().map(policy::report_text).unwrap_or_default();
+                let _ = write!(text, "\n{}{report}", paint(BOLD, &one.id));
             }
             Err(error) => failed(&mut text, &one.id, &error.message),
         }

@@ -1,90 +1,10 @@
 //! The values the API fills in: what a real server's decoding adds to each built-in kind.
 
-mod pod;
-mod service;
-mod workload;
+pub(in crate::write) mod pod;
+pub(in crate::write) mod service;
+pub(in crate::write) mod workload;
 
 use serde_json::{Map, Value, json};
-
-/// Fills in defaults of a decoded built-in object. `meta` rules (names, uids) are not here.
-pub(crate) fn set_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
-    match (group, kind) {
-        ("", "Pod") => pod::default_pod(object),
-        ("", "PodTemplate") => pod::default_template(&mut object["template"]),
-        ("", "ReplicationController") => workload::default_replication_controller(object),
-        ("apps", "Deployment") => workload::default_deployment(object),
-        ("apps", "ReplicaSet") => workload::default_replica_set(object),
-        ("apps", "StatefulSet") => workload::default_stateful_set(object),
-        ("apps", "DaemonSet") => workload::default_daemon_set(object),
-        ("batch", "Job") => workload::default_job(object),
-        ("batch", "CronJob") => workload::default_cron_job(object),
-        ("", "Service") => service::default_service(object),
-        ("", "Endpoints") => service::default_endpoints(object),
-        ("discovery.k8s.io", "EndpointSlice") => service::default_endpoint_slice(object),
-        ("", "Namespace") => {
-            if let Some(name) = object["metadata"]["name"].as_str().filter(|n| !n.is_empty()) {
-                let name = name.to_owned();
-                slipway_manifest::object::set_label(object, "kubernetes.io/metadata.name", &name);
-            }
-            set_default(&mut object["status"], "phase", "Active");
-        }
-        ("", "Secret") => default_secret(object),
-        ("", "PersistentVolumeClaim") => default_claim(object),
-        ("", "PersistentVolume") => {
-            set_default(&mut object["spec"], "persistentVolumeReclaimPolicy", "Retain");
-            set_default(&mut object["spec"], "volumeMode", "Filesystem");
-            pod::default_volume_source(&mut object["spec"]);
-            set_default(&mut object["status"], "phase", "Pending");
-        }
-        ("", "LimitRange") => default_limit_range(object),
-        ("", "Node") => {}
-        ("networking.k8s.io", "IngressClass") if object["spec"]["parameters"].is_object() => {
-            set_default(&mut object["spec"]["parameters"], "scope", "Cluster");
-        }
-        ("networking.k8s.io", "NetworkPolicy") => default_network_policy(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => default_autoscaler(version, object),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            for subject in items_mut(&mut object["subjects"]) {
-                if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
-                    set_default_if_empty(subject, "apiGroup", "rbac.authorization.k8s.io");
-                }
-            }
-            set_default_if_empty(&mut object["roleRef"], "apiGroup", "rbac.authorization.k8s.io");
-        }
-        ("storage.k8s.io", "StorageClass") => {
-            set_default(object, "reclaimPolicy", "Delete");
-            set_default(object, "volumeBindingMode", "Immediate");
-        }
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
-            set_default_if_zero(&mut object["spec"], "matchingPrecedence", 1000);
-        }
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
-            default_priority_level(&mut object["spec"]);
-        }
-        ("resource.k8s.io", "ResourceClaim") => default_device_requests(&mut object["spec"]),
-        ("resource.k8s.io", "ResourceClaimTemplate") => default_device_requests(&mut object["spec"]["spec"]),
-        ("storage.k8s.io", "CSIDriver") => default_csi_driver(&mut object["spec"]),
-        ("scheduling.k8s.io", "PriorityClass") => {
-            set_default(object, "preemptionPolicy", "PreemptLowerPriority");
-        }
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => default_webhooks(object, false),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => default_webhooks(object, true),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy") => {
-            default_policy(&mut object["spec"]);
-        }
-        (
-            "admissionregistration.k8s.io",
-            "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
-        ) => default_match_resources(&mut object["spec"]["matchResources"]),
-        ("apiregistration.k8s.io", "APIService") if object["spec"]["service"].is_object() => {
-            set_default(&mut object["spec"]["service"], "port", 443);
-        }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => default_definition(object),
-        ("certificates.k8s.io", "CertificateSigningRequest") => {}
-        ("authorization.k8s.io" | "authentication.k8s.io", _) => {}
-        _ => {}
-    }
-}
 
 /// Sets a member that is absent or null.
 pub(crate) fn set_default(object: &mut Value, key: &str, value: impl Into<Value>) {
@@ -127,7 +47,7 @@ pub(crate) fn items_mut(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     list.as_array_mut().into_iter().flatten()
 }
 
-fn default_secret(object: &mut Value) {
+pub(in crate::write) fn default_secret(object: &mut Value) {
     set_default_if_empty(object, "type", "Opaque");
     let Some(Value::Object(text)) = object.as_object_mut().and_then(|o| o.shift_remove("stringData")) else {
         return;
@@ -150,7 +70,7 @@ pub(crate) fn default_claim(object: &mut Value) {
     set_default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
-fn default_limit_range(object: &mut Value) {
+pub(in crate::write) fn default_limit_range(object: &mut Value) {
     for limit in items_mut(&mut object["spec"]["limits"]) {
         if limit["type"] != "Container" {
             continue;
@@ -182,7 +102,7 @@ fn remove_member(object: &mut Value, key: &str) {
     }
 }
 
-fn default_network_policy(object: &mut Value) {
+pub(in crate::write) fn default_network_policy(object: &mut Value) {
     let spec = &mut object["spec"];
     for direction in ["ingress", "egress"] {
         for rule in items_mut(&mut spec[direction]) {
@@ -210,7 +130,7 @@ pub(crate) fn remove_null(object: &mut Value, key: &str) {
     }
 }
 
-fn default_autoscaler(version: &str, object: &mut Value) {
+pub(in crate::write) fn default_autoscaler(version: &str, object: &mut Value) {
     let spec = &mut object["spec"];
     set_default(spec, "minReplicas", 1);
     if version == "v1" {
@@ -243,7 +163,7 @@ fn default_autoscaler(version: &str, object: &mut Value) {
     spec["behavior"] = json!({"scaleUp": up, "scaleDown": down});
 }
 
-fn default_priority_level(spec: &mut Value) {
+pub(in crate::write) fn default_priority_level(spec: &mut Value) {
     if spec["exempt"].is_object() {
         set_default(&mut spec["exempt"], "nominalConcurrencyShares", 0);
         set_default(&mut spec["exempt"], "lendablePercent", 0);
@@ -265,7 +185,7 @@ fn default_priority_level(spec: &mut Value) {
     remove_null(spec, "limited");
 }
 
-fn default_device_requests(spec: &mut Value) {
+pub(in crate::write) fn default_device_requests(spec: &mut Value) {
     if !spec["devices"]["requests"].is_array() {
         return;
     }
@@ -290,7 +210,7 @@ fn default_device_request(request: &mut Value) {
     }
 }
 
-fn default_csi_driver(spec: &mut Value) {
+pub(in crate::write) fn default_csi_driver(spec: &mut Value) {
     for (key, value) in [
         ("attachRequired", json!(true)),
         ("podInfoOnMount", json!(false)),
@@ -307,7 +227,7 @@ fn default_csi_driver(spec: &mut Value) {
     }
 }
 
-fn default_webhooks(object: &mut Value, mutating: bool) {
+pub(in crate::write) fn default_webhooks(object: &mut Value, mutating: bool) {
     for hook in items_mut(&mut object["webhooks"]) {
         set_default(hook, "failurePolicy", "Fail");
         set_default(hook, "matchPolicy", "Equivalent");
@@ -330,7 +250,7 @@ fn default_webhooks(object: &mut Value, mutating: bool) {
     remove_null(object, "webhooks");
 }
 
-fn default_policy(spec: &mut Value) {
+pub(in crate::write) fn default_policy(spec: &mut Value) {
     if !spec.is_object() {
         return;
     }
@@ -341,7 +261,7 @@ fn default_policy(spec: &mut Value) {
     remove_null(spec, "matchConstraints");
 }
 
-fn default_match_resources(matching: &mut Value) {
+pub(in crate::write) fn default_match_resources(matching: &mut Value) {
     if !matching.is_object() {
         return;
     }
@@ -356,7 +276,7 @@ fn default_match_resources(matching: &mut Value) {
     }
 }
 
-fn default_definition(object: &mut Value) {
+pub(in crate::write) fn default_definition(object: &mut Value) {
     let spec = &mut object["spec"];
     let kind = spec["names"]["kind"].as_str().unwrap_or("").to_owned();
     if !kind.is_empty() {

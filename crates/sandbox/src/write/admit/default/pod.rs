@@ -9,7 +9,7 @@ use super::super::meta::compile_pattern;
 use super::{items_mut, remove_null, set_default, set_default_if_empty, set_default_if_zero};
 
 /// A Pod: its template's defaults and those only pods themselves get.
-pub(super) fn default_pod(object: &mut Value) {
+pub(in crate::write) fn default_pod(object: &mut Value) {
     let spec = &mut object["spec"];
     if !spec.is_object() {
         *spec = json!({});
@@ -28,7 +28,7 @@ pub(super) fn default_pod(object: &mut Value) {
 }
 
 /// The pod template of a workload.
-pub(super) fn default_template(template: &mut Value) {
+pub(in crate::write) fn default_template(template: &mut Value) {
     if !template.is_object() {
         *template = json!({});
     }
@@ -194,7 +194,7 @@ fn default_probe(probe: &mut Value) {
 }
 
 /// The source of a volume, in a pod or a persistent volume.
-pub(super) fn default_volume_source(volume: &mut Value) {
+pub(in crate::write) fn default_volume_source(volume: &mut Value) {
     if !volume.is_object() {
         return;
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{items_mut, remove_null, set_default, set_default_if_empty};
 
-pub(super) fn default_service(object: &mut Value) {
+pub(in crate::write) fn default_service(object: &mut Value) {
     let spec = &mut object["spec"];
     if !spec.is_object() {
         *spec = json!({});
@@ -50,7 +50,7 @@ pub(super) fn default_service(object: &mut Value) {
     }
 }
 
-pub(super) fn default_endpoints(object: &mut Value) {
+pub(in crate::write) fn default_endpoints(object: &mut Value) {
     for subset in items_mut(&mut object["subsets"]) {
         for port in items_mut(&mut subset["ports"]) {
             set_default_if_empty(port, "protocol", "TCP");
@@ -60,7 +60,7 @@ pub(super) fn default_endpoints(object: &mut Value) {
     remove_null(object, "subsets");
 }
 
-pub(super) fn default_endpoint_slice(object: &mut Value) {
+pub(in crate::write) fn default_endpoint_slice(object: &mut Value) {
     for port in items_mut(&mut object["ports"]) {
         set_default(port, "name", "");
         set_default(port, "protocol", "TCP");

@@ -12,7 +12,7 @@ fn spec_mut(object: &mut Value) -> &mut Value {
     spec
 }
 
-pub(super) fn default_deployment(object: &mut Value) {
+pub(in crate::write) fn default_deployment(object: &mut Value) {
     let spec = spec_mut(object);
     set_default(spec, "replicas", 1);
     if !spec["strategy"].is_object() {
@@ -30,13 +30,13 @@ pub(super) fn default_deployment(object: &mut Value) {
     pod::default_template(&mut spec["template"]);
 }
 
-pub(super) fn default_replica_set(object: &mut Value) {
+pub(in crate::write) fn default_replica_set(object: &mut Value) {
     let spec = spec_mut(object);
     set_default(spec, "replicas", 1);
     pod::default_template(&mut spec["template"]);
 }
 
-pub(super) fn default_replication_controller(object: &mut Value) {
+pub(in crate::write) fn default_replication_controller(object: &mut Value) {
     let labels = object["spec"]["template"]["metadata"]["labels"].clone();
     let spec = spec_mut(object);
     set_default(spec, "replicas", 1);
@@ -61,7 +61,7 @@ pub(super) fn default_replication_controller(object: &mut Value) {
     }
 }
 
-pub(super) fn default_stateful_set(object: &mut Value) {
+pub(in crate::write) fn default_stateful_set(object: &mut Value) {
     let spec = spec_mut(object);
     set_default_if_empty(spec, "podManagementPolicy", "OrderedReady");
     if !spec["updateStrategy"].is_object() {
@@ -99,7 +99,7 @@ pub(super) fn default_stateful_set(object: &mut Value) {
 /// The annotation in which old clients keep the generation of a daemon set's template.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn default_daemon_set(object: &mut Value) {
+pub(in crate::write) fn default_daemon_set(object: &mut Value) {
     let spec = spec_mut(object);
     if !spec["updateStrategy"].is_object() {
         spec["updateStrategy"] = json!({});
@@ -123,7 +123,7 @@ pub(super) fn default_daemon_set(object: &mut Value) {
     }
 }
 
-pub(super) fn default_job(object: &mut Value) {
+pub(in crate::write) fn default_job(object: &mut Value) {
     let spec = spec_mut(object);
     let indexed = spec["completionMode"] == "Indexed";
     if spec["completions"].is_null() && spec["parallelism"].is_null() {
@@ -151,7 +151,7 @@ pub(super) fn default_job(object: &mut Value) {
     pod::default_template(&mut spec["template"]);
 }
 
-pub(super) fn default_cron_job(object: &mut Value) {
+pub(in crate::write) fn default_cron_job(object: &mut Value) {
     let spec = spec_mut(object);
     set_default_if_empty(spec, "concurrencyPolicy", "Allow");
     set_default(spec, "suspend", false);

@@ -7,6 +7,7 @@ use crate::api::crd::rules::compilation_message;
 use crate::core::Core;
 
 use super::{WriteAttempt, namespace_of};
+use slipway_go::GoError;
 
 /// Returns the environment of expressions in policies and webhooks, with these variables.
 pub(crate) fn policy_environment(variables: &[&str]) -> Env {
@@ -95,7 +96,7 @@ impl<'a> PolicyEvaluation<'a> {
     }
 
     /// The value of an expression, as JSON.
-    pub(super) fn evaluate_value(&self, expression: &str, ty: Option<&Type>) -> Result<Value, String> {
+    pub(super) fn evaluate_value(&self, expression: &str, ty: Option<&Type>) -> Result<Value, GoError> {
         let program = match ty {
             Some(ty) => self.env.compile_as(expression, ty),
             None => self.env.compile(expression),
@@ -109,7 +110,7 @@ impl<'a> PolicyEvaluation<'a> {
             .json("namespaceObject", &self.namespace)
             .json("variables", &self.variables);
         let value = program.eval(&bindings).map_err(|error| error.message.to_string())?;
-        value.to_json().ok_or_else(|| "the value has no JSON form".to_owned())
+        value.to_json().ok_or_else(|| GoError::new("the value has no JSON form"))
     }
 }
 

@@ -5,6 +5,7 @@
 //! belong is found when the value is known.
 
 use serde_json::Value;
+use slipway_go::GoError;
 
 /// The member that holds the name of a literal's type.
 const TYPE: &str = "\u{1}type";
@@ -130,10 +131,10 @@ fn quoted_length(text: &str) -> Option<usize> {
 }
 
 /// Takes the names of types out of a value, and says where one stands in a place that is not its own.
-pub(super) fn take_types(value: &mut Value, expected: &str) -> Result<(), String> {
+pub(super) fn take_types(value: &mut Value, expected: &str) -> Result<(), GoError> {
     let mut wrong = Vec::new();
     strip_types(value, expected, &mut wrong);
-    if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n")).into()) }
 }
 
 fn strip_types(value: &mut Value, expected: &str, wrong: &mut Vec<String>) {

@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::status::Status;
 use crate::store::{ObjectKey, StoredObject};
 use crate::write::WriteAuthor;
+use slipway_go::GoError;
 
 pub(crate) use evaluation::policy_environment;
 pub(crate) use literals::as_maps;
@@ -73,7 +74,7 @@ struct PolicyInvocation {
     policy: Value,
     binding: Value,
     /// One evaluation each, or why there are none.
-    params: Result<Vec<Value>, String>,
+    params: Result<Vec<Value>, GoError>,
 }
 
 impl PolicyInvocation {
@@ -203,7 +204,7 @@ fn find_params(
     policy: &Value,
     binding: &Value,
     attempt: &WriteAttempt<'_>,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, GoError> {
     let (kind, wanted) = (&policy["paramKind"], &binding["paramRef"]);
     if kind.is_null() || wanted.is_null() {
         return Ok(vec![Value::Null]);
@@ -218,7 +219,8 @@ fn find_params(
             group,
             version,
             kind["kind"].as_str().unwrap_or("")
-        ));
+        )
+        .into());
     };
     let namespace = match wanted["namespace"].as_str() {
         Some(namespace) if served.def.namespaced => namespace,

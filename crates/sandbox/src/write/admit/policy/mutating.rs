@@ -12,6 +12,7 @@ use crate::status::{Result, Status};
 use super::evaluation::{PolicyEvaluation, PolicySkipped, list_member, text_member};
 use super::literals::{as_maps, take_types, type_of};
 use super::{PolicyInvocation, PolicyTables, WriteAttempt, find_invocations};
+use slipway_go::GoError;
 
 const TABLES: PolicyTables = PolicyTables {
     policies: "mutatingadmissionpolicies.admissionregistration.k8s.io",
@@ -24,7 +25,7 @@ pub(crate) fn mutate_object(
     core: &Core,
     attempt: &WriteAttempt<'_>,
     kind: TypeRef<'_>,
-    complete: &dyn Fn(Value) -> std::result::Result<Value, String>,
+    complete: &dyn Fn(Value) -> std::result::Result<Value, GoError>,
 ) -> Result<Option<Value>> {
     let all = find_invocations(core, &TABLES, attempt);
     if all.is_empty() {
@@ -58,7 +59,7 @@ fn invoke_policy(
     attempt: &WriteAttempt<'_>,
     object: Value,
     kind: TypeRef<'_>,
-    complete: &dyn Fn(Value) -> std::result::Result<Value, String>,
+    complete: &dyn Fn(Value) -> std::result::Result<Value, GoError>,
 ) -> Result<Value> {
     let refuse = |why: &str| {
         let why = format!(
@@ -109,7 +110,7 @@ fn apply_mutation(
     mutation: &Value,
     object: &Value,
     kind: TypeRef<'_>,
-) -> std::result::Result<Value, String> {
+) -> std::result::Result<Value, GoError> {
     if mutation["patchType"] == "JSONPatch" {
         let expression = text_member(&mutation["jsonPatch"], "expression");
         let operations = evaluate_expression(evaluation, expression)?;
@@ -132,7 +133,7 @@ fn apply_mutation(
         return Err(format!(
             "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
             atomics.join(", ")
-        ));
+        ).into());
     }
     Ok(apply::merge(object, &configuration, kind))
 }
@@ -140,14 +141,14 @@ fn apply_mutation(
 fn evaluate_expression(
     evaluation: &PolicyEvaluation<'_>,
     expression: &str,
-) -> std::result::Result<Value, String> {
+) -> std::result::Result<Value, GoError> {
     evaluation
         .evaluate_value(&as_maps(expression), Some(&Type::Dyn))
-        .map_err(|error| format!("expression '{expression}' resulted in error: {error}"))
+        .map_err(|error| GoError::new(format!("expression '{expression}' resulted in error: {error}")))
 }
 
 /// Applies the operations of a JSON patch; when a test among them fails, nothing is changed.
-fn json_patch(operations: Value, object: &Value) -> std::result::Result<Value, String> {
+fn json_patch(operations: Value, object: &Value) -> std::result::Result<Value, GoError> {
     let Value::Array(mut operations) = operations else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());
     };
@@ -166,7 +167,7 @@ fn json_patch(operations: Value, object: &Value) -> std::result::Result<Value, S
     match patch::json::apply(object.clone(), &Value::Array(operations)) {
         Ok(patched) => Ok(patched),
         Err(patch::PatchError::TestFailed(_)) => Ok(object.clone()),
-        Err(error) => Err(format!("JSON Patch: {error}")),
+        Err(error) => Err(format!("JSON Patch: {error}").into()),
     }
 }
 

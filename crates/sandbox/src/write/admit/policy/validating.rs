@@ -26,7 +26,7 @@ pub(crate) fn check_policies(
                 params.iter().flat_map(|params| evaluate_policy(core, &invocation, attempt, params)).collect()
             }
             Err(why) if invocation.fails_closed() => {
-                vec![PolicyDenial { message: why.clone(), reason: None }]
+                vec![PolicyDenial { message: why.to_string(), reason: None }]
             }
             Err(_) => Vec::new(),
         };

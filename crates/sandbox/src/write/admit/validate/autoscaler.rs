@@ -7,7 +7,7 @@ use crate::status::StatusCause;
 
 const SOURCES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-pub(super) fn validate_autoscaler(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_autoscaler(spec: &Value, out: &mut CauseList) {
     let min = spec["minReplicas"].as_i64();
     let to_zero = indexed_items(&spec["metrics"])
         .any(|(_, m)| matches!(m["type"].as_str(), Some("Object" | "External")));

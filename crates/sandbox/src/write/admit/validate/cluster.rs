@@ -6,7 +6,7 @@ use super::{CauseList, add_problems, indexed_items, is_empty};
 use crate::status::StatusCause;
 use crate::write::admit::meta;
 
-pub(super) fn validate_api_service(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_api_service(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     let text = |key: &str| spec[key].as_str().unwrap_or("");
     let (group, version) = (text("group"), text("version"));
@@ -53,7 +53,7 @@ pub(super) fn validate_api_service(object: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_ip_address(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_ip_address(spec: &Value, out: &mut CauseList) {
     let parent = &spec["parentRef"];
     if parent.is_null() {
         return out.push(StatusCause::required("spec.parentRef", ""));
@@ -73,7 +73,7 @@ pub(super) fn validate_ip_address(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_service_cidr(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_service_cidr(spec: &Value, out: &mut CauseList) {
     let (all, at) = (&spec["cidrs"], "spec.cidrs");
     match all.as_array().map_or(0, Vec::len) {
         0 => return out.push(StatusCause::required(at, "at least one CIDR required")),
@@ -122,7 +122,7 @@ pub(crate) fn validate_service_cidr_update(new: &Value, old: &Value, out: &mut C
 }
 
 /// Validates the signer of a certificate.
-pub(super) fn validate_signer(name: &Value, at: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_signer(name: &Value, at: &str, out: &mut CauseList) {
     let text = name.as_str().unwrap_or("");
     if text.is_empty() {
         return out.push(StatusCause::required(at, ""));

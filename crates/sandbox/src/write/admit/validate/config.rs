@@ -15,7 +15,7 @@ fn validate_config_key(key: &str, field: &str, out: &mut CauseList) {
 }
 
 /// Reports the problems of a key of a config map or a secret.
-pub(super) fn check_config_key(key: &str, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn check_config_key(key: &str, field: &str, out: &mut CauseList) {
     if key.len() > 253 {
         out.push(StatusCause::invalid(field, &json!(key), "must be no more than 253 characters"));
     }
@@ -32,7 +32,7 @@ pub(super) fn check_config_key(key: &str, field: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_config_map(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_config_map(object: &Value, out: &mut CauseList) {
     let mut size = 0;
     for (key, value) in meta::sorted_members(&object["data"]) {
         validate_config_key(key, "data", out);
@@ -58,7 +58,7 @@ fn decoded_length(base64: &Value) -> usize {
     base64.as_str().map_or(0, |t| t.trim_end_matches('=').len() * 3 / 4)
 }
 
-pub(super) fn validate_secret(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_secret(object: &Value, out: &mut CauseList) {
     let mut size = 0;
     for (key, value) in meta::sorted_members(&object["data"]) {
         validate_config_key(key, "data", out);
@@ -152,7 +152,7 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-pub(super) fn validate_runtime_class(object: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_runtime_class(object: &Value, new: bool, out: &mut CauseList) {
     match object["handler"].as_str().unwrap_or("") {
         "" if new => out.push(StatusCause::required("handler", "")),
         "" => {}
@@ -189,7 +189,7 @@ pub(super) fn validate_runtime_class(object: &Value, new: bool, out: &mut CauseL
     }
 }
 
-pub(super) fn validate_certificate_request(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_certificate_request(spec: &Value, out: &mut CauseList) {
     use base64::Engine;
     let request = spec["request"].as_str().unwrap_or("");
     let request = base64::engine::general_purpose::STANDARD.decode(request).unwrap_or_default();
@@ -217,7 +217,7 @@ pub(super) fn validate_certificate_request(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_role(object: &Value, namespaced: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_role(object: &Value, namespaced: bool, out: &mut CauseList) {
     if !namespaced && object["aggregationRule"].is_object() {
         let (all, at) =
             (&object["aggregationRule"]["clusterRoleSelectors"], "aggregationRule.clusterRoleSelectors");
@@ -273,7 +273,7 @@ fn validate_resource_rule(rule: &Value, at: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_role_binding(object: &Value, namespaced: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_role_binding(object: &Value, namespaced: bool, out: &mut CauseList) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let role = &object["roleRef"];
     let text = |v: &Value| json!(v.as_str().unwrap_or(""));
@@ -337,7 +337,7 @@ pub(super) fn validate_role_binding(object: &Value, namespaced: bool, out: &mut 
     }
 }
 
-pub(super) fn validate_priority_class(object: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_priority_class(object: &Value, new: bool, out: &mut CauseList) {
     let name = meta::metadata_text(object, "name");
     let value = object["value"].as_i64().unwrap_or(0);
     if name.starts_with("system-") {
@@ -369,7 +369,7 @@ pub(super) fn validate_priority_class(object: &Value, new: bool, out: &mut Cause
     }
 }
 
-pub(super) fn validate_lease(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_lease(spec: &Value, out: &mut CauseList) {
     if spec["leaseDurationSeconds"].as_i64().is_some_and(|s| s <= 0) {
         out.push(StatusCause::invalid(
             "spec.leaseDurationSeconds",
@@ -380,7 +380,7 @@ pub(super) fn validate_lease(spec: &Value, out: &mut CauseList) {
     super::check_non_negative(&spec["leaseTransitions"], "spec.leaseTransitions".into(), out);
 }
 
-pub(super) fn validate_event(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_event(object: &Value, out: &mut CauseList) {
     let home = meta::metadata_text(object, "namespace");
     let about = object["involvedObject"]["namespace"].as_str().unwrap_or("");
     let fits = if about.is_empty() { matches!(home, "" | "default" | "kube-system") } else { about == home };

@@ -13,7 +13,7 @@ use crate::write::admit::meta;
 
 const MOST: usize = 32;
 
-pub(super) fn validate_device_class(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_device_class(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
     let same = |key: &str| old.is_some_and(|old| old["spec"][key] == spec[key]);
     if !same("selectors") {
         validate_selectors(&spec["selectors"], "spec.selectors", out);
@@ -33,12 +33,12 @@ pub(super) fn validate_device_class(spec: &Value, old: Option<&Value>, out: &mut
 }
 
 /// Returns the items of a list, unless there are too many.
-pub(super) fn first_items(all: &Value) -> impl Iterator<Item = (usize, &Value)> {
+pub(in crate::write) fn first_items(all: &Value) -> impl Iterator<Item = (usize, &Value)> {
     indexed_items(all).filter(|_| all.as_array().is_some_and(|all| all.len() <= MOST))
 }
 
 /// Reports a list that is too long; returns true if it is not.
-pub(super) fn check_length(all: &Value, field: &str, most: usize, out: &mut CauseList) -> bool {
+pub(in crate::write) fn check_length(all: &Value, field: &str, most: usize, out: &mut CauseList) -> bool {
     let length = all.as_array().map_or(0, Vec::len);
     if length > most {
         out.push(StatusCause::too_many(field, length, most));
@@ -133,7 +133,7 @@ fn validate_extended_name(name: &str, at: &str, out: &mut CauseList) {
 }
 
 /// Validates a device claim at `field`.
-pub(super) fn validate_device_claim(spec: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_device_claim(spec: &Value, field: &str, out: &mut CauseList) {
     let devices = &spec["devices"];
     for (i, request) in first_items(&devices["requests"]) {
         let at = format!("{field}.devices.requests[{i}]");
@@ -321,7 +321,7 @@ fn validate_declared_request(request: &Value, at: &str, out: &mut CauseList) {
 pub(super) const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 
 /// The name of an attribute or of a capacity: an identifier, perhaps of a domain.
-pub(super) fn validate_qualified_name(name: &str, at: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_qualified_name(name: &str, at: &str, out: &mut CauseList) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [name] => validate_identifier(name, at, out),
         [domain, name] => {
@@ -359,7 +359,7 @@ fn validate_identifier(text: &str, at: &str, out: &mut CauseList) {
 }
 
 /// Validates the metadata of a template: labels and annotations, nothing else.
-pub(super) fn validate_template_metadata(metadata: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_template_metadata(metadata: &Value, field: &str, out: &mut CauseList) {
     for (key, _) in meta::sorted_members(&metadata["annotations"]) {
         let problems = meta::qualified_problems(&key.to_lowercase());
         add_problems(problems, &json!(key), &format!("{field}.annotations"), out);

@@ -6,7 +6,7 @@ use super::{CauseList, add_problems, indexed_items, is_empty};
 use crate::status::StatusCause;
 use crate::write::admit::meta;
 
-pub(super) fn validate_flow_schema(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_flow_schema(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     let precedence = &spec["matchingPrecedence"];
     match precedence.as_i64().unwrap_or(0) {
@@ -126,7 +126,7 @@ fn validate_flow_subject(subject: &Value, at: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_priority_level(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_priority_level(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     let kind = spec["type"].as_str().unwrap_or("");
     if (kind == "Exempt") != (meta::metadata_text(object, "name") == "exempt")

@@ -11,7 +11,7 @@ use crate::write::admit::meta;
 /// The operations a rule may name.
 pub(super) const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-pub(super) fn validate_webhooks(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_webhooks(object: &Value, out: &mut CauseList) {
     let mut names: Vec<&str> = Vec::new();
     for (i, hook) in indexed_items(&object["webhooks"]) {
         let at = format!("webhooks[{i}]");
@@ -98,7 +98,12 @@ fn validate_webhook(hook: &Value, at: &str, out: &mut CauseList) {
 
 /// A service that answers hooks, at `at`; `named` are the members that missing `namespace` and `name` are
 /// called.
-pub(super) fn validate_hook_service(service: &Value, at: &str, named: [&str; 2], out: &mut CauseList) {
+pub(in crate::write) fn validate_hook_service(
+    service: &Value,
+    at: &str,
+    named: [&str; 2],
+    out: &mut CauseList,
+) {
     for (key, named) in ["namespace", "name"].into_iter().zip(named) {
         if is_empty(&service[key]) {
             out.push(StatusCause::required(format!("{at}.{named}"), ""));
@@ -160,7 +165,7 @@ fn validate_hook_url(url: &str, at: &str, out: &mut CauseList) {
 }
 
 /// Validates the rule of a webhook or policy.
-pub(super) fn validate_rule(rule: &Value, at: &str, operations: &[&str], out: &mut CauseList) {
+pub(in crate::write) fn validate_rule(rule: &Value, at: &str, operations: &[&str], out: &mut CauseList) {
     if is_empty(&rule["operations"]) {
         out.push(StatusCause::required(format!("{at}.operations"), ""));
     }

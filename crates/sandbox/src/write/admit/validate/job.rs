@@ -12,8 +12,9 @@ use super::{
 };
 use crate::status::StatusCause;
 use crate::write::admit::meta;
+use slipway_go::GoError;
 
-pub(super) fn validate_job(object: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_job(object: &Value, new: bool, out: &mut CauseList) {
     let spec = &object["spec"];
     let selector = &spec["selector"];
     let mut problems = CauseList::new();
@@ -177,7 +178,7 @@ fn validate_managed_by(manager: &str, field: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_cron_job(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_cron_job(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     let spec = &object["spec"];
     let schedule = spec["schedule"].as_str().unwrap_or("");
     if !schedule.is_empty() {
@@ -313,24 +314,24 @@ fn validate_success_policy(spec: &Value, field: &str, out: &mut CauseList) {
 }
 
 /// Counts the indexes in a list such as `0,2-4`.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+fn count_indexes(text: &str, completions: i64) -> Result<i64, GoError> {
     let (mut total, mut last) = (0, None);
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let ends: Vec<&str> = part.split('-').collect();
         if ends.len() > 2 {
             return Err(format!(
                 "the fragment {part:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-            ));
+            ).into());
         }
         for (i, end) in ends.into_iter().enumerate() {
             let Ok(index) = end.parse::<i64>() else {
-                return Err(format!("cannot convert string to integer for index: {end:?}"));
+                return Err(format!("cannot convert string to integer for index: {end:?}").into());
             };
             if index >= completions {
-                return Err(format!("too large index: {end:?}"));
+                return Err(format!("too large index: {end:?}").into());
             }
             if let Some(last) = last.filter(|last| *last >= index) {
-                return Err(format!("non-increasing order, previous: {last}, current: {index}"));
+                return Err(format!("non-increasing order, previous: {last}, current: {index}").into());
             }
             // The second of two ends stands for all those after the first.
             total += last.filter(|_| i == 1).map_or(1, |first| index - first);

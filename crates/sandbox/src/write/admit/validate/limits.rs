@@ -67,7 +67,7 @@ fn validate_resource_amount(name: &str, value: &Value, at: &str, out: &mut Cause
     }
 }
 
-pub(super) fn validate_limit_range(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_limit_range(spec: &Value, out: &mut CauseList) {
     let mut kinds = Vec::new();
     for (i, limit) in indexed_items(&spec["limits"]) {
         let at = format!("spec.limits[{i}]");
@@ -209,7 +209,7 @@ fn scope_fits(scope: &str, name: &str) -> bool {
     }
 }
 
-pub(super) fn validate_quota(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_quota(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
     let hard = meta::sorted_members(&spec["hard"]);
     for (name, value) in &hard {
         let at = format!("spec.hard[{name}]");

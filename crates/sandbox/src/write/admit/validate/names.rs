@@ -7,7 +7,7 @@ use crate::status::StatusCause;
 use crate::write::admit::meta;
 
 /// The name of a signer: a domain and a path.
-pub(super) fn validate_signer_name(name: &str, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_signer_name(name: &str, field: &str, out: &mut CauseList) {
     const FORM: &str = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
     if name.is_empty() {
         out.push(StatusCause::required(field, ""));
@@ -42,7 +42,7 @@ fn check_dotted_labels(part: &str, problems: fn(&str) -> Vec<String>, field: &st
 }
 
 /// The name of a driver, which may have capitals.
-pub(super) fn validate_csi_driver_name(name: &str, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_csi_driver_name(name: &str, field: &str, out: &mut CauseList) {
     if name.is_empty() {
         out.push(StatusCause::required(field, ""));
         return;

@@ -12,7 +12,7 @@ use super::{
 use crate::status::StatusCause;
 use crate::write::admit::meta;
 
-pub(super) fn validate_ingress(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_ingress(spec: &Value, out: &mut CauseList) {
     if is_empty(&spec["rules"]) && spec["defaultBackend"].is_null() {
         out.push(StatusCause::invalid(
             "spec",
@@ -100,7 +100,7 @@ pub(super) fn validate_ingress(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_ingress_class(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_ingress_class(spec: &Value, out: &mut CauseList) {
     let controller = spec["controller"].as_str().unwrap_or("");
     if controller.len() > 250 {
         out.push(StatusCause::too_long("spec.controller", 250));
@@ -156,7 +156,7 @@ pub(super) fn validate_ingress_class(spec: &Value, out: &mut CauseList) {
     out.extend(missing);
 }
 
-pub(super) fn validate_ingress_status(status: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_ingress_status(status: &Value, out: &mut CauseList) {
     for (i, entry) in indexed_items(&status["loadBalancer"]["ingress"]) {
         let at = format!("status.loadBalancer.ingress[{i}]");
         if entry["ip"].as_str().is_some_and(|ip| !ip.is_empty() && ip.parse::<IpAddr>().is_err()) {
@@ -220,7 +220,7 @@ fn validate_backend(backend: &Value, field: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_network_policy(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_network_policy(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
     // Ranges that were there before are not looked at again.
     let mut known = Vec::new();
     for (direction, side) in DIRECTIONS {

@@ -6,7 +6,7 @@ use super::{CauseList, add_problems, address, check_one_of, indexed_items};
 use crate::status::StatusCause;
 use crate::write::admit::meta;
 
-pub(super) fn validate_namespace(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_namespace(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     for (i, finalizer) in indexed_items(&object["spec"]["finalizers"]) {
         let text = finalizer.as_str().unwrap_or("");
         // Which one is only said of those that are changed later.
@@ -28,7 +28,7 @@ pub(super) fn validate_namespace(object: &Value, old: Option<&Value>, out: &mut 
     out.push(StatusCause::invalid("status.Phase", &json!(phase), why));
 }
 
-pub(super) fn validate_node(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_node(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     let spec = &object["spec"];
     validate_taints(&spec["taints"], out);
     validate_node_ranges(&spec["podCIDRs"], out);

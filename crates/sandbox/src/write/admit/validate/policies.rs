@@ -12,7 +12,7 @@ use crate::status::StatusCause;
 use crate::write::admit::meta;
 use crate::write::admit::policy::{self, as_maps};
 
-pub(super) fn validate_policy(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_policy(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     let composed = !is_empty(&spec["variables"]);
     let params = !spec["paramKind"].is_null();
@@ -117,7 +117,7 @@ fn validate_variables(spec: &Value, env: &Env, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_mutating_policy(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_mutating_policy(spec: &Value, out: &mut CauseList) {
     validate_policy_spec(spec, Some(MUTABLE), out);
     let env = expression_environment(!spec["paramKind"].is_null(), true, true);
     validate_variables(spec, &env, out);
@@ -168,13 +168,13 @@ fn validate_patch(item: &Value, at: &str, ty: &str, env: &Env, out: &mut CauseLi
     }
 }
 
-pub(super) fn validate_mutating_binding(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_mutating_binding(spec: &Value, out: &mut CauseList) {
     validate_binding_spec(spec, out);
     check_mutable(&spec["matchResources"], "spec.matchResources", MUTABLE, out);
 }
 
 /// Returns the environment of expressions in a policy or webhook.
-pub(super) fn expression_environment(params: bool, composed: bool, authorizer: bool) -> Env {
+pub(in crate::write) fn expression_environment(params: bool, composed: bool, authorizer: bool) -> Env {
     let mut names = vec!["object", "oldObject", "request", "namespaceObject"];
     names.extend(params.then_some("params"));
     names.extend(composed.then_some("variables"));
@@ -199,7 +199,12 @@ fn validate_expression(
     }
 }
 
-pub(super) fn validate_match_conditions(conditions: &Value, field: &str, env: &Env, out: &mut CauseList) {
+pub(in crate::write) fn validate_match_conditions(
+    conditions: &Value,
+    field: &str,
+    env: &Env,
+    out: &mut CauseList,
+) {
     let mut names = Vec::new();
     if let Some(all) = conditions.as_array().filter(|all| all.len() > 64) {
         out.push(StatusCause::too_many(field, all.len(), 64));
@@ -302,7 +307,7 @@ fn validate_binding_spec(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_policy_binding(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_policy_binding(spec: &Value, out: &mut CauseList) {
     validate_binding_spec(spec, out);
     let actions = &spec["validationActions"];
     if is_empty(actions) {

@@ -31,7 +31,7 @@ fn check_word(value: &Value, field: &str, known: &[&str], out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_service(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_service(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     let spec = &object["spec"];
     let kind = spec["type"].as_str().unwrap_or("");
     if let Some(old) = old {
@@ -324,7 +324,7 @@ fn check_duplicate_name<'a>(name: &'a str, seen: &mut Vec<&'a str>, at: &str, ou
     seen.push(name);
 }
 
-pub(super) fn validate_endpoint_slice(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_endpoint_slice(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     let address_type = |out: &mut CauseList| {
         check_one_of(&object["addressType"], "addressType".into(), &["FQDN", "IPv4", "IPv6"], out);
     };
@@ -441,7 +441,7 @@ fn validate_hints(hints: &Value, at: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_endpoints(object: &Value, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_endpoints(object: &Value, old: Option<&Value>, out: &mut CauseList) {
     if old.is_some_and(|old| old["subsets"] == object["subsets"]) {
         return;
     }

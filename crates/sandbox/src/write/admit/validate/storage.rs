@@ -12,12 +12,17 @@ use crate::write::admit::quota::nanos_of;
 /// Names of drivers may have capital letters.
 const DRIVER: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-pub(super) fn validate_claim(spec: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_claim(spec: &Value, field: &str, out: &mut CauseList) {
     validate_claim_update(spec, field, None, out);
 }
 
 /// A claim, or a changed one that had the spec `old`.
-pub(super) fn validate_claim_update(spec: &Value, field: &str, old: Option<&Value>, out: &mut CauseList) {
+pub(in crate::write) fn validate_claim_update(
+    spec: &Value,
+    field: &str,
+    old: Option<&Value>,
+    out: &mut CauseList,
+) {
     if is_empty(&spec["accessModes"]) {
         out.push(StatusCause::required(format!("{field}.accessModes"), "at least 1 access mode is required"));
     }
@@ -103,7 +108,7 @@ fn validate_data_sources(spec: &Value, field: &str, old: Option<&Value>, out: &m
     out.push(StatusCause::invalid(field, &json!(format!("{field}.dataSource")), why));
 }
 
-pub(super) fn validate_access_modes(spec: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_access_modes(spec: &Value, field: &str, out: &mut CauseList) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let at = format!("{field}.accessModes");
     let (mut alone, mut shared) = (false, false);
@@ -121,7 +126,7 @@ pub(super) fn validate_access_modes(spec: &Value, field: &str, out: &mut CauseLi
 
 /// Validates the attacher, source and node of an attachment. An update reports the attacher first,
 /// and in other words.
-pub(super) fn validate_attachment(spec: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_attachment(spec: &Value, new: bool, out: &mut CauseList) {
     if !new {
         super::names::validate_csi_driver_name(spec["attacher"].as_str().unwrap_or(""), "spec.attacher", out);
     }
@@ -154,9 +159,12 @@ pub(super) fn validate_attachment(spec: &Value, new: bool, out: &mut CauseList) 
     match spec["attacher"].as_str().unwrap_or("") {
         "" => out.push(StatusCause::required("spec.attacher", "")),
         name => {
-            for why in meta::subdomain_problems(&name.to_lowercase()) {
-                let why =
-                    if why.starts_with("a lowercase") { DRIVER } else { "must be no more than 253 bytes" };
+            let lower = name.to_lowercase();
+            let problems = [
+                (lower.len() > 253, "must be no more than 253 bytes"),
+                (!meta::is_subdomain(&lower), DRIVER),
+            ];
+            for (_, why) in problems.iter().filter(|(holds, _)| *holds) {
                 out.push(StatusCause::invalid("spec.attacher", &spec["attacher"], why));
             }
             if name.chars().count() > 63 {
@@ -167,7 +175,7 @@ pub(super) fn validate_attachment(spec: &Value, new: bool, out: &mut CauseList) 
     }
 }
 
-pub(super) fn validate_csi_driver(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_csi_driver(spec: &Value, out: &mut CauseList) {
     let policies = &["File", "None", "ReadWriteOnceWithFSType"];
     check_known(&spec["fsGroupPolicy"], "spec.fsGroupPolicy".into(), policies, out);
     let mut audiences = Vec::new();
@@ -203,7 +211,7 @@ pub(super) fn validate_csi_driver(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_storage_capacity(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_storage_capacity(object: &Value, out: &mut CauseList) {
     validate_label_selector(&object["nodeTopology"], "nodeTopology", out);
     for key in ["capacity", "maximumVolumeSize"] {
         if nanos_of(&object[key]).is_some_and(|amount| amount < 0) {
@@ -214,7 +222,7 @@ pub(super) fn validate_storage_capacity(object: &Value, out: &mut CauseList) {
     add_problems(meta::subdomain_problems(class), &json!(class), "storageClassName", out);
 }
 
-pub(super) fn validate_attributes_class(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_attributes_class(object: &Value, out: &mut CauseList) {
     validate_provisioner(object, "driverName", out);
     validate_parameters(&object["parameters"], out);
     if is_empty(&object["parameters"]) {
@@ -233,7 +241,7 @@ fn validate_provisioner(object: &Value, key: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_storage_class(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_storage_class(object: &Value, out: &mut CauseList) {
     if !is_empty(&object["provisioner"]) {
         validate_provisioner(object, "provisioner", out);
     }

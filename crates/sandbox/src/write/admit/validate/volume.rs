@@ -55,12 +55,12 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("storageos", &["volumeName"]),
 ];
 
-pub(super) fn validate_volume(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_volume(object: &Value, out: &mut CauseList) {
     validate_volume_spec(&object["spec"], meta::metadata_text(object, "name"), false, "spec", out);
 }
 
 /// Validates a volume written into an attachment, which needs fewer members.
-pub(super) fn validate_inline_volume(volume: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_inline_volume(volume: &Value, field: &str, out: &mut CauseList) {
     validate_volume_spec(volume, "", true, field, out);
 }
 

@@ -77,7 +77,7 @@ fn check_always_restarts(spec: &Value, what: &str, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_deployment(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_deployment(spec: &Value, out: &mut CauseList) {
     check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
     if validate_selector_and_template(spec, "deployment", out) {
         check_always_restarts(spec, "ReplicaSet", out);
@@ -176,7 +176,7 @@ fn validate_rolling_update(rolling: &Value, field: &str, out: &mut CauseList) {
     check_percent_over(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
 }
 
-pub(super) fn validate_replica_set(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_replica_set(spec: &Value, out: &mut CauseList) {
     check_non_negative(&spec["replicas"], "spec.replicas".into(), out);
     check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     // The text says so in every release.
@@ -185,7 +185,7 @@ pub(super) fn validate_replica_set(spec: &Value, out: &mut CauseList) {
     }
 }
 
-pub(super) fn validate_replication_controller(object: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_replication_controller(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     if is_empty(&spec["selector"]) {
         out.push(StatusCause::required("spec.selector", ""));
@@ -206,7 +206,7 @@ pub(super) fn validate_replication_controller(object: &Value, out: &mut CauseLis
     check_non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
 }
 
-pub(super) fn validate_stateful_set(spec: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_stateful_set(spec: &Value, new: bool, out: &mut CauseList) {
     match spec["podManagementPolicy"].as_str().unwrap_or("") {
         "" => out.push(StatusCause::required("spec.podManagementPolicy", "")),
         "OrderedReady" | "Parallel" => {}
@@ -301,7 +301,7 @@ fn add_claim_volumes(spec: &mut Value) {
     template["volumes"] = Value::Array(volumes);
 }
 
-pub(super) fn validate_daemon_set(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_daemon_set(spec: &Value, out: &mut CauseList) {
     validate_label_selector(&spec["selector"], "spec.selector", out);
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
@@ -345,7 +345,7 @@ pub(super) fn validate_daemon_set(spec: &Value, out: &mut CauseList) {
     check_non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
 }
 
-pub(super) fn validate_revision(object: &Value, new: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_revision(object: &Value, new: bool, out: &mut CauseList) {
     check_non_negative(&object["revision"], "revision".into(), out);
     // Data cannot change, and is not checked again.
     if new && object["data"].is_null() {
@@ -355,7 +355,7 @@ pub(super) fn validate_revision(object: &Value, new: bool, out: &mut CauseList) 
     }
 }
 
-pub(super) fn validate_disruption_budget(spec: &Value, out: &mut CauseList) {
+pub(in crate::write) fn validate_disruption_budget(spec: &Value, out: &mut CauseList) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let shown = super::go_internal(
             spec,

@@ -44,7 +44,7 @@ fn text_member<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
-pub(super) fn validate_pod(object: &Value, update: bool, out: &mut CauseList) {
+pub(in crate::write) fn validate_pod(object: &Value, update: bool, out: &mut CauseList) {
     let pod = &object["spec"];
     validate_pod_spec(pod, Some(object), "spec", out);
     if is_empty(&pod["serviceAccountName"]) {
@@ -82,7 +82,7 @@ pub(super) fn validate_pod(object: &Value, update: bool, out: &mut CauseList) {
 }
 
 /// A pod template at `field`.
-pub(super) fn validate_template(template: &Value, field: &str, out: &mut CauseList) {
+pub(in crate::write) fn validate_template(template: &Value, field: &str, out: &mut CauseList) {
     let labels = &template["metadata"]["labels"];
     meta::validate_labels(labels, &format!("{field}.labels"), out);
     for (key, _) in meta::sorted_members(&template["metadata"]["annotations"]) {

@@ -53,12 +53,21 @@ pub(in crate::write::admit::validate) fn validate_container_resource(
     at: &str,
     out: &mut CauseList,
 ) {
+    validate_resource_name(name, at, out);
+    if !name.contains('/') && !is_container_resource(name) {
+        out.push(StatusCause::invalid(at, &json!(name), "must be a standard resource for containers"));
+    } else if !is_native(name) && !is_extended(name) {
+        out.push(StatusCause::invalid(at, &json!(name), "doesn't follow extended resource name standard"));
+    }
+}
+
+/// Validates the name of a resource, whatever it is a resource of.
+fn validate_resource_name(name: &str, at: &str, out: &mut CauseList) {
     let problems = meta::qualified_problems(name);
     let readable = problems.is_empty();
     add_problems(problems, &json!(name), at, out);
-    let plain = !name.contains('/');
     if readable
-        && plain
+        && !name.contains('/')
         && !is_container_resource(name)
         && !STANDARD.contains(&name)
         && !name.starts_with("requests.hugepages-")
@@ -69,18 +78,12 @@ pub(in crate::write::admit::validate) fn validate_container_resource(
             "must be a standard resource type or fully qualified",
         ));
     }
-    if plain && !is_container_resource(name) {
-        out.push(StatusCause::invalid(at, &json!(name), "must be a standard resource for containers"));
-    } else if !is_native(name) && !is_extended(name) {
-        out.push(StatusCause::invalid(at, &json!(name), "doesn't follow extended resource name standard"));
-    }
 }
 
 /// Validates the name of a pod's resource.
 fn validate_pod_resource(name: &str, at: &str, out: &mut CauseList) {
     let mut found = CauseList::new();
-    validate_container_resource(name, at, &mut found);
-    found.retain(|cause| !cause.message.contains("for containers") && !cause.message.contains("extended"));
+    validate_resource_name(name, at, &mut found);
     let known = matches!(name, "cpu" | "memory") || is_huge_page(name);
     if found.is_empty() && !known {
         found.push(StatusCause::not_supported(at, &json!(name), &["cpu", "hugepages-", "memory"]));

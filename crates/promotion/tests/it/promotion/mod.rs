@@ -1,0 +1,11 @@
+//! Promotions from bundle to production, with every part real but the clock.
+
+mod admission;
+mod bypass;
+mod custom;
+mod files;
+mod flow;
+mod health;
+mod lifecycle;
+mod upkeep;
+pub(crate) mod world;

@@ -1,0 +1,112 @@
+//! Webhooks that come in: hints to look, whoever sends them.
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use slipway_manifest::ObjectRef;
+use slipway_promotion::kinds::StepState;
+use slipway_promotion::step::{DeliveryError, WebhookDelivery};
+use slipway_scm::WebhookHeaders;
+
+use super::world::World;
+use crate::forge::WEBHOOK_SECRET;
+
+fn signature(secret: &str, body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(body);
+    HEXLOWER.encode(&mac.finalize().into_bytes())
+}
+
+fn merged(number: u64) -> Value {
+    json!({"action": "closed", "number": number, "repository": {"full_name": "org/app"},
+        "pull_request": {"number": number, "merged": true, "state": "closed"}})
+}
+
+async fn deliver(
+    world: &World,
+    id: &str,
+    body: &Value,
+    secret: &str,
+) -> Result<Vec<ObjectRef>, DeliveryError> {
+    let body = body.to_string().into_bytes();
+    let headers: WebhookHeaders = [
+        ("X-Gitea-Event", "pull_request".to_owned()),
+        ("X-Gitea-Delivery", id.to_owned()),
+        ("X-Gitea-Signature", signature(secret, &body)),
+    ]
+    .into_iter()
+    .collect();
+    let delivery = WebhookDelivery { provider: None, headers: &headers, body: &body };
+    world.reconciler().receive_webhook(delivery).await
+}
+
+async fn waiting(world: &World) -> ObjectRef {
+    world.bundle("app-1", "1.29.0").await;
+    let mut spec = world.spec("app-1", "prod");
+    spec["approval"] = json!("pr-review");
+    let step = world.step("app-1-prod", spec).await;
+    assert_eq!(world.settle(&step).await.state(), StepState::WaitingForMerge);
+    step
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_says_where_to_look_and_only_the_answer_counts() {
+    let world = World::new().await;
+    let step = waiting(&world).await;
+    // Signed, and a lie.
+    assert_eq!(deliver(&world, "1", &merged(2), WEBHOOK_SECRET).await.unwrap(), std::slice::from_ref(&step));
+    let before = world.read(&step).await.status;
+    assert_eq!(world.settle(&step).await.state(), StepState::WaitingForMerge);
+    assert_eq!(world.read(&step).await.status.merge_sha, before.merge_sha);
+    // True.
+    world.forge.merge(2, "merge", "alice");
+    assert_eq!(deliver(&world, "2", &merged(2), WEBHOOK_SECRET).await.unwrap(), std::slice::from_ref(&step));
+    assert_eq!(world.settle(&step).await.state(), StepState::Verified);
+    // Late.
+    assert!(deliver(&world, "3", &merged(2), WEBHOOK_SECRET).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_repeated_and_foreign_deliveries_change_nothing() {
+    let world = World::new().await;
+    let step = waiting(&world).await;
+    world.forge.merge(2, "merge", "alice");
+    let asked = world.forge.state.lock().unwrap().requests.len();
+    let before = world.read(&step).await;
+    let forged = deliver(&world, "1", &merged(2), "guessed").await.unwrap_err();
+    assert_eq!(forged.status(), 401);
+    let unsigned = WebhookHeaders::from_iter([("X-Gitea-Event", "pull_request")]);
+    let body = merged(2).to_string().into_bytes();
+    let delivery = WebhookDelivery { provider: None, headers: &unsigned, body: &body };
+    assert_eq!(world.reconciler().receive_webhook(delivery).await.unwrap_err().status(), 401);
+    // Another pull request, another repository.
+    assert!(deliver(&world, "2", &merged(77), WEBHOOK_SECRET).await.unwrap().is_empty());
+    let mut foreign = merged(2);
+    foreign["repository"]["full_name"] = json!("evil/app");
+    assert!(deliver(&world, "3", &foreign, WEBHOOK_SECRET).await.unwrap().is_empty());
+    world.settle(&step).await;
+    assert_eq!(world.read(&step).await.status, before.status);
+    assert_eq!(world.forge.state.lock().unwrap().requests.len(), asked, "nobody was asked");
+    // The first true one counts, the same one again does not.
+    assert_eq!(deliver(&world, "4", &merged(2), WEBHOOK_SECRET).await.unwrap().len(), 1);
+    assert!(deliver(&world, "4", &merged(2), WEBHOOK_SECRET).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_may_have_a_secret_of_its_own() {
+    let world = World::new().await;
+    world.secret("forge", &[("token", crate::forge::TOKEN), ("webhookSecret", "its-own")]).await;
+    let step = waiting(&world).await;
+    assert_eq!(deliver(&world, "1", &merged(2), "its-own").await.unwrap(), [step]);
+    assert_eq!(deliver(&world, "2", &merged(2), "neither").await.unwrap_err().status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_secret_nothing_is_taken() {
+    let mut world = World::new().await;
+    world.options.webhook_secret = None;
+    world.restart();
+    waiting(&world).await;
+    assert_eq!(deliver(&world, "1", &merged(2), "").await.unwrap_err().status(), 503);
+}

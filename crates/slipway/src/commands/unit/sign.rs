@@ -1,0 +1,53 @@
+//! `slipway unit sign` and `slipway unit generate-key`.
+
+use std::path::PathBuf;
+
+use slipway_unit::{OpenOptions, SigningKey, UnitFile, sign_unit};
+
+use super::fail;
+use super::flags::now;
+use crate::exit::Exit;
+use crate::files;
+use crate::term::show;
+
+/// Sign a unit
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    slipway unit generate-key release.key\n  \
+    slipway unit sign shop.unit.sqlite --key release.key")]
+pub struct SignArgs {
+    /// The unit
+    unit: PathBuf,
+
+    /// File with the private key (ed25519, PKCS #8 in PEM), as `openssl genpkey -algorithm ed25519` writes it
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+pub fn run(args: &SignArgs) -> anyhow::Result<Exit> {
+    let text = files::read_text(&args.key)?;
+    let key = SigningKey::from_pem(&text.text).map_err(fail)?;
+    let unit = UnitFile::open(&args.unit, &OpenOptions::default()).map_err(fail)?;
+    let public = sign_unit(&args.unit, unit.digest(), &key, now()).map_err(fail)?;
+    say!("{} is signed by {public}", unit.digest());
+    Ok(Exit::Done)
+}
+
+/// Make a key to sign units with
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  slipway unit generate-key release.key")]
+pub struct GenerateKeyArgs {
+    /// File to write the private key to
+    file: PathBuf,
+}
+
+pub fn generate(args: &GenerateKeyArgs) -> anyhow::Result<Exit> {
+    if args.file.exists() {
+        let problem = slipway_problem::Problem::error(format!("{} is there already", args.file.display()));
+        return Err(problem.into());
+    }
+    let key = SigningKey::generate().map_err(fail)?;
+    files::replace_private(&args.file, key.to_pem().map_err(fail)?.as_bytes())?;
+    show::print(&format!("{}\n", key.public_key().map_err(fail)?))?;
+    Ok(Exit::Done)
+}

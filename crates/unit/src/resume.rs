@@ -1,0 +1,104 @@
+//! Goes on with a rollout that paused or was killed, or takes it back.
+
+use serde_json::{Value, json};
+use slipway_event::RunId;
+
+use crate::apply::{ApplyContext, ApplyOutcome, ApplyRequest, acquire_lock, resume_locked};
+use crate::error::UnitError;
+use crate::evidence::{AppliedUnit, applies};
+use crate::ledger::{ApplyLedger, ApplyStatus, EntryKind, LedgerEntry, UnitTarget};
+use crate::overlay::Overlay;
+use crate::plan::plan_unit;
+use crate::proof::SecretUse;
+use crate::strategy::{AbortOutcome, AbortRequest, StepLog, abort};
+
+/// The last unfinished apply to a target.
+fn open_apply(entries: &[LedgerEntry], target: &UnitTarget) -> Result<AppliedUnit, UnitError> {
+    let own = applies(entries).into_iter().rev().find(|apply| apply.target.is_same_place(target));
+    match own {
+        Some(apply) if matches!(apply.status.as_deref(), None | Some("paused")) => Ok(apply),
+        Some(apply) => {
+            let status = apply.status.unwrap_or_default();
+            Err(UnitError::problem(format!(
+                "apply {} to {target} ended as {status}: there is nothing to go on with",
+                apply.apply_id
+            )))
+        }
+        None => Err(UnitError::problem(format!("this unit was never applied to {target}"))),
+    }
+}
+
+/// The facts an apply began with.
+fn started<'e>(entries: &'e [LedgerEntry], apply: &AppliedUnit) -> Option<&'e Value> {
+    let is_start = |entry: &&LedgerEntry| {
+        entry.kind == EntryKind::ApplyStarted && entry.apply_id() == Some(apply.apply_id.as_str())
+    };
+    entries.iter().find(is_start).map(|entry| &entry.payload)
+}
+
+fn run_id(apply: &AppliedUnit) -> Result<RunId, UnitError> {
+    let wrong = |_| UnitError::LedgerChanged { seq: 0, what: "names an apply that cannot be".to_owned() };
+    apply.apply_id.parse().map_err(wrong)
+}
+
+/// Goes on with the last apply to a target where its ledger ends. The overlay must be the one it began with.
+pub async fn resume_unit(
+    request: &ApplyRequest<'_>,
+    context: &ApplyContext<'_>,
+) -> Result<ApplyOutcome, UnitError> {
+    let entries = context.ledger.entries()?;
+    let apply = open_apply(&entries, &request.target)?;
+    let given = request.overlay.as_ref().map(Overlay::digest);
+    if given != apply.overlay.as_deref() {
+        return Err(UnitError::problem(format!("apply {} began with another overlay", apply.apply_id)));
+    }
+    let began =
+        started(&entries, &apply).and_then(|payload| payload.get("strategy")).filter(|json| !json.is_null());
+    let request = ApplyRequest { strategy: began.cloned(), ..request.clone() };
+    let ApplyRequest { unit, target, overlay, .. } = &request;
+    let mut options = request.plan.clone();
+    // A rollout that promoted already has its revision; one that did not makes it.
+    options.new_revision = false;
+    let planned =
+        plan_unit(unit, target, overlay.as_ref(), SecretUse::Fetch, options, &entries, &context.plan).await?;
+    if let Some(report) = planned.policy.as_ref().filter(|report| report.is_denied()) {
+        return Err(UnitError::Refused(report.problems()));
+    }
+    let lock = acquire_lock(context.plan.cluster, target, context.plan.events).await?;
+    let cluster = context.plan.cluster.with_write_gate(lock.write_gate());
+    let ledger = ApplyLedger::resume(context.ledger.clone(), target.clone(), run_id(&apply)?);
+    let outcome = Box::pin(resume_locked(&request, context, planned, ledger, &cluster)).await;
+    let _ = lock.release().await;
+    outcome
+}
+
+/// Takes the last rollout to a target back. Objects it left are found by their labels, also where no ledger knows of it.
+pub async fn abort_unit(
+    request: &ApplyRequest<'_>,
+    context: &ApplyContext<'_>,
+) -> Result<AbortOutcome, UnitError> {
+    let target = &request.target;
+    let entries = context.ledger.entries()?;
+    let ledger = match open_apply(&entries, target) {
+        Ok(apply) => Some(ApplyLedger::resume(context.ledger.clone(), target.clone(), run_id(&apply)?)),
+        Err(_) => None,
+    };
+    let lock = acquire_lock(context.plan.cluster, target, context.plan.events).await?;
+    let cluster = context.plan.cluster.with_write_gate(lock.write_gate());
+    let aborted = abort(&AbortRequest {
+        cluster: &cluster,
+        namespace: &target.namespace,
+        release: &target.release,
+        log: ledger.as_ref().map(|ledger| ledger as &dyn StepLog),
+        events: context.plan.events,
+        timeout: request.execute.readiness_timeout,
+    })
+    .await;
+    let _ = lock.release().await;
+    let aborted = aborted?;
+    if let Some(ledger) = ledger {
+        let removed: Vec<String> = aborted.removed.iter().map(ToString::to_string).collect();
+        ledger.finish(ApplyStatus::Aborted, json!({"removed": removed}))?;
+    }
+    Ok(aborted)
+}

@@ -1,0 +1,165 @@
+//! The live state of a release: its objects, everything they own, and what is said about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_manifest::{Gvk, ObjectRef, object};
+use slipway_release::ReleaseRequest;
+use slipway_source::{RecordPart, RenderedSource};
+
+use crate::error::UnitError;
+
+/// The kinds between a workload and its pods.
+const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
+
+/// An object of the release with its live state.
+#[derive(Clone, Debug)]
+pub(super) struct SurveyedObject {
+    pub(super) at: ObjectRef,
+    pub(super) wanted: Value,
+    pub(super) live: Option<Value>,
+    pub(super) is_hook: bool,
+}
+
+/// The live state of a release.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    pub(super) objects: Vec<SurveyedObject>,
+    /// Pods the release's workloads own, directly or not.
+    pub(super) pods: Vec<Value>,
+    /// ReplicaSets and Jobs its workloads own.
+    pub(super) middle: Vec<Value>,
+    /// Warnings about the objects and what they own.
+    pub(super) warnings: Vec<Value>,
+    pub(super) slices: Vec<Value>,
+}
+
+pub(super) fn uid(value: &Value) -> &str {
+    value.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(super) fn event_count(event: &Value) -> i64 {
+    let series = event.pointer("/series/count").and_then(Value::as_i64);
+    event.get("count").and_then(Value::as_i64).or(series).unwrap_or(1)
+}
+
+fn owners(value: &Value) -> impl Iterator<Item = &str> {
+    let references = value.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    references.into_iter().flatten().filter_map(|owner| owner.get("uid").and_then(Value::as_str))
+}
+
+impl Survey {
+    pub(super) async fn take(
+        cluster: &Cluster,
+        request: &ReleaseRequest,
+        rendered: &RenderedSource,
+    ) -> Result<Self, UnitError> {
+        let kinds = cluster.served_kinds().await?;
+        let mut survey = Self::default();
+        for document in rendered.documents.iter().filter(|document| document.stored != RecordPart::Aside) {
+            let Some(kind) = kinds.by_gvk(&object::gvk(&document.object)) else { continue };
+            survey.objects.push(SurveyedObject {
+                at: kind.object_ref(&document.object, &request.namespace),
+                wanted: document.object.clone(),
+                live: None,
+                is_hook: document.stored == RecordPart::Hook,
+            });
+        }
+        let places: Vec<ObjectRef> = survey.objects.iter().map(|object| object.at.clone()).collect();
+        for (object, live) in survey.objects.iter_mut().zip(cluster.get_many(&places).await) {
+            object.live = live?;
+        }
+        let mut namespaces: BTreeSet<String> =
+            survey.objects.iter().filter_map(|object| object.at.namespace.clone()).collect();
+        namespaces.insert(request.namespace.to_string());
+        let mut known: BTreeSet<String> = survey
+            .objects
+            .iter()
+            .filter_map(|object| object.live.as_ref())
+            .map(|live| uid(live).to_owned())
+            .collect();
+        let mut names: BTreeSet<(String, String)> = survey
+            .objects
+            .iter()
+            .map(|object| (object.at.gvk.kind.clone(), object.at.name.clone()))
+            .collect();
+        for namespace in &namespaces {
+            for (group, kind) in OWNED {
+                for item in list(cluster, group, kind, namespace).await? {
+                    if !owners(&item).any(|owner| known.contains(owner)) {
+                        continue;
+                    }
+                    known.insert(uid(&item).to_owned());
+                    names.insert((kind.to_owned(), object::name(&item).unwrap_or_default().to_owned()));
+                    // A pod on its way out is no part of the release any more.
+                    if kind == "Pod" && item.pointer("/metadata/deletionTimestamp").is_some() {
+                        continue;
+                    }
+                    let place = if kind == "Pod" { &mut survey.pods } else { &mut survey.middle };
+                    place.push(item);
+                }
+            }
+            let events = list(cluster, "", "Event", namespace).await?;
+            survey.warnings.extend(events.into_iter().filter(|event| {
+                let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
+                let named =
+                    (text("/involvedObject/kind").to_owned(), text("/involvedObject/name").to_owned());
+                text("/type") == "Warning"
+                    && (known.contains(text("/involvedObject/uid")) || names.contains(&named))
+            }));
+            survey.slices.extend(list(cluster, "discovery.k8s.io", "EndpointSlice", namespace).await?);
+        }
+        // Pods of the release itself own themselves.
+        let own = survey.objects.iter().filter(|object| object.at.gvk.kind == "Pod" && !object.is_hook);
+        let own: Vec<Value> = own.filter_map(|object| object.live.clone()).collect();
+        survey.pods.extend(own);
+        Ok(survey)
+    }
+
+    /// The restarts of every container.
+    pub(super) fn restarts(&self) -> BTreeMap<(String, String), i64> {
+        let mut all = BTreeMap::new();
+        for pod in &self.pods {
+            for status in container_statuses(pod) {
+                let name = status.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let count = status.get("restartCount").and_then(Value::as_i64).unwrap_or_default();
+                all.insert((uid(pod).to_owned(), name), count);
+            }
+        }
+        all
+    }
+
+    /// The object of the release a pod belongs to.
+    pub(super) fn workload_of(&self, pod: &Value) -> Option<&SurveyedObject> {
+        let by_uid = |wanted: &str| {
+            self.objects.iter().find(|object| object.live.as_ref().is_some_and(|live| uid(live) == wanted))
+        };
+        let direct = owners(pod).find_map(by_uid).or_else(|| by_uid(uid(pod)));
+        direct.or_else(|| {
+            let middle = self.middle.iter().filter(|item| owners(pod).any(|owner| owner == uid(item)));
+            middle.flat_map(owners).find_map(by_uid).or_else(|| {
+                // A CronJob's pod: pod, Job, CronJob.
+                self.middle
+                    .iter()
+                    .filter(|item| owners(pod).any(|owner| owner == uid(item)))
+                    .flat_map(owners)
+                    .find_map(by_uid)
+            })
+        })
+    }
+}
+
+/// The statuses of all containers of a pod.
+pub(super) fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["containerStatuses", "initContainerStatuses"]
+        .into_iter()
+        .filter_map(move |list| pod.pointer("/status")?.get(list)?.as_array())
+        .flatten()
+}
+
+async fn list(cluster: &Cluster, group: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, UnitError> {
+    let found = cluster.find_kind(&Gvk::new(group, "v1", kind)).await?;
+    let Some(served) = found else { return Ok(Vec::new()) };
+    Ok(cluster.list(&served, Some(namespace), &ListOptions::default()).await?.items)
+}
