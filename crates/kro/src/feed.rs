@@ -60,10 +60,40 @@ struct FeedState {
     /// Who reads by selector: then everything is kept.
     collectors: Vec<Arc<GraphId>>,
     owned: HashMap<OwnerId, BTreeSet<(String, Place)>>,
+    gone: Tombstones,
     listed: HashSet<Place>,
     sync: Sync,
     /// Who waits for the first state.
     waiting: Vec<Arc<GraphId>>,
+}
+
+/// The versions objects were last seen to be gone at. The answer to a write of ours may arrive after the watch has told
+/// of the deletion that followed; without them it would bring the object back for good.
+#[derive(Default)]
+struct Tombstones {
+    recent: HashMap<Place, u64>,
+    /// Those before; they go when `recent` is full again.
+    older: HashMap<Place, u64>,
+}
+
+impl Tombstones {
+    /// Answers are seconds late, not thousands of deletions.
+    const MOST: usize = 2_048;
+
+    fn add(&mut self, place: &Place, version: u64) {
+        if self.recent.len() >= Self::MOST {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        let latest = self.recent.entry(place.clone()).or_default();
+        *latest = version.max(*latest);
+    }
+
+    /// Returns true if an object of a version was seen to be gone since.
+    fn covers(&self, place: &Place, version: u64) -> bool {
+        [&self.recent, &self.older]
+            .iter()
+            .any(|gone| gone.get(place).is_some_and(|&at| at >= version && version > 0))
+    }
 }
 
 #[derive(Default)]
@@ -275,7 +305,8 @@ impl FeedState {
         let place = Place::of(value);
         let owners = owners_of(value);
         let version = version_of(value);
-        if self.objects.get(&place).is_some_and(|known| known.version >= version && version > 0) {
+        let is_known = self.objects.get(&place).is_some_and(|known| known.version >= version && version > 0);
+        if is_known || self.gone.covers(&place, version) {
             return Taken::Stale;
         }
         let is_wanted = self.is_whole(role) || !owners.is_empty() || self.readers.contains_key(&place);
@@ -331,7 +362,7 @@ impl WatchSink for Feed {
 
     fn list_ended(&self, version: &str) {
         let mut state = lock(&self.state);
-        let version = version.parse().unwrap_or(u64::MAX);
+        let version: u64 = version.parse().unwrap_or(u64::MAX);
         let listed = std::mem::take(&mut state.listed);
         // What is newer than the list was written by us since.
         let is_gone = |place: &Place, cached: &Cached| !listed.contains(place) && cached.version <= version;
@@ -343,6 +374,7 @@ impl WatchSink for Feed {
             .collect();
         for place in gone {
             if let Some(cached) = state.remove(&place) {
+                state.gone.add(&place, version);
                 self.wake(&state, &place, &cached.owners);
             }
         }
@@ -370,6 +402,7 @@ impl WatchSink for Feed {
             return;
         }
         state.remove(&place);
+        state.gone.add(&place, version);
         let owners = owners_of(&object);
         self.wake(&state, &place, &owners);
     }
@@ -473,5 +506,36 @@ impl Drop for Feeds {
         for feed in lock(&self.all).values() {
             *lock(&feed.watch) = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_late_answer_does_not_bring_an_object_back() {
+        let object = |version: u64| json!({"metadata": {"namespace": "default", "name": "a", "resourceVersion": version.to_string()}});
+        let place = Place::of(&object(1));
+        let mut state = FeedState::default();
+        state.readers.insert(place.clone(), Vec::new());
+        state.gone.add(&place, 7);
+        for (version, is_back) in [(5, false), (7, false), (8, true)] {
+            state.insert(FeedRole::Objects, &object(version));
+            assert_eq!(state.objects.contains_key(&place), is_back, "version {version}");
+        }
+    }
+
+    #[test]
+    fn only_the_latest_tombstones_are_kept() {
+        let mut gone = Tombstones::default();
+        let place = |n: usize| Place { namespace: String::new(), name: n.to_string() };
+        for n in 0..3 * Tombstones::MOST {
+            gone.add(&place(n), 1);
+        }
+        assert!(gone.recent.len() + gone.older.len() <= 2 * Tombstones::MOST);
+        assert!(gone.covers(&place(3 * Tombstones::MOST - 1), 1) && !gone.covers(&place(0), 1));
     }
 }
