@@ -31,14 +31,9 @@ pub(crate) enum EvaluationFailure {
     Missing(String),
     /// It is wrong, or what it reads is.
     Wrong(String),
-}
-
-impl EvaluationFailure {
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Self::Missing(message) | Self::Wrong(message) => message,
-        }
-    }
+    /// It was not done in time. The budget bounds what an expression computes, so that this says more about a busy
+    /// machine than about the expression: another time it may be done.
+    Late(String),
 }
 
 impl Expression {
@@ -71,6 +66,9 @@ impl Expression {
         match error.kind {
             EvalErrorKind::NoSuchKey { .. } | EvalErrorKind::Unbound(_) | EvalErrorKind::IndexOutOfBounds => {
                 EvaluationFailure::Missing(message)
+            }
+            EvalErrorKind::Canceled => {
+                EvaluationFailure::Late(format!("`{}` was not evaluated within {TIME:?}", self.source))
             }
             _ => EvaluationFailure::Wrong(message),
         }
@@ -182,5 +180,18 @@ impl Expressions {
             compiled.insert(key, expression.clone());
         }
         Ok(expression)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_that_was_not_done_in_time_is_not_wrong() {
+        let expressions = Expressions::new();
+        let expression = expressions.compile(&expressions.names(), "1 + 1 == 2").expect("compiles");
+        let late = expression.program.eval(&Bindings::new().deadline(Instant::now())).expect_err("is late");
+        assert!(matches!(expression.failure(&late), EvaluationFailure::Late(_)), "{late}");
     }
 }

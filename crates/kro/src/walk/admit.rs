@@ -17,7 +17,7 @@ pub(super) enum Admission {
         reason: &'static str,
         message: String,
     },
-    Wrong(String),
+    Failed(EvaluationFailure),
 }
 
 impl Walk<'_> {
@@ -72,9 +72,7 @@ impl Walk<'_> {
                         message: format!("`{}` does not hold", clause.source),
                     };
                 }
-                Err(EvaluationFailure::Missing(message) | EvaluationFailure::Wrong(message)) => {
-                    return Admission::Wrong(message);
-                }
+                Err(failure) => return Admission::Failed(failure),
             }
         }
         Admission::Go

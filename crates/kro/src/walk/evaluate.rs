@@ -78,11 +78,25 @@ impl From<NodeFailure> for Stop {
 }
 
 impl From<EvaluationFailure> for Stop {
-    /// What is absent may still come; anything else is wrong.
+    /// What is absent may still come.
     fn from(failure: EvaluationFailure) -> Self {
         match failure {
             EvaluationFailure::Missing(message) => Self::Pending { reason: "Waiting", message },
-            EvaluationFailure::Wrong(message) => Self::Failed(NodeFailure::wrong("ExpressionError", message)),
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+impl From<EvaluationFailure> for NodeFailure {
+    /// What took too long is tried again; anything else is wrong.
+    fn from(failure: EvaluationFailure) -> Self {
+        match failure {
+            EvaluationFailure::Late(message) => {
+                Self { state: NodeState::SystemError, reason: "TimedOut", message, object: None }
+            }
+            EvaluationFailure::Missing(message) | EvaluationFailure::Wrong(message) => {
+                Self::wrong("ExpressionError", message)
+            }
         }
     }
 }
@@ -112,9 +126,7 @@ impl Walk<'_> {
                 next.enter(NodeState::Blocked, "Blocked", message, self.now);
                 return next;
             }
-            Admission::Wrong(message) => {
-                return self.fail(next, NodeFailure::wrong("ExpressionError", message));
-            }
+            Admission::Failed(failure) => return self.fail(next, failure.into()),
             Admission::Wait { reason, message } => {
                 next.wake_at(self.input_gate_change(node, done));
                 return self.retain(at, next, done, reason, message);

@@ -7,7 +7,7 @@ use slipway_cel::{Bindings, Value as CelValue};
 use slipway_graph::NodeRef;
 
 use super::Walk;
-use super::evaluate::{LiveObject, NodeFailure};
+use super::evaluate::LiveObject;
 use super::scope::{self, Mark};
 use crate::api::NodeState;
 use crate::compile::{BodyKind, Gate, Node};
@@ -54,10 +54,7 @@ impl Walk<'_> {
                 .and_then(|is_ready| Ok(Verdict { is_ready, is_open: all_hold(output, &own, self)? }));
             match verdict {
                 Ok(verdict) => verdicts.push(verdict),
-                Err(failure) => {
-                    let failed = NodeFailure::wrong("ExpressionError", failure.message());
-                    return self.fail(next, failed);
-                }
+                Err(failure) => return self.fail(next, failure.into()),
             }
         }
         let is_ready = verdicts.iter().all(|verdict| verdict.is_ready);
