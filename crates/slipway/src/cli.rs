@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 use crate::config::ProgressInterval;
+use crate::deferred::Deferred;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -41,14 +42,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Reads a command line. The tree of all commands is built only when it is needed: building it
-    /// takes longer than rendering a small chart.
+    /// Reads a command line.
     pub fn read(words: &[OsString]) -> Result<Self, clap::Error> {
-        if words.iter().any(|word| word == "render" || word == "template")
-            && let Ok(Renders { globals, command: Rendering::Render(args) }) = Renders::try_parse_from(words)
-        {
-            return Ok(Self { globals, command: Command::Render(args) });
-        }
         Self::try_parse_from(commands::package::flags::spelled(&spell_words_as_flags(words)))
     }
 }
@@ -61,23 +56,6 @@ fn spell_words_as_flags(words: &[OsString]) -> Vec<OsString> {
         Some((first, [])) if first == "version" => [program, &["--version".into()]].concat(),
         _ => words.to_vec(),
     }
-}
-
-/// The part of [`Cli`] that renders. What it cannot read, help included, is left to the whole.
-#[derive(Debug, Parser)]
-#[command(name = "slipway", disable_help_subcommand = true)]
-struct Renders {
-    #[command(flatten)]
-    globals: Globals,
-
-    #[command(subcommand)]
-    command: Rendering,
-}
-
-#[derive(Debug, Subcommand)]
-enum Rendering {
-    #[command(alias = "template")]
-    Render(Box<commands::render::Args>),
 }
 
 /// Flags of every command. What is not given comes from the environment (`SLIPWAY_*`), then from the
@@ -230,105 +208,81 @@ pub enum LogFormat {
 pub enum Command {
     /// Render a chart, package or kustomization to YAML
     #[command(alias = "template")]
-    Render(Box<commands::render::Args>),
+    Render(Deferred<commands::render::Args>),
     /// Show what applying would change; writes nothing
-    Plan(Box<commands::release::PlanArgs>),
+    Plan(Deferred<commands::release::PlanArgs>),
     /// Take a release to the cluster: install it, or bring it up to date
-    Apply(Box<commands::release::ApplyArgs>),
+    Apply(Deferred<commands::release::ApplyArgs>),
     /// Go back to an earlier revision
-    Rollback(Box<commands::release::RollbackArgs>),
+    Rollback(Deferred<commands::release::RollbackArgs>),
     /// Delete a release and everything that belongs to it
     #[command(alias = "uninstall")]
-    Delete(Box<commands::release::DeleteArgs>),
+    Delete(Deferred<commands::release::DeleteArgs>),
     /// List releases
     #[command(alias = "ls")]
-    List(commands::release::ListArgs),
+    List(Deferred<commands::release::ListArgs>),
     /// Show how a release stands
-    Status(commands::release::StatusArgs),
+    Status(Deferred<commands::release::StatusArgs>),
     /// Show the revisions of a release
-    History(commands::release::HistoryArgs),
+    History(Deferred<commands::release::HistoryArgs>),
     /// Show what a revision holds
-    Get(commands::release::GetArgs),
+    Get(Deferred<commands::release::GetArgs>),
     /// Show what differs between revisions, or between a revision and the cluster
-    Diff(commands::release::DiffArgs),
+    Diff(Deferred<commands::release::DiffArgs>),
     /// Show what the pods of a release say
-    Logs(commands::release::LogsArgs),
+    Logs(Deferred<commands::release::LogsArgs>),
     /// Run the tests of a release
-    Test(commands::release::TestArgs),
+    Test(Deferred<commands::release::TestArgs>),
     /// Look charts over for mistakes
-    Lint(commands::lint::Args),
+    Lint(Deferred<commands::lint::Args>),
     /// Create, show, pack, fetch and publish charts
-    Chart(Box<commands::chart::Args>),
+    Chart(Deferred<commands::chart::Args>),
     /// Chart repositories
-    Repo(commands::repo::Args),
+    Repo(Deferred<commands::repo::Args>),
     /// Build, check and explain Kurel packages
-    Package(commands::package::Args),
+    Package(Deferred<commands::package::Args>),
     /// Build and edit kustomizations
-    Kustomize(commands::kustomize::Args),
+    Kustomize(Deferred<commands::kustomize::Args>),
     /// Bootstrap clusters from runbooks
-    Run(commands::run::Args),
+    Run(Deferred<commands::run::Args>),
     /// Take many releases to their clusters as one graph
-    Stack(Box<commands::stack::Args>),
+    Stack(Deferred<commands::stack::Args>),
     /// Release units: bundle, plan, apply, promote and verify one file
-    Unit(Box<commands::unit::Args>),
+    Unit(Deferred<commands::unit::Args>),
     /// Pipelines of environments: what is where, why it waits, promote and rehearse
-    Pipeline(Box<commands::pipeline::Args>),
+    Pipeline(Deferred<commands::pipeline::Args>),
     /// Versions on their way through a pipeline
-    Bundle(Box<commands::bundle::Args>),
+    Bundle(Deferred<commands::bundle::Args>),
     /// Policy gates: list, test, simulate, explain and override them
-    Gate(Box<commands::gate::Args>),
+    Gate(Deferred<commands::gate::Args>),
     /// References to secrets: test, find and check them
-    Secrets(Box<commands::secrets::Args>),
+    Secrets(Deferred<commands::secrets::Args>),
     /// The controller of promotions: run, install and remove it
-    Controller(Box<commands::controller::Args>),
+    Controller(Deferred<commands::controller::Args>),
     /// Carry out the steps of one shard for a controller in another cluster
-    Agent(Box<commands::agent::Args>),
+    Agent(Deferred<commands::agent::Args>),
     /// What happened to promotions, and proof that nobody changed the record
-    Audit(commands::audit::Args),
+    Audit(Deferred<commands::audit::Args>),
     /// Look at everything promotion needs and say what is wrong
-    Doctor(commands::doctor::Args),
+    Doctor(Deferred<commands::doctor::Args>),
     /// Run the embedded Kubernetes API server
-    Sandbox(commands::sandbox::Args),
+    Sandbox(Deferred<commands::sandbox::Args>),
     /// Show or run a graph of nodes and needs
-    Graph(commands::graph::Args),
+    Graph(Deferred<commands::graph::Args>),
     /// Show the settings in force and where each comes from
-    Config(commands::config::Args),
+    Config(Deferred<commands::config::Args>),
     /// Print a completion script for a shell
-    Completions(commands::completions::Args),
+    Completions(Deferred<commands::completions::Args>),
     /// Write manual pages
-    Man(commands::man::Args),
+    Man(Deferred<commands::man::Args>),
     /// Print a generated page of the reference
     #[command(hide = true)]
-    Reference(commands::reference::Args),
+    Reference(Deferred<commands::reference::Args>),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What the small tree reads, the whole tree reads alike.
-    #[test]
-    fn rendering_is_read_alike() {
-        let lines = [
-            "slipway render chart",
-            "slipway template web chart -f values.yaml --set a=b,c=d --set-string e=1 -n ns",
-            "slipway -n ns --output json render web chart --include-crds --kube-version 1.25 --api-versions a/v1,b/v1",
-            "slipway render web chart -vv --color never --seed 7 --skip-tests --show-only templates/a.yaml",
-            "slipway --sandbox render chart --dry-run=server --validate",
-        ];
-        for line in lines {
-            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-            let small = Renders::try_parse_from(&words).map(|read| {
-                let Rendering::Render(args) = read.command;
-                format!("{:?} {args:?}", read.globals)
-            });
-            let whole = Cli::try_parse_from(&words).map(|read| match read.command {
-                Command::Render(args) => format!("{:?} {args:?}", read.globals),
-                other => format!("{other:?}"),
-            });
-            assert_eq!(small.expect(line), whole.expect(line), "{line}");
-        }
-    }
 
     #[test]
     fn help_and_version_may_be_words() {
@@ -341,17 +295,23 @@ mod tests {
         assert_eq!(read("slipway help stack plan"), read("slipway stack plan --help"));
     }
 
+    /// Finds what clap itself finds wrong with a tree, in every command.
     #[test]
-    fn what_is_not_rendering_is_left_to_the_whole_tree() {
-        for line in
-            ["slipway render", "slipway render --help", "slipway lint render", "slipway template a b c"]
-        {
-            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-            let whole = Cli::try_parse_from(&words)
-                .map(|read| format!("{read:?}"))
-                .map_err(|error| error.to_string());
-            let read = Cli::read(&words).map(|read| format!("{read:?}")).map_err(|error| error.to_string());
-            assert_eq!(read, whole, "{line}");
+    fn the_whole_tree_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn only_the_command_asked_for_declares_its_arguments() {
+        let mut tree = <Cli as clap::CommandFactory>::command();
+        let count = |tree: &clap::Command, name: &str| {
+            let command = tree.get_subcommands().find(|command| command.get_name() == name);
+            command.map_or(0, |command| command.get_arguments().count() + command.get_subcommands().count())
+        };
+        for command in tree.get_subcommands() {
+            assert_eq!(count(&tree, command.get_name()), 0, "{}", command.get_name());
         }
+        tree.build();
+        assert!(count(&tree, "apply") > 20);
     }
 }

@@ -584,7 +584,11 @@ mod tests {
     #[test]
     fn every_variable_a_flag_reads_is_known() {
         let mut found = Vec::new();
-        read_by_flags(&crate::cli::Cli::command(), &mut found);
+        let mut tree = crate::cli::Cli::command();
+        tree.build();
+        read_by_flags(&tree, &mut found);
+        found.sort();
+        found.dedup();
         assert!(found.iter().any(|name| name == "HELM_DRIVER"), "{found:?}");
         found.retain(|name| Variable::ALL.iter().all(|known| known.name() != name));
         assert_eq!(found, Vec::<String>::new(), "`slipway config` does not show them");

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod connect;
+mod deferred;
 mod exit;
 mod files;
 mod helm;

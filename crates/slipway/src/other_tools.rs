@@ -161,7 +161,8 @@ mod tests {
     /// A row for a command we have would never be read, and an answer must be a command we have.
     #[test]
     fn every_answer_is_a_command_of_ours() {
-        let tree = Cli::command();
+        let mut tree = Cli::command();
+        tree.build();
         for row in TRANSLATIONS {
             let ours = row.ours.strip_prefix("slipway ").expect("answers name the program");
             let mut at = &tree;
