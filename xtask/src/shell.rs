@@ -72,7 +72,8 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn show(command: &Command) -> String {
+/// The words of a command.
+pub fn show(command: &Command) -> String {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     words.into_iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
