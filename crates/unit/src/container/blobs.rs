@@ -14,8 +14,8 @@ use crate::error::UnitError;
 
 /// Contents are compressed in portions of about this size.
 const PACK_SIZE: usize = 32 << 20;
-/// The most all contents of a unit may have once unpacked.
-const LARGEST_CONTENT: u64 = 1 << 30;
+/// The most all contents of a unit, or all of its ledger, may have once unpacked.
+pub(crate) const LARGEST_CONTENT: u64 = 1 << 30;
 /// Compresses about as well as a packed chart, and a good deal faster than the chart renders.
 const LEVEL: i32 = 3;
 /// Matches reach back over a whole pack.
