@@ -168,7 +168,8 @@ pub async fn bundle(
     let hazards = hazards_of(&host, &loaded, !nondeterministic.is_empty());
     let warnings = bundle_warnings(&first, &hazards, &nondeterministic);
 
-    let policy = request.policies.as_ref().map(|set| check_policies(set, &request, &first, context.clock));
+    let policies = request.policies.as_ref();
+    let policy = policies.map(|set| check_policies(set, &request, &first, context.clock)).transpose()?;
     if let Some(report) =
         policy.as_ref().filter(|report| report.denied().any(|result| is_for_bundles(result.code)))
     {
