@@ -205,7 +205,8 @@ pub(crate) fn write_source(files: &[SourceFile], kind: SourceKind) -> Result<Res
         .tempdir()
         .map_err(UnitError::io("create", Path::new("a temporary directory")))?;
     for file in files {
-        let relative = safe_path(&file.path)?;
+        let outside = || UnitError::tampered("chart_files", "names a path outside of the source");
+        let relative = safe_path(&file.path).ok_or_else(outside)?;
         let path = directory.path().join(relative);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(UnitError::io("create", parent))?;
@@ -231,12 +232,10 @@ pub(crate) fn write_source(files: &[SourceFile], kind: SourceKind) -> Result<Res
     Ok(RestoredSource { directory, path })
 }
 
-/// A path inside of the directory, whatever the unit says.
-fn safe_path(path: &str) -> Result<PathBuf, UnitError> {
+/// A path that stays below the directory it is joined to; none if it would not.
+pub(crate) fn safe_path(path: &str) -> Option<PathBuf> {
     let relative = PathBuf::from(path);
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if path.is_empty() || !relative.components().all(is_plain) || path.contains(['\\', '\0']) {
-        return Err(UnitError::tampered("chart_files", "names a path outside of the source"));
-    }
-    Ok(relative)
+    let is_safe = !path.is_empty() && relative.components().all(is_plain) && !path.contains(['\\', '\0']);
+    is_safe.then_some(relative)
 }
