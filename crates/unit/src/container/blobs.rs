@@ -32,7 +32,7 @@ impl ContentHash {
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut hash = [0_u8; 32];
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         for (index, byte) in hash.iter_mut().enumerate() {
