@@ -129,6 +129,20 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: shop}
 data: {greeting: "{{ .Values.greeting }}"}
+{{- with .Values.password }}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: shop}
+stringData: {password: "{{ . }}"}
+{{- end }}
+{{- if .Values.chance }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: chance}
+data: {drawn: "{{ randAlphaNum 16 }}", same: always}
+{{- end }}
 {{- if .Values.route }}
 ---
 apiVersion: gateway.networking.k8s.io/v1
@@ -140,7 +154,8 @@ spec:
 {{- end }}
 """)
     (DIRECTORY / "slipway.yaml").write_text(
-        "environments: {staging: {namespace: staging}, prod: {namespace: prod}}\npromotion: {order: [staging, prod]}\n")
+        "environments: {staging: {namespace: staging}, prod: {namespace: prod}}\npromotion: {order: [staging, prod]}\n"
+        "secrets: {providers: {local: {type: file, path: dev.yaml}}}\n")
     slots = "apiVersion: ktl.dev/unit/v1\noverlaySlots: {prod: [replicaCount]}\n"
     (DIRECTORY / "plain.yaml").write_text(slots)
     canary = "strategy: {type: canary, targets: [{name: shop}], canary: {provider: %s, steps: [{weight: 10}, {check: verify}, {pause: manual}, {weight: 50}, {weight: 100}]}}\n"
@@ -194,6 +209,85 @@ def tampering():
     (DIRECTORY / "changed").write_bytes(content)
     code, _, err = apply_to("changed", "u02")
     expect("U-02 a changed unit is not applied", [10, None], [code, api.deployment("u02")])
+
+
+def secrets():
+    canaries = ["first-canary-value", "second-canary-value"]
+    write = lambda value: (DIRECTORY / "dev.yaml").write_text(f"shop: {{password: {value}}}\n")
+    live = lambda: base64.b64decode(((api.get("/api/v1/namespaces/u04/secrets/shop") or {}).get("data") or {}).get("password", "")).decode()
+    write(canaries[0])
+    code, _, err = bundle("secret", ONE, "plain.yaml", "--set-string", "password=secret://local/shop#password")
+    first = apply_to("secret", "u04"), live()
+    expect("U-04 an apply fetches the secret", [0, 0, canaries[0]], [code, first[0][0], first[1]])
+    write(canaries[1])
+    second = apply_to("secret", "u04", "--force"), live()
+    expect("U-04 a rotated secret is applied by the same unit", [0, canaries[1]], [second[0][0], second[1]])
+    unit("export", "secret", "--format", "flux", "--to-dir", "secret-files")
+    texts = [unit(*words)[1] for words in (("inspect", "secret", "-o", "json"), ("replay", "secret"), ("plan", "secret", "-n", "u04", "-o", "json"))]
+    texts += [path.read_text() for path in (DIRECTORY / "secret-files").rglob("*") if path.is_file()]
+    texts.append((DIRECTORY / "secret").read_bytes().decode("latin-1"))
+    encoded = [form for value in canaries for form in (value, base64.b64encode(value.encode()).decode())]
+    expect("U-04 neither the file nor what it tells holds a value", [True, []],
+           [len(texts) > 4, [form for form in encoded if any(form in text for text in texts)]])
+
+
+def chance():
+    words = ("chance", ONE, "plain.yaml", "--set", "chance=true")
+    code, _, err = bundle(*words)
+    expect("U-05 chance is refused with its field", [10, True, False],
+           [code, "/ConfigMap//chance: `/data/drawn` is another at every rendering" in err, (DIRECTORY / "chance").exists()])
+    code, _, err = bundle(*words, "--allow-nondeterministic")
+    listed = json.loads(unit("inspect", "chance", "-o", "json")[1] or "{}").get("nondeterministic")
+    expect("U-05 allowed, the field is listed", [0, {"/ConfigMap//chance": ["/data/drawn"]}], [code, listed])
+    applied, live = apply_to("chance", "u05")[0], api.get("/api/v1/namespaces/u05/configmaps/chance")
+    expect("U-05 it is applied all the same", [0, 16, "always"], [applied, len(live["data"]["drawn"]), live["data"]["same"]])
+
+
+SHAPES = {
+    # Values, and the template of the image.
+    "parts": ("{repository: acme/parts, tag: '1'}", "{{ .repository }}:{{ .tag }}"),
+    "registry": ("{registry: quay.io, repository: acme/registry, tag: '1'}", "{{ .registry }}/{{ .repository }}:{{ .tag }}"),
+    "digest": ("{repository: acme/digest, tag: '1', digest: ''}", "{{ .repository }}:{{ .tag }}{{ with .digest }}@{{ . }}{{ end }}"),
+    "named": ("{name: acme/named, tag: '1'}", "{{ .name }}:{{ .tag }}"),
+    "text": ("acme/text:1", "{{ . }}"),
+}
+
+
+def shapes():
+    chart = DIRECTORY / "shapes"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: shapes\nversion: 1.0.0\n")
+    values, containers, images, wanted = "", "", [], {}
+    for name, (value, template) in SHAPES.items():
+        values += f"{name}: {{image: {value}}}\n"
+        containers += f"{{{{- with .Values.{name}.image }}}}\n        - {{name: {name}, image: \"{template}\"}}\n{{{{- end }}}}\n"
+        repository = f"{'quay.io/' if name == 'registry' else ''}acme/{name}"
+        images += ["--image", f"{name}={repository}:2@{ONE}"]
+        wanted[name] = f"{repository}:2@{ONE}"
+    (chart / "values.yaml").write_text(values)
+    (chart / "templates/all.yaml").write_text(f"""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: shapes}}
+spec:
+  selector: {{matchLabels: {{app: shapes}}}}
+  template:
+    metadata: {{labels: {{app: shapes}}}}
+    spec:
+      containers:
+{containers}""")
+    code, out, err = unit("bundle", "shapes", "./shapes", "-n", "shapes", "-O", "shapes-unit", *images)
+    applied = apply_to("shapes-unit", "u06")
+    pods = (api.get("/api/v1/namespaces/u06/pods") or {}).get("items") or []
+    running = [{one["name"]: one["image"] for one in pod["spec"]["containers"]} for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    expect("U-06 every shape of an image is bound and runs", [0, 0, [wanted]], [code, applied[0], running])
+    expect("U-06 each with its proof", [], [name for name in SHAPES if f"image {name} bound at" not in out])
+    code, _, err = unit("bundle", "shapes", "./shapes", "-O", "none", "--image", f"other=acme/other:2@{ONE}")
+    expect("U-06 what could belong anywhere is refused with a map to paste", [10, True], [code, "apiVersion: ktl.dev/image-map/v1" in err])
+    (DIRECTORY / "map.yaml").write_text("apiVersion: ktl.dev/image-map/v1\nautodetect: false\n")
+    code, out, err = unit("bundle", "shapes", "./shapes", "-O", "unbound", "--image-map", "map.yaml", *images)
+    bound = json.loads(unit("inspect", "unbound", "-o", "json")[1] or "{}").get("bindings")
+    expect("U-06 without autodetection nothing is bound", [0, []], [code, bound])
 
 
 def promotion_and_verification():
@@ -378,8 +472,8 @@ def kills():
 
 def main():
     write_files()
-    for scenario in (reproducible_and_applied_as_bundled, tampering, promotion_and_verification, policies, canary_by_replicas, canary_by_gateway,
-                     blue_green, replay_and_export, kills):
+    for scenario in (reproducible_and_applied_as_bundled, tampering, secrets, chance, shapes, promotion_and_verification, policies, canary_by_replicas,
+                     canary_by_gateway, blue_green, replay_and_export, kills):
         try:
             scenario()
         except Exception as error:  # A scenario that breaks is a verdict, not the end of the others.

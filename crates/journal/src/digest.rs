@@ -1,5 +1,7 @@
 //! Hashes of bytes and of JSON, as records keep them.
 
+use std::cmp::Ordering;
+
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -29,10 +31,13 @@ pub fn json(value: &Value) -> String {
 /// Canonical JSON (RFC 8785): sorted keys, no spaces, numbers as JavaScript writes them.
 pub fn canonical(value: &Value, out: &mut String) {
     match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
             Some(float) => out.push_str(&slipway_yaml::go_json_float(float)),
             None => out.push_str(&number.to_string()),
         },
+        Value::String(text) => write_text(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -44,21 +49,35 @@ pub fn canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(entries) => {
-            let mut keys: Vec<&String> = entries.keys().collect();
-            keys.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
+            let mut entries: Vec<(&String, &Value)> = entries.iter().collect();
+            entries.sort_unstable_by(|(a, _), (b, _)| compare_keys(a, b));
             out.push('{');
-            for (index, key) in keys.into_iter().enumerate() {
+            for (index, (key, value)) in entries.into_iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                out.push_str(&Value::from(key.as_str()).to_string());
+                write_text(key, out);
                 out.push(':');
-                canonical(&entries[key], out);
+                canonical(value, out);
             }
             out.push('}');
         }
-        other => out.push_str(&other.to_string()),
     }
+}
+
+/// Orders keys by their UTF-16, which for ASCII is the order of the bytes.
+fn compare_keys(a: &str, b: &str) -> Ordering {
+    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        out.push_str(&Value::from(text).to_string());
+        return;
+    }
+    out.push('"');
+    out.push_str(text);
+    out.push('"');
 }
 
 #[cfg(test)]
@@ -71,5 +90,18 @@ mod tests {
         let mut text = String::new();
         canonical(&value, &mut text);
         assert_eq!(text, r#"{"":{"y":2,"z":1},"a":"é\n\"","b":[1,1.5,1e+30,true,null]}"#);
+    }
+
+    #[test]
+    fn keys_are_sorted_by_utf16_and_texts_escaped_as_json_does() {
+        // U+1D306 is two units of UTF-16, which come before U+FF41; its bytes come after.
+        let value =
+            serde_json::json!({"\u{ff41}": false, "\u{1d306}": "\u{1}\u{7f}/\\", "b\"": 1, "b": -1, "": []});
+        let mut text = String::new();
+        canonical(&value, &mut text);
+        let expected =
+            "{\"\":[],\"b\":-1,\"b\\\"\":1,\"\u{1d306}\":\"\\u0001\u{7f}/\\\\\",\"\u{ff41}\":false}";
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("is JSON"), value);
     }
 }

@@ -10,7 +10,6 @@ use slipway_yaml::{FieldReader, YamlReader};
 pub struct Environment {
     /// The context of the kubeconfig.
     pub context: Option<String>,
-    pub kubeconfig: Option<String>,
     pub namespace: Option<String>,
 }
 
@@ -41,11 +40,7 @@ impl Environments {
             let mut fields = FieldReader::new(node, problems);
             let context = fields.string("context").or_else(|| fields.string("cluster"));
             fields.ignore("cluster");
-            let env = Environment {
-                context,
-                kubeconfig: fields.string("kubeconfig"),
-                namespace: fields.string("namespace"),
-            };
+            let env = Environment { context, namespace: fields.string("namespace") };
             fields.finish();
             Some((name.key_text().into_owned(), env))
         });
@@ -88,5 +83,19 @@ impl Environments {
         place.context = given(cluster).or(place.context);
         place.namespace = given(namespace).or(place.namespace);
         Ok(TargetChoice { env: Some(env.to_owned()), place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_nobody_heeds_is_reported() {
+        let mut environments = Environments::default();
+        let text = "environments:\n  prod: {context: prod, kubeconfig: other}\n";
+        let problems = environments.read(text, "slipway.yaml").expect_err("is refused");
+        let told = problems.to_string();
+        assert!(told.contains("slipway.yaml:2:") && told.contains("`kubeconfig`"), "{told}");
     }
 }

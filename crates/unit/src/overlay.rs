@@ -24,10 +24,11 @@ impl Overlay {
         };
         let slot = unit.rows().overlay_slots.iter().find(|slot| slot.env == env);
         let allowed = slot.map(|slot| slot.allowed_paths.as_slice()).unwrap_or_default();
-        check_node(&root, "", &mut |path, node| {
+        check_node(&root, &mut Vec::new(), &mut |path, node| {
             if allowed.iter().any(|pattern| fits(pattern, path)) {
                 return;
             }
+            let path = path.join(".");
             let hint = match slot {
                 None => format!("the unit has no overlay slot for `{env}`"),
                 Some(_) => format!("environment `{env}` may set {}", shown(allowed)),
@@ -58,14 +59,14 @@ fn shown(allowed: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-/// Visits every value that is no mapping, with its path.
-fn check_node(node: &YamlNode, path: &str, visit: &mut impl FnMut(&str, &YamlNode)) {
+/// Visits every value that is no mapping, with the keys that lead to it.
+fn check_node(node: &YamlNode, path: &mut Vec<String>, visit: &mut impl FnMut(&[String], &YamlNode)) {
     match node.as_map() {
         Some(mapping) if !mapping.is_empty() || path.is_empty() => {
             for (key, value) in mapping.iter() {
-                let key = key.key_text();
-                let below = if path.is_empty() { key.into_owned() } else { format!("{path}.{key}") };
-                check_node(value, &below, visit);
+                path.push(key.key_text().into_owned());
+                check_node(value, path, visit);
+                path.pop();
             }
         }
         _ => visit(path, node),
@@ -73,8 +74,9 @@ fn check_node(node: &YamlNode, path: &str, visit: &mut impl FnMut(&str, &YamlNod
 }
 
 /// Tells that a pattern allows a path: `*` is one step, `**` any number; what is allowed is allowed with all below it.
-fn fits(pattern: &str, path: &str) -> bool {
-    fn steps(pattern: &[&str], path: &[&str]) -> bool {
+/// A key with a dot is one step.
+fn fits(pattern: &str, path: &[String]) -> bool {
+    fn steps(pattern: &[&str], path: &[String]) -> bool {
         match (pattern.split_first(), path.split_first()) {
             (None, _) => true,
             (Some((&"**", rest)), _) => (0..=path.len()).any(|skipped| steps(rest, &path[skipped..])),
@@ -83,8 +85,10 @@ fn fits(pattern: &str, path: &str) -> bool {
             (Some(_), None) => false,
         }
     }
-    let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), path.split('.').collect());
-    steps(&pattern, &path)
+    // One `**` after another says nothing more, and trying all of them would take long.
+    let mut pattern: Vec<&str> = pattern.split('.').collect();
+    pattern.dedup_by(|next, before| *next == "**" && *before == "**");
+    steps(&pattern, path)
 }
 
 #[cfg(test)]
@@ -104,7 +108,9 @@ mod tests {
             ("*.replicas", "web.api.replicas", false),
             ("**.replicas", "web.api.replicas", true),
         ] {
-            assert_eq!(fits(pattern, path), allowed, "{pattern} {path}");
+            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            assert_eq!(fits(pattern, &path), allowed, "{pattern} {path:?}");
         }
+        assert!(!fits("ingress", &["ingress.hosts".to_owned()]), "another key, however it reads");
     }
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use slipway_cluster::Cluster;
 use slipway_event::Events;
 use slipway_manifest::ObjectRef;
-use slipway_policy::{PolicyReport, PolicySet, PolicySource, PolicyTarget, UnitFacts};
+use slipway_policy::{
+    PolicyCode, PolicyInput, PolicyReport, PolicySet, PolicySource, PolicyTarget, UnitFacts,
+};
 use slipway_release::decide::ObjectChange;
 use slipway_release::plan::PlannedObject;
 use slipway_release::resource::RecordPart;
@@ -24,9 +26,10 @@ use crate::evidence::verified_environments;
 use crate::image::container_images;
 use crate::ledger::{LedgerEntry, UnitTarget};
 use crate::overlay::Overlay;
-use crate::proof::{ProvenRelease, SecretUse, UnitLoader, prove_release};
+use crate::proof::{ProvenRelease, SecretUse, UnitLoader, fetch_secrets, prove_release};
 use crate::render::RenderTarget;
 use crate::strategy::{Strategy, StrategyPlan, plan_steps};
+use crate::values::secret_uses;
 
 /// The annotations of a revision that say which unit it came from.
 pub const UNIT_DIGEST: &str = "ktl.dev/unit-digest";
@@ -143,10 +146,15 @@ pub async fn plan_unit(
     entries: &[LedgerEntry],
     context: &PlanContext<'_>,
 ) -> Result<UnitPlan, UnitError> {
-    let proven = prove_release(unit, context.loader, target, overlay, secrets)?;
+    let policies = UnitPolicies::read(unit, target, entries, context)?;
+    let mut proven = prove_release(unit, context.loader, target, overlay)?;
+    if secrets == SecretUse::Fetch {
+        policies.check_providers(&proven)?;
+        proven = fetch_secrets(unit, context.loader, target, overlay, proven)?;
+    }
     let request = release_request(unit, target, &proven, options, context).await?;
     let release = slipway_release::plan(context.cluster, &request, context.events).await?;
-    let policy = check_policies(unit, target, &release, entries, context)?;
+    let policy = policies.check_release(&release);
     let view = release.view(&ViewOptions::default());
     let drift = find_drift(context.cluster, &request).await?;
     let secrets = unit.rows().secret_refs.iter().map(|row| PlannedSecret {
@@ -239,42 +247,72 @@ fn deployed_revision(unit: &UnitFile, release: &ReleasePlan, overlay: Option<&st
     (mark(UNIT_DIGEST) == Some(unit.digest()) && mark(UNIT_OVERLAY) == overlay).then_some(last.version)
 }
 
-/// Holds the plan against the policies of the unit and of the run.
-fn check_policies(
-    unit: &UnitFile,
-    target: &UnitTarget,
-    release: &ReleasePlan,
-    entries: &[LedgerEntry],
-    context: &PlanContext<'_>,
-) -> Result<Option<PolicyReport>, UnitError> {
-    let mut sources = Vec::new();
-    for row in &unit.rows().policies {
-        sources
-            .push(PolicySource { name: row.name.clone(), text: unit.blobs().text(&row.sha256)?.to_owned() });
+/// The policies of the unit and of the run, with everything they are told besides the plan.
+struct UnitPolicies {
+    sets: Vec<Arc<PolicySet>>,
+    target: PolicyTarget,
+    facts: UnitFacts,
+    now: Timestamp,
+}
+
+impl UnitPolicies {
+    fn read(
+        unit: &UnitFile,
+        target: &UnitTarget,
+        entries: &[LedgerEntry],
+        context: &PlanContext<'_>,
+    ) -> Result<Self, UnitError> {
+        let mut sources = Vec::new();
+        for row in &unit.rows().policies {
+            let text = unit.blobs().text(&row.sha256)?.to_owned();
+            sources.push(PolicySource { name: row.name.clone(), text });
+        }
+        let embedded = if sources.is_empty() { None } else { Some(Arc::new(PolicySet::parse(sources)?)) };
+        let dirty = unit.rows().meta_text("sourceDirty");
+        Ok(Self {
+            sets: embedded.into_iter().chain(context.policies.clone()).collect(),
+            target: PolicyTarget {
+                environment: target.env.clone(),
+                cluster: Some(target.cluster.clone()),
+                namespace: Some(target.namespace.clone()),
+            },
+            facts: UnitFacts {
+                signed_by: unit.signatures().iter().map(|signature| signature.key_id.clone()).collect(),
+                verified_in: verified_environments(entries),
+                created: unit.rows().meta_text("createdAt").parse().ok(),
+                clean_git: (!dirty.is_empty()).then_some(dirty == "false"),
+            },
+            now: context.now,
+        })
     }
-    let embedded = if sources.is_empty() { None } else { Some(Arc::new(PolicySet::parse(sources)?)) };
-    let dirty = unit.rows().meta_text("sourceDirty");
-    let facts = UnitFacts {
-        signed_by: unit.signatures().iter().map(|signature| signature.key_id.clone()).collect(),
-        verified_in: verified_environments(entries),
-        created: unit.rows().meta_text("createdAt").parse().ok(),
-        clean_git: (!dirty.is_empty()).then_some(dirty == "false"),
-    };
-    let policy_target = PolicyTarget {
-        environment: target.env.clone(),
-        cluster: Some(target.cluster.clone()),
-        namespace: Some(target.namespace.clone()),
-    };
-    let mut report: Option<PolicyReport> = None;
-    for set in embedded.into_iter().chain(context.policies.clone()) {
-        let mut input = release.policy_input(policy_target.clone(), context.now);
-        input.unit = Some(facts.clone());
-        let found = set.evaluate(&input);
-        let all = report.get_or_insert_default();
-        all.results.extend(found.results);
-        all.skipped.extend(found.skipped);
+
+    /// Refuses secrets of providers that are not approved, before any of them is asked.
+    fn check_providers(&self, proven: &ProvenRelease) -> Result<(), UnitError> {
+        let mut input = PolicyInput::new(self.target.clone(), self.now, Vec::new());
+        input.secrets = secret_uses(&proven.rendered.values)?;
+        input.unit = Some(self.facts.clone());
+        let mut report = self.evaluate(&input).unwrap_or_default();
+        report.results.retain(|result| result.code == PolicyCode::SecretProvider);
+        if report.is_denied() { Err(UnitError::Refused(report.problems())) } else { Ok(()) }
     }
-    Ok(report)
+
+    /// Holds the plan against all policies; none if there are none.
+    fn check_release(&self, release: &ReleasePlan) -> Option<PolicyReport> {
+        let mut input = release.policy_input(self.target.clone(), self.now);
+        input.unit = Some(self.facts.clone());
+        self.evaluate(&input)
+    }
+
+    fn evaluate(&self, input: &PolicyInput<'_>) -> Option<PolicyReport> {
+        let mut report: Option<PolicyReport> = None;
+        for set in &self.sets {
+            let found = set.evaluate(input);
+            let all = report.get_or_insert_default();
+            all.results.extend(found.results);
+            all.skipped.extend(found.skipped);
+        }
+        report
+    }
 }
 
 fn image_changes(release: &ReleasePlan) -> Vec<ImageChange> {

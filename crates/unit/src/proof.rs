@@ -63,15 +63,42 @@ pub fn prove(unit: &UnitFile, loader: UnitLoader<'_>) -> Result<(), UnitError> {
     Ok(())
 }
 
-/// Proves a unit and renders it for a target, with an overlay that only sets what its slot allows.
+/// Proves a unit and renders it for a target without secrets, with an overlay that only sets what its slot allows.
 pub fn prove_release(
     unit: &UnitFile,
     loader: UnitLoader<'_>,
     target: &UnitTarget,
     overlay: Option<&Overlay>,
-    secrets: SecretUse,
 ) -> Result<ProvenRelease, UnitError> {
     prove(unit, loader)?;
+    let rendered = render_for(unit, loader.masked, loader.settings, target, overlay)?;
+    let object_set = masked_objects(&rendered.documents, &unit.rows().manifest.nondeterministic).set_digest();
+    Ok(ProvenRelease { rendered, object_set, overlay: overlay.map(|overlay| overlay.digest().to_owned()) })
+}
+
+/// Renders a proven release once more with its secrets, which decide on no object and no image.
+pub(crate) fn fetch_secrets(
+    unit: &UnitFile,
+    loader: UnitLoader<'_>,
+    target: &UnitTarget,
+    overlay: Option<&Overlay>,
+    proven: ProvenRelease,
+) -> Result<ProvenRelease, UnitError> {
+    let rendered = render_for(unit, loader.resolving, loader.settings, target, overlay)?;
+    if object_keys(&rendered.documents) != object_keys(&proven.rendered.documents) {
+        return Err(UnitError::problem("a secret decides which objects there are"));
+    }
+    Ok(ProvenRelease { rendered, ..proven })
+}
+
+/// Renders a unit for a target, with the images it holds and no others.
+fn render_for(
+    unit: &UnitFile,
+    context: &LoadContext,
+    settings: &RenderSettings,
+    target: &UnitTarget,
+    overlay: Option<&Overlay>,
+) -> Result<RenderedSource, UnitError> {
     let mut place = RenderTarget::of_unit(unit)?;
     place.namespace.clone_from(&target.namespace);
     place.name.clone_from(&target.release);
@@ -84,21 +111,9 @@ pub fn prove_release(
             ..PolicyTarget::default()
         },
     };
-    let masked = render(unit, loader.masked, loader.settings, &place, overlay, node.clone())?;
-    check_images(unit, &masked)?;
-    let object_set = masked_objects(&masked.documents, &unit.rows().manifest.nondeterministic).set_digest();
-    let rendered = match secrets {
-        SecretUse::Name => masked,
-        SecretUse::Fetch => {
-            let fetched = render(unit, loader.resolving, loader.settings, &place, overlay, node)?;
-            if object_keys(&fetched.documents) != object_keys(&masked.documents) {
-                return Err(UnitError::problem("a secret decides which objects there are"));
-            }
-            check_images(unit, &fetched)?;
-            fetched
-        }
-    };
-    Ok(ProvenRelease { rendered, object_set, overlay: overlay.map(|overlay| overlay.digest().to_owned()) })
+    let rendered = render(unit, context, settings, &place, overlay, node)?;
+    check_images(unit, &rendered)?;
+    Ok(rendered)
 }
 
 fn render(

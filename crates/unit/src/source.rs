@@ -9,7 +9,7 @@ use slipway_problem::Problem;
 use slipway_source::{LoadedSource, SourceContent, SourcePath};
 use tempfile::TempDir;
 
-use crate::container::{BlobStore, ChartRow, FileRow, SealedRows, SourceKind};
+use crate::container::{BlobStore, ChartRow, ContentHash, FileRow, SealedRows, SourceKind};
 use crate::error::UnitError;
 
 /// No package has more files.
@@ -17,11 +17,19 @@ const MOST_FILES: usize = 20_000;
 /// The file that holds what a kustomization builds, or plain manifests.
 const MANIFESTS: &str = "manifests.yaml";
 
-/// A file to be sealed.
+/// A file to be sealed, with the hash of its content.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
     pub(crate) path: String,
     pub(crate) content: Arc<[u8]>,
+    pub(crate) hash: ContentHash,
+}
+
+impl SourceFile {
+    fn new(path: String, content: impl Into<Arc<[u8]>>) -> Self {
+        let content = content.into();
+        Self { path, hash: ContentHash::of(&content), content }
+    }
 }
 
 /// A source as it is sealed.
@@ -70,9 +78,8 @@ pub(crate) fn seal_source(
                 .or_else(|| chart.raw_file("requirements.lock"))
                 .map(|file| digest::bytes(&file.data))
                 .unwrap_or_default();
-            let files = chart.raw.iter().map(|file| SourceFile {
-                path: format!("{}/{}", chart.name(), file.name),
-                content: Arc::clone(&file.data),
+            let files = chart.raw.iter().map(|file| {
+                SourceFile::new(format!("{}/{}", chart.name(), file.name), Arc::clone(&file.data))
             });
             files.collect()
         }
@@ -85,7 +92,7 @@ pub(crate) fn seal_source(
         }
         SourceContent::Kustomization(build) => {
             row.source_kind = SourceKind::Kustomization;
-            vec![SourceFile { path: MANIFESTS.to_owned(), content: build.to_yaml().into_bytes().into() }]
+            vec![SourceFile::new(MANIFESTS.to_owned(), build.to_yaml().into_bytes())]
         }
         SourceContent::Manifests(documents) => {
             let mut text = String::new();
@@ -93,7 +100,7 @@ pub(crate) fn seal_source(
                 text.push_str("---\n");
                 text.push_str(&yaml_text(&document.object)?);
             }
-            vec![SourceFile { path: MANIFESTS.to_owned(), content: text.into_bytes().into() }]
+            vec![SourceFile::new(MANIFESTS.to_owned(), text.into_bytes())]
         }
     };
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -117,7 +124,7 @@ pub(crate) fn yaml_text(object: &serde_json::Value) -> Result<String, UnitError>
 fn tree_digest(files: &[SourceFile]) -> String {
     let mut text = String::new();
     for file in files {
-        text.push_str(&format!("{}\0{}\n", file.path, digest::bytes(&file.content)));
+        text.push_str(&format!("{}\0{}\n", file.path, digest::hex(&file.hash.0)));
     }
     digest::bytes(text.as_bytes())
 }
@@ -151,7 +158,7 @@ fn read_tree(root: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> Result<(
                 }
             } else if kind.is_file() {
                 let content = slipway_problem::read_file(&path).map_err(UnitError::io("read", &path))?;
-                files.push(SourceFile { path: shown, content: content.into() });
+                files.push(SourceFile::new(shown, content));
             }
             if files.len() > MOST_FILES {
                 return Err(UnitError::problem(format!("a package may have {MOST_FILES} files")));
@@ -181,7 +188,11 @@ pub(crate) fn restore_source(rows: &SealedRows, blobs: &BlobStore) -> Result<Res
         .files
         .iter()
         .map(|row: &FileRow| {
-            Ok(SourceFile { path: row.path.clone(), content: blobs.get(&row.sha256)?.into() })
+            Ok(SourceFile {
+                path: row.path.clone(),
+                content: blobs.get(&row.sha256)?.into(),
+                hash: row.sha256,
+            })
         })
         .collect();
     write_source(&files?, rows.chart.source_kind)
@@ -194,7 +205,8 @@ pub(crate) fn write_source(files: &[SourceFile], kind: SourceKind) -> Result<Res
         .tempdir()
         .map_err(UnitError::io("create", Path::new("a temporary directory")))?;
     for file in files {
-        let relative = safe_path(&file.path)?;
+        let outside = || UnitError::tampered("chart_files", "names a path outside of the source");
+        let relative = safe_path(&file.path).ok_or_else(outside)?;
         let path = directory.path().join(relative);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(UnitError::io("create", parent))?;
@@ -220,12 +232,10 @@ pub(crate) fn write_source(files: &[SourceFile], kind: SourceKind) -> Result<Res
     Ok(RestoredSource { directory, path })
 }
 
-/// A path inside of the directory, whatever the unit says.
-fn safe_path(path: &str) -> Result<PathBuf, UnitError> {
+/// A path that stays below the directory it is joined to; none if it would not.
+pub(crate) fn safe_path(path: &str) -> Option<PathBuf> {
     let relative = PathBuf::from(path);
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if path.is_empty() || !relative.components().all(is_plain) || path.contains(['\\', '\0']) {
-        return Err(UnitError::tampered("chart_files", "names a path outside of the source"));
-    }
-    Ok(relative)
+    let is_safe = !path.is_empty() && relative.components().all(is_plain) && !path.contains(['\\', '\0']);
+    is_safe.then_some(relative)
 }

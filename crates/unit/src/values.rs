@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use slipway_chart::UserValues;
+use slipway_policy::SecretUse;
 use slipway_problem::Problems;
 use slipway_secrets::{FieldSelector, Interpolation, find_references};
 
@@ -109,4 +110,13 @@ pub(crate) fn secret_rows(values: &Map<String, Value>) -> Result<Vec<SecretRefRo
         });
     }
     Ok(rows)
+}
+
+/// The providers the values take secrets from, as policies see them: a reference without one takes the `default`.
+pub(crate) fn secret_uses(values: &Map<String, Value>) -> Result<Vec<SecretUse>, UnitError> {
+    let uses = secret_rows(values)?.into_iter().map(|row| SecretUse {
+        provider: if row.provider.is_empty() { "default".to_owned() } else { row.provider },
+        reference: row.reference,
+    });
+    Ok(uses.collect())
 }

@@ -214,3 +214,65 @@ fn a_cluster_is_asked_for_evidence_the_ledger_does_not_have() {
     let promoted = place.run(&promote);
     assert_eq!(promoted.code, Some(0), "{}\n{}", promoted.out, promoted.err);
 }
+
+/// Staging may take secrets from anywhere; production only from what its policies approve, whoever wrote them.
+#[test]
+fn a_promotion_takes_secrets_from_approved_providers_alone() {
+    let place = furnished();
+    let _down = Down(&place);
+    let settings = std::fs::read_to_string(place.path().join("slipway.yaml")).unwrap();
+    let with_policy = |policy: &str| {
+        let providers =
+            "providers: {local: {type: file, path: dev.yaml}, vault-dev: {type: file, path: dev.yaml}}";
+        place.write("slipway.yaml", format!("{settings}secrets: {{{providers}, policy: {{{policy}}}}}\n"));
+    };
+    with_policy("");
+    let rules = "rules: [{ id: approved, secrets: { approvedProviders: ['vault-*'] } }]";
+    place
+        .write("dev.yaml", "shop: {password: correct-horse}\n")
+        .write("secrets.yaml", "database: {password: secret://local/shop#password}\n")
+        .write(
+            "approved.yaml",
+            format!("apiVersion: ktl.dev/policy/v1\nmatch: {{ envs: [prod] }}\n{rules}\n"),
+        );
+    let image = format!("shop=ghcr.io/acme/shop:1.4@{DIGEST}");
+    let bundle = |unit: &str, values: &str, more: &[&str]| {
+        let words =
+            ["unit", "bundle", "shop", "./shop", "-n", "shop", "--image", &image, "-f", values, "-O", unit];
+        place.run(&[&words[..], more].concat()).ok();
+        let apply = ["unit", "apply", unit, "--sandbox", "--to", "staging", "--soak", "0s", "-q"];
+        let applied = place.run(&apply);
+        assert_eq!(applied.code, Some(0), "{unit}: {}\n{}", applied.out, applied.err);
+    };
+    let promote = |unit: &str, more: &[&str]| {
+        let words = ["unit", "promote", unit, "--sandbox", "--to", "prod", "--soak", "0s", "-q"];
+        place.run(&[&words[..], more].concat())
+    };
+    bundle("plain", "secrets.yaml", &[]);
+    bundle("sealed", "secrets.yaml", &["--env", "staging", "--policy", "approved.yaml"]);
+
+    // The backend is gone: whoever asked it would fail for another reason.
+    std::fs::remove_file(place.path().join("dev.yaml")).unwrap();
+    let refused = |what: &str, unit: &str, more: &[&str], message: &str| {
+        let ran = promote(unit, more);
+        assert_eq!(ran.code, Some(15), "{what}: {}", ran.err);
+        assert!(ran.err.contains(message) && ran.err.contains("secret://local/shop"), "{what}: {}", ran.err);
+    };
+    refused("by a policy of the run", "plain", &["--policy", "approved.yaml"], "rule `approved`");
+    refused("by the sealed policy", "sealed", &[], "rule `approved`");
+    with_policy("approvedProviders: [vault-dev]");
+    refused("by the settings", "plain", &[], "denied by rule `approvedProviders`");
+    with_policy("");
+    let unreachable = promote("plain", &[]);
+    assert_eq!(unreachable.code, Some(16), "{}", unreachable.err);
+    let listed = place.run(&["list", "--sandbox", "-n", "shop", "-o", "json"]).ok();
+    assert_eq!(listed, "[]\n", "nothing of production was written");
+
+    place
+        .write("dev.yaml", "shop: {password: correct-horse}\n")
+        .write("secrets.yaml", "database: {password: secret://vault-dev/shop#password}\n");
+    bundle("approved", "secrets.yaml", &["--env", "staging", "--policy", "approved.yaml"]);
+    with_policy("approvedProviders: [vault-dev]");
+    let promoted = promote("approved", &["--policy", "approved.yaml"]);
+    assert_eq!(promoted.code, Some(0), "{}\n{}", promoted.out, promoted.err);
+}

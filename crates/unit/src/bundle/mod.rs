@@ -29,7 +29,9 @@ use crate::image::{
     BindRequest, BuilderCommand, ImageInput, ImageMapping, ImageResolver, InferredBindings, PinMode,
     RewriteRule, bind_images, complete_inputs, merged_values, pin_tags, rewrite_objects, run_builder,
 };
-use crate::render::{Definitions, Hazard, HazardHost, RenderTarget, load_source, render_source};
+use crate::render::{
+    Definitions, Hazard, HazardHost, RenderTarget, load_source, render_source, render_twice,
+};
 use crate::source::seal_source;
 
 /// The treatment of fields that differ at every rendering.
@@ -150,25 +152,25 @@ pub async fn bundle(
     }
     let mut image_rows: Vec<ImageRow> = request.images.iter().map(ImageInput::to_row).collect();
     let root = request.source.path().parent();
-    let first = render_source(&loaded, &target, &bound.rules, root, Some(&host), Definitions::Include)?;
+    let [first, second] = render_twice(&loaded, &target, &bound.rules, root, &host)?;
+    let mut pinned = Vec::new();
     if let (PinMode::All, Some(resolver)) = (request.pin, context.images) {
         let objects: Vec<Value> = regular_objects(&first);
         let (rules, rows, bindings) = pin_tags(&objects, resolver).await?;
-        bound.rules.extend(rules);
+        pinned = rules;
         image_rows.extend(rows);
         let next = bound.bindings.len() as i64;
         bound
             .bindings
             .extend(bindings.into_iter().map(|row| BindingRow { ordinal: next + row.ordinal, ..row }));
     }
-    let first = with_rules(first, &bound.rules);
-    host.next_rendering();
-    let second = render_source(&loaded, &target, &bound.rules, root, Some(&host), Definitions::Skip)?;
+    let [first, second] = [first, second].map(|rendered| with_rules(rendered, &pinned));
     let nondeterministic = compare_renderings(&first, &second, request.nondeterministic)?;
     let hazards = hazards_of(&host, &loaded, !nondeterministic.is_empty());
     let warnings = bundle_warnings(&first, &hazards, &nondeterministic);
 
-    let policy = request.policies.as_ref().map(|set| check_policies(set, &request, &first, context.clock));
+    let policies = request.policies.as_ref();
+    let policy = policies.map(|set| check_policies(set, &request, &first, context.clock)).transpose()?;
     if let Some(report) =
         policy.as_ref().filter(|report| report.denied().any(|result| is_for_bundles(result.code)))
     {

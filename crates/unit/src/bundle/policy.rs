@@ -7,7 +7,8 @@ use slipway_policy::{PolicyCode, PolicyInput, PolicyObject, PolicyReport, Policy
 use slipway_source::RenderedSource;
 
 use super::BundleRequest;
-use crate::values::secret_rows;
+use crate::error::UnitError;
+use crate::values::secret_uses;
 
 /// Holds what is rendered against policies; what they say of changes and signatures is for later.
 pub(super) fn check_policies(
@@ -15,7 +16,7 @@ pub(super) fn check_policies(
     request: &BundleRequest,
     rendered: &RenderedSource,
     clock: &dyn Clock,
-) -> PolicyReport {
+) -> Result<PolicyReport, UnitError> {
     let regular = rendered.documents.iter();
     let objects = regular.map(|document| PolicyObject {
         reference: ObjectRef::of(&document.object),
@@ -27,12 +28,8 @@ pub(super) fn check_policies(
         namespace: Some(request.namespace.to_string()),
     };
     let mut input = PolicyInput::new(target, clock.now(), objects.collect());
-    let references = secret_rows(&rendered.values).unwrap_or_default();
-    input.secrets = references
-        .into_iter()
-        .map(|row| slipway_policy::SecretUse { provider: row.provider, reference: row.reference })
-        .collect();
-    set.evaluate(&input)
+    input.secrets = secret_uses(&rendered.values)?;
+    Ok(set.evaluate(&input))
 }
 
 /// Signatures, verifications and times are asked for where a unit is deployed.

@@ -1,8 +1,10 @@
 //! Makes the rows of a unit from everything a bundle found.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use slipway_manifest::diff::secret_fields::SecretFields;
 use slipway_manifest::image::ImageReference;
 use slipway_manifest::object;
@@ -42,13 +44,10 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     let SealInputs { request, context, loaded, sealed, rendered, blobs, .. } = inputs;
     let SealedSource { mut row, files } = sealed;
     row.package_digest = package_digest(&request.source)?;
-    let texts = definition_texts(rendered, &files);
-    let files = files.into_iter().map(|file| FileRow {
-        path: file.path,
-        mode: 0o644,
-        sha256: blobs.add(file.content),
-    });
-    let files: Vec<FileRow> = files.collect();
+    let definitions = definition_files(rendered, &files);
+    for file in &files {
+        blobs.add_hashed(file.hash, Arc::clone(&file.content));
+    }
     let value_layers = seal_values(&request.values, blobs)?;
     let recorded = loaded.recorded_values();
     let mut canonical = String::new();
@@ -56,22 +55,28 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     let digest = slipway_journal::digest::bytes(canonical.as_bytes());
     let values = ValuesRow { id: 1, sha256: blobs.add(canonical.into_bytes()), digest };
     let hashes = masked_objects(&rendered.documents, &inputs.nondeterministic);
-    let mut manifest_text = String::new();
+    let mut manifest_hash = Sha256::new();
     let mut objects = Vec::with_capacity(rendered.documents.len());
     for (ord, (document, (key, hash))) in
         rendered.documents.iter().zip(hashes.keys.iter().zip(&hashes.hashes)).enumerate()
     {
-        let text = match texts.get(&*document.origin.path) {
-            Some(text) if document.stored == RecordPart::Aside => text.clone(),
-            _ => yaml_text(&document.object)?,
+        manifest_hash.update(b"---\n");
+        let content = match definitions.get(&*document.origin.path) {
+            Some(file) if document.stored == RecordPart::Aside => {
+                manifest_hash.update(&file.content);
+                file.hash
+            }
+            _ => {
+                let text = yaml_text(&document.object)?;
+                manifest_hash.update(&text);
+                blobs.add(text.into_bytes())
+            }
         };
-        manifest_text.push_str("---\n");
-        manifest_text.push_str(&text);
-        objects.push(object_row(ord, document, key, hash, blobs.add(text.into_bytes())));
+        objects.push(object_row(ord, document, key, hash, content));
     }
     let manifest = ManifestRow {
         id: 1,
-        masked_digest: slipway_journal::digest::bytes(manifest_text.as_bytes()),
+        masked_digest: slipway_journal::digest::hex(&manifest_hash.finalize()),
         object_set_digest: hashes.set_digest(),
         notes_sha256: blobs.add(rendered.notes.clone().into_bytes()),
         object_count: objects.len() as i64,
@@ -90,7 +95,10 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     Ok(SealedRows {
         meta: meta_rows(request, context, inputs.hazards, row.source_kind),
         chart: row,
-        files,
+        files: files
+            .into_iter()
+            .map(|file| FileRow { path: file.path, mode: 0o644, sha256: file.hash })
+            .collect(),
         value_layers,
         values,
         secret_refs: secret_rows(recorded)?,
@@ -106,16 +114,18 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     })
 }
 
-/// The texts of definitions a chart keeps apart, by their files: what stands alone in a sealed file is sealed as it is.
-fn definition_texts(rendered: &RenderedSource, files: &[SourceFile]) -> BTreeMap<String, String> {
+/// The files of definitions a chart keeps apart, by their paths: what stands alone in a sealed file is sealed as it is.
+fn definition_files<'f>(
+    rendered: &RenderedSource,
+    files: &'f [SourceFile],
+) -> BTreeMap<&'f str, &'f SourceFile> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for document in rendered.documents.iter().filter(|document| document.stored == RecordPart::Aside) {
         *counts.entry(&*document.origin.path).or_default() += 1;
     }
     let alone = files.iter().filter(|file| counts.get(file.path.as_str()) == Some(&1));
-    let texts = alone
-        .filter_map(|file| Some((file.path.clone(), std::str::from_utf8(&file.content).ok()?.to_owned())));
-    texts.collect()
+    let texts = alone.filter(|file| std::str::from_utf8(&file.content).is_ok());
+    texts.map(|file| (file.path.as_str(), file)).collect()
 }
 
 fn meta_rows(

@@ -1,7 +1,7 @@
 //! Contents of a unit, each kept once under its hash. Contents are compressed together: the files of a chart and the
 //! objects rendered from them repeat each other.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::error::UnitError;
 
 /// Contents are compressed in portions of about this size.
 const PACK_SIZE: usize = 32 << 20;
-/// The most all contents of a unit may have once unpacked.
-const LARGEST_CONTENT: u64 = 1 << 30;
+/// The most all contents of a unit, or all of its ledger, may have once unpacked.
+pub(crate) const LARGEST_CONTENT: u64 = 1 << 30;
 /// Compresses about as well as a packed chart, and a good deal faster than the chart renders.
 const LEVEL: i32 = 3;
 /// Matches reach back over a whole pack.
@@ -32,7 +32,7 @@ impl ContentHash {
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut hash = [0_u8; 32];
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         for (index, byte) in hash.iter_mut().enumerate() {
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for ContentHash {
 #[derive(Debug, Default)]
 pub(crate) struct BlobWriter {
     order: Vec<(ContentHash, Arc<[u8]>)>,
-    known: HashMap<ContentHash, ()>,
+    known: HashSet<ContentHash>,
 }
 
 impl BlobWriter {
@@ -73,10 +73,15 @@ impl BlobWriter {
     pub(crate) fn add(&mut self, content: impl Into<Arc<[u8]>>) -> ContentHash {
         let content = content.into();
         let hash = ContentHash::of(&content);
-        if self.known.insert(hash, ()).is_none() {
+        self.add_hashed(hash, content);
+        hash
+    }
+
+    /// Keeps a content whose hash is known, once.
+    pub(crate) fn add_hashed(&mut self, hash: ContentHash, content: Arc<[u8]>) {
+        if self.known.insert(hash) {
             self.order.push((hash, content));
         }
-        hash
     }
 
     pub(crate) fn rows(&self) -> Vec<(ContentHash, u64)> {

@@ -12,7 +12,7 @@ pub(crate) mod schema;
 mod seal;
 mod table;
 
-pub(crate) use blobs::{BlobStore, BlobWriter, ContentHash};
+pub(crate) use blobs::{BlobStore, BlobWriter, ContentHash, LARGEST_CONTENT};
 pub(crate) use create::{create_sidecar, move_in_place, write_private, write_unit};
 pub use open::{OpenOptions, UnitFile};
 pub(crate) use rows::ValuesRow;

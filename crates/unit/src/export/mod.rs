@@ -19,7 +19,7 @@ pub use publish::{PublishError, PublishOutcome, PublishRequest, publish_export};
 
 use crate::container::{SourceKind, UnitFile};
 use crate::error::UnitError;
-use crate::source::yaml_text;
+use crate::source::{safe_path, yaml_text};
 
 /// The forms a unit is exported in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,11 @@ fn put(files: &mut ExportFiles, path: &str, value: &Value) -> Result<(), UnitErr
 
 /// Writes an export into a directory. Files of an earlier export that are no part of it any more are removed.
 pub fn write_export(files: &ExportFiles, directory: &Path) -> Result<usize, UnitError> {
+    // Names of files and objects are the unit's, which anybody may have made.
+    if let Some(name) = files.keys().find(|name| safe_path(name).is_none()) {
+        let problem = Problem::error(format!("the unit names `{name}`, which is outside of an export"));
+        return Err(problem.hint("do not use this unit: nothing honest has such names").into());
+    }
     fs::create_dir_all(directory).map_err(UnitError::io("create", directory))?;
     for old in earlier_files(directory) {
         if !files.contains_key(&old) {

@@ -10,7 +10,7 @@ use super::forms::{fill_template, forms, mapping_text, post_render_text, reposit
 use super::input::ImageInput;
 use super::mapping::{ImageMapping, MappedImage};
 use super::nodes::{ImageNode, find_nodes};
-use super::path::{ValueStep, parse_path, set_value};
+use super::path::{ValueStep, set_value};
 use super::rewrite::{RewriteRule, rewrite_objects};
 use super::trial::{ImagePlace, RenderedImages, Trial, is_from, resource_images};
 use crate::container::{BindingConfidence, BindingKind, BindingRow};
@@ -96,11 +96,11 @@ impl Binder<'_> {
     fn bind_mapped(&mut self, input: &ImageInput, mapped: &MappedImage) -> Result<(), UnitError> {
         if !mapped.set.is_empty() {
             let mut overlay = self.bound.overlay.clone();
-            for (path, text) in &mapped.set {
-                let value = fill_template(text, &input.reference);
-                set_value(&mut overlay, self.request.merged, &parse_path(path), value.into());
+            for mapped in &mapped.set {
+                let value = fill_template(&mapped.template, &input.reference);
+                set_value(&mut overlay, self.request.merged, &mapped.path, value.into());
             }
-            let paths: Vec<&str> = mapped.set.iter().map(|(path, _)| path.as_str()).collect();
+            let paths: Vec<&str> = mapped.set.iter().map(|mapped| mapped.shown.as_str()).collect();
             let paths = paths.join(", ");
             match self.try_overlay(&overlay, input, "")? {
                 Trial::Proven(places) => {

@@ -77,7 +77,8 @@ pub fn read_layout(
     };
     let media_type = chosen.get("mediaType").and_then(Value::as_str).unwrap_or_default().to_owned();
     let sizes = manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
-    let size: u64 = sizes.filter_map(|layer| layer.get("size").and_then(Value::as_u64)).sum();
+    let sizes = sizes.filter_map(|layer| layer.get("size").and_then(Value::as_u64));
+    let size = sizes.fold(0_u64, u64::saturating_add);
     let reference = ImageReference { digest: Some(digest), ..reference.clone() };
     let input = ImageInput::given(name, reference);
     Ok(ImageInput { media_type, platforms, size_bytes: (size > 0).then_some(size), ..input })

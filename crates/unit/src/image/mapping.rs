@@ -1,8 +1,10 @@
 //! The mapping file: where images belong, said by the user.
 
+use globset::Glob;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{FieldReader, YamlReader};
+use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
+use super::path::{ValueStep, parse_path};
 use super::rewrite::RewriteRule;
 
 const API_VERSION: &str = "ktl.dev/image-map/v1";
@@ -29,9 +31,18 @@ pub(super) struct MappedImage {
     pub(super) name: String,
     /// The place in the file that says it.
     pub(super) at: Location,
-    /// Ways through the values, with texts in which `{{repo}}`, `{{tag}}` and `{{digest}}` stand for the image's.
-    pub(super) set: Vec<(String, String)>,
+    pub(super) set: Vec<MappedValue>,
     pub(super) post_render: Vec<RewriteRule>,
+}
+
+/// A value an image is written to.
+#[derive(Clone, Debug)]
+pub(super) struct MappedValue {
+    /// The way to it as the user wrote it.
+    pub(super) shown: String,
+    pub(super) path: Vec<ValueStep>,
+    /// A text in which `{{repo}}`, `{{tag}}` and `{{digest}}` stand for the image's.
+    pub(super) template: String,
 }
 
 impl ImageMapping {
@@ -51,19 +62,19 @@ impl ImageMapping {
             let image = MappedImage {
                 name: name.key_text().into_owned(),
                 at: name.location(),
-                set: fields.string_map("set"),
+                set: mapped_values(&mut fields),
                 post_render: fields.list("postRender", |rule| {
                     Some(RewriteRule {
-                        kind: rule.string("kind"),
-                        name: rule.string("name"),
-                        container: rule.string("container"),
+                        kind: pattern(rule, "kind"),
+                        name: pattern(rule, "name"),
+                        container: pattern(rule, "container"),
                         repository: rule.string("repository"),
                         image: rule.string("image"),
                         field_paths: rule.strings("fieldPaths"),
                     })
                 }),
             };
-            if image.set.is_empty() && image.post_render.is_empty() {
+            if !has_values(&fields) && image.post_render.is_empty() {
                 let problem = Problem::error(format!("image `{}` is mapped to nothing", image.name));
                 fields.problems().push(problem.at(node.location()).hint("write `set` or `postRender`"));
             }
@@ -75,4 +86,35 @@ impl ImageMapping {
         fields.finish();
         problems.into_result(Self { images, ignore, autodetect })
     }
+}
+
+/// Tells that `set` names a value, be it a wrong one.
+fn has_values(fields: &FieldReader<'_, '_>) -> bool {
+    fields.has_key("set") && fields.node_of("set").as_map().is_some_and(|map| !map.is_empty())
+}
+
+/// The values of `set`, with every way that cannot be read reported.
+fn mapped_values(fields: &mut FieldReader<'_, '_>) -> Vec<MappedValue> {
+    let written = fields.string_map("set");
+    let values = fields.has_key("set").then(|| fields.node_of("set")).and_then(YamlNode::as_map);
+    for (key, _) in values.into_iter().flat_map(|map| map.iter()) {
+        if let Err(why) = parse_path(&key.key_text()) {
+            let hint = "write it as `--set` does: `backend.images[0].tag`";
+            fields.problems().push(Problem::error(why).at(key.location()).hint(hint));
+        }
+    }
+    let values = written.into_iter().filter_map(|(shown, template)| {
+        let path = parse_path(&shown).ok()?;
+        Some(MappedValue { shown, path, template })
+    });
+    values.collect()
+}
+
+/// A pattern of names, which must be one.
+fn pattern(rule: &mut FieldReader<'_, '_>, key: &'static str) -> Option<String> {
+    let pattern = rule.string(key)?;
+    if let Err(error) = Glob::new(&pattern) {
+        rule.report_problem(key, format!("`{pattern}` is not a pattern: {}", error.kind()));
+    }
+    Some(pattern)
 }

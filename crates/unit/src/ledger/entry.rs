@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_journal::digest;
 
-use crate::container::ContentHash;
+use crate::container::{ContentHash, LARGEST_CONTENT};
 use crate::error::UnitError;
 
 /// The kinds of facts.
@@ -217,11 +217,17 @@ fn check_contents(connection: &Connection, entries: &[LedgerEntry]) -> Result<()
         .prepare("SELECT sha256, size, data FROM ledger_blobs")
         .map_err(|_| wrong("cannot be read"))?;
     let mut rows = statement.query([]).map_err(|_| wrong("cannot be read"))?;
+    let mut total = 0_u64;
     while let Some(row) = rows.next().map_err(|_| wrong("cannot be read"))? {
         let hash: [u8; 32] = row.get(0).map_err(|_| wrong("has a row of the wrong kind"))?;
         let size: i64 = row.get(1).map_err(|_| wrong("has a row of the wrong kind"))?;
         let data = row.get_ref(2).map_err(|_| wrong("has a row of the wrong kind"))?;
         let data = data.as_blob().map_err(|_| wrong("has a row of the wrong kind"))?;
+        // Before it is unpacked: a small file may hold a great many large contents.
+        total = total.saturating_add(u64::try_from(size).unwrap_or(u64::MAX));
+        if total > LARGEST_CONTENT {
+            return Err(wrong("holds more than 1 GiB"));
+        }
         let content = super::store::unpack(data, size).ok_or_else(|| wrong("cannot be unpacked"))?;
         if ContentHash::of(&content).0 != hash {
             return Err(wrong("has a content with another hash"));

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime};
 
+use memchr::memmem;
 use serde::Serialize;
 use slipway_chart::Chart;
 use slipway_gotmpl::{FuncError, GoMap, GoValue, TemplateHost};
@@ -50,21 +51,22 @@ impl fmt::Display for Hazard {
     }
 }
 
-/// The time of the first rendering; those after it happen years later.
+/// The time of the first rendering; the second happens more than a year later.
 const START: u64 = 1_700_000_000;
 const STEP: u64 = 400 * 24 * 3600;
 
-/// Answers templates, notes what they ask, and answers otherwise at the next rendering.
+/// Answers the templates of two renderings, notes what they ask, and answers otherwise in the second.
 #[derive(Debug, Default)]
 pub(crate) struct HazardHost {
-    rendering: AtomicU64,
+    /// The thread of the second rendering, which may be under way at the same time as the first.
+    second: OnceLock<ThreadId>,
     asked: Mutex<BTreeSet<Hazard>>,
 }
 
 impl HazardHost {
-    /// Begins another rendering.
-    pub(crate) fn next_rendering(&self) {
-        self.rendering.fetch_add(1, Ordering::Relaxed);
+    /// Makes what this thread renders from now on the second rendering.
+    pub(crate) fn begin_second_rendering(&self) {
+        let _ = self.second.set(thread::current().id());
     }
 
     /// Everything asked so far.
@@ -85,8 +87,8 @@ impl TemplateHost for HazardHost {
 
     fn now(&self) -> SystemTime {
         self.note(Hazard::Time);
-        let rendering = self.rendering.load(Ordering::Relaxed);
-        SystemTime::UNIX_EPOCH + Duration::from_secs(START + rendering * STEP)
+        let is_second = self.second.get() == Some(&thread::current().id());
+        SystemTime::UNIX_EPOCH + Duration::from_secs(if is_second { START + STEP } else { START })
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
@@ -102,7 +104,7 @@ pub(crate) fn named_hazards(chart: &Chart) -> BTreeSet<Hazard> {
     let mut pending = vec![chart];
     while let Some(chart) = pending.pop() {
         for file in &chart.templates {
-            let has = |word: &str| file.data.windows(word.len()).any(|part| part == word.as_bytes());
+            let has = |word: &str| memmem::find(&file.data, word.as_bytes()).is_some();
             if !found.contains(&Hazard::Capabilities) && has(".Capabilities.") {
                 found.insert(Hazard::Capabilities);
             }

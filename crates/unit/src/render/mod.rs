@@ -4,8 +4,10 @@
 mod hazard;
 mod objects;
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use serde_json::Value;
 use slipway_chart::{Capabilities, KubeVersion, Notices, UserValues};
@@ -57,6 +59,9 @@ pub(crate) enum Definitions {
     Skip,
 }
 
+/// The stack of a thread that renders: templates call each other as deep as on the main thread.
+const RENDER_STACK: usize = 16 << 20;
+
 /// Loads a source with values.
 pub(crate) fn load_source(
     path: &SourcePath,
@@ -107,6 +112,27 @@ pub(crate) fn render_source(
         rewrite_objects(objects.iter_mut().map(|object| &mut **object), rule, image);
     }
     Ok(rendered)
+}
+
+/// Renders a loaded source twice at the same time, for two different times; definitions kept apart are in the first alone.
+pub(crate) fn render_twice(
+    loaded: &LoadedSource,
+    target: &RenderTarget,
+    rules: &[(RewriteRule, String)],
+    root: Option<&Path>,
+    host: &Arc<HazardHost>,
+) -> Result<[RenderedSource; 2], UnitError> {
+    let render = |definitions| render_source(loaded, target, rules, root, Some(host), definitions);
+    thread::scope(|scope| {
+        let second = thread::Builder::new().stack_size(RENDER_STACK).spawn_scoped(scope, || {
+            host.begin_second_rendering();
+            render(Definitions::Skip)
+        });
+        let second = second.map_err(UnitError::io("start", Path::new("a second rendering")))?;
+        let first = render(Definitions::Include);
+        let second = second.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok([first?, second?])
+    })
 }
 
 fn expand_list(document: Document) -> Vec<Document> {

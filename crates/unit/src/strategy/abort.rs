@@ -99,3 +99,29 @@ fn kept_baseline(objects: &[Value]) -> Option<Baseline> {
         Baseline::from_value(&serde_json::from_str(text).ok()?)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ledger::{StepRecord, StepStatus};
+    use crate::strategy::MemoryLog;
+    use crate::strategy::baseline::WorkloadBaseline;
+
+    #[test]
+    fn a_failed_preparation_does_not_hide_what_was_there_before() {
+        let workload = WorkloadBaseline { name: "web".to_owned(), replicas: 4, autoscaler: None };
+        let baseline = Baseline { workloads: vec![workload], ..Baseline::default() };
+        let log = MemoryLog::default();
+        for (status, signals) in [
+            (StepStatus::Started, Value::Null),
+            (StepStatus::Started, baseline.to_value()),
+            (StepStatus::Failed, json!({"why": "the server is away"})),
+        ] {
+            let step = "canary/prepare".to_owned();
+            log.record(&StepRecord { step, weight: None, status, signals }).expect("is kept");
+        }
+        assert_eq!(logged_baseline(&log).expect("is read"), Some(baseline));
+    }
+}

@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 /// Everything a rollout changes that is not its own, as it was before. Written to the log before the first change, and to the
 /// workload of the rollout, so that it can be restored where the log is lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Baseline {
+    /// Always written: it tells a baseline from everything else a step says of itself.
     pub(crate) workloads: Vec<WorkloadBaseline>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) routes: Vec<RouteBaseline>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) service: Option<ServiceBaseline>,
 }
 
@@ -56,7 +57,8 @@ impl Baseline {
         serde_json::to_value(self).unwrap_or_default()
     }
 
+    /// The baseline among the signals of a step; none if they are something else.
     pub(crate) fn from_value(value: &Value) -> Option<Self> {
-        if value.is_null() { None } else { serde_json::from_value(value.clone()).ok() }
+        Self::deserialize(value).ok()
     }
 }

@@ -136,16 +136,10 @@ impl Survey {
             self.objects.iter().find(|object| object.live.as_ref().is_some_and(|live| uid(live) == wanted))
         };
         let direct = owners(pod).find_map(by_uid).or_else(|| by_uid(uid(pod)));
+        // By way of a ReplicaSet, or of a CronJob's Job.
         direct.or_else(|| {
             let middle = self.middle.iter().filter(|item| owners(pod).any(|owner| owner == uid(item)));
-            middle.flat_map(owners).find_map(by_uid).or_else(|| {
-                // A CronJob's pod: pod, Job, CronJob.
-                self.middle
-                    .iter()
-                    .filter(|item| owners(pod).any(|owner| owner == uid(item)))
-                    .flat_map(owners)
-                    .find_map(by_uid)
-            })
+            middle.flat_map(owners).find_map(by_uid)
         })
     }
 }

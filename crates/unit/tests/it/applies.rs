@@ -141,7 +141,7 @@ async fn a_pod_on_another_digest_fails_the_verification() {
         .bundle("v", BundleRequest { images: pinned("3", OTHER), ..request_for(&source.path().join("shop")) })
         .await;
     let target = world.target("dev");
-    let proven = prove_release(&other, world.loader(), &target, None, SecretUse::Name).expect("is proven");
+    let proven = prove_release(&other, world.loader(), &target, None).expect("is proven");
     let plan =
         plan_unit(&other, &target, None, SecretUse::Name, Default::default(), &[], &world.plan_context())
             .await;

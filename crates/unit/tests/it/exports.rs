@@ -61,6 +61,20 @@ async fn exporting_twice_changes_nothing_and_a_change_is_found() {
     assert!(!directory.join("helmrelease.yaml").exists());
 }
 
+#[test]
+fn nothing_is_written_outside_of_an_export() {
+    let place = tempfile::tempdir().expect("a directory");
+    let directory = place.path().join("export");
+    for name in
+        ["../evil", "chart/../../evil", "/evil", "objects/000-a/../../../evil.yaml", "a\\\\..\\\\evil", ""]
+    {
+        let files = BTreeMap::from([("fine".to_owned(), b"x".to_vec()), (name.to_owned(), b"x".to_vec())]);
+        let error = write_export(&files, &directory).expect_err(name);
+        assert!(error.to_string().contains("outside of an export"), "{name}: {error}");
+        assert!(!directory.exists(), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn flux_and_argo_objects_deploy_the_pinned_chart() {
     let place = tempfile::tempdir().expect("a directory");

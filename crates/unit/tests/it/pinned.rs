@@ -95,7 +95,7 @@ async fn a_pod_may_run_the_manifest_of_its_platform() {
     for (unit, status) in [(open(&path), CheckStatus::Pass), (given, CheckStatus::Fail)] {
         assert_eq!(unit.rows().images[0].digest, DIGEST);
         let target = world.target("dev");
-        let proven = prove_release(&unit, world.loader(), &target, None, SecretUse::Name).expect("is proven");
+        let proven = prove_release(&unit, world.loader(), &target, None).expect("is proven");
         let context = world.plan_context();
         let plan = plan_unit(&unit, &target, None, SecretUse::Name, Default::default(), &[], &context).await;
         let plan = plan.unwrap_or_else(|error| panic!("{error}"));
