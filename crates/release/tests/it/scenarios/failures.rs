@@ -112,7 +112,7 @@ async fn stopped_and_killed_runs() {
     let (cancel, request) = (CancellationToken::new(), world.request(&objects));
     let stop = async {
         while world.get("ConfigMap", "a").await.is_none() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cancel.cancel();
     };
@@ -126,7 +126,7 @@ async fn stopped_and_killed_runs() {
     // Killed: the future is dropped where it stands, with everything it started.
     let killed = async {
         while world.statuses().await.len() < 2 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
