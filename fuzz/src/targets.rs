@@ -262,9 +262,7 @@ fn graph_spec(input: &[u8]) {
 fn cel(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let limits = slipway_cel::Limits { cost: 100_000, ..slipway_cel::Limits::default() };
-    let env =
-        slipway_cel::Library::ALL.iter().fold(slipway_cel::Env::new(), |env, library| env.library(*library));
-    let env = env.variable("x", slipway_cel::Type::Dyn).limits(limits);
+    let env = slipway_cel::Env::with_all_libraries().variable("x", slipway_cel::Type::Dyn).limits(limits);
     let data = serde_json::json!({"list": [{"n": 1, "name": "a"}, 2, "t", null], "a": {"b": 1.5}});
     if let Ok(program) = env.compile(&text) {
         let _ = program.eval(&slipway_cel::Bindings::new().json("x", &data)).map(|value| value.to_json());

@@ -106,6 +106,9 @@ pub enum Event {
         state: ObjectState,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// The replicas of a workload, where they are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replicas: Option<ReplicaCounts>,
     },
     /// A line a node's work or a workload wrote.
     #[serde(rename = "log")]
@@ -189,6 +192,19 @@ pub enum ObjectState {
     Waiting,
     Ready,
     Failed,
+}
+
+/// The replicas of a workload that are ready, and those it should have. Prints as `1/3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaCounts {
+    pub ready: u64,
+    pub desired: u64,
+}
+
+impl std::fmt::Display for ReplicaCounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.ready, self.desired)
+    }
 }
 
 /// The stream a log line came from; Kubernetes does not tell them apart, so `stdout` by default.

@@ -2,13 +2,18 @@
 
 use std::io;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::error::ProgramError;
 use crate::group::{GroupGuard, ProcessGroup};
 use crate::program::{EnvironmentBase, Program, ProgramOutput};
+
+/// Attempts at a program that somebody has open to write, and the time between two of them.
+const BUSY_ATTEMPTS: u32 = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 impl Program {
     /// Runs it. A program that fails is no error: its status says so. Dropping the future ends the program.
@@ -19,7 +24,7 @@ impl Program {
             return Err(ProgramError::Interrupted { program });
         }
         let stdin = if self.input.is_empty() { Stdio::null() } else { Stdio::piped() };
-        let mut child = self.command(stdin).spawn().map_err(not_started)?;
+        let mut child = self.spawn(stdin).map_err(not_started)?;
         let group = GroupGuard::new(self.group, child.id());
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
@@ -57,7 +62,22 @@ impl Program {
         block_on(self.run()).unwrap_or_else(|source| Err(ProgramError::NotStarted { program, source }))
     }
 
-    pub(crate) fn command(&self, stdin: Stdio) -> Command {
+    /// Starts it. A file that was just written is busy for a moment when another thread starts a program meanwhile,
+    /// which has it open until it runs: it is tried again.
+    pub(crate) fn spawn(&self, stdin: Stdio) -> io::Result<Child> {
+        let mut command = self.command(stdin);
+        for _ in 0..BUSY_ATTEMPTS {
+            match command.spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                started => return started,
+            }
+        }
+        command.spawn()
+    }
+
+    fn command(&self, stdin: Stdio) -> Command {
         let mut command = Command::new(&self.path);
         command.args(&self.args);
         if let EnvironmentBase::Named(names) = &self.base {

@@ -30,7 +30,7 @@ impl Program {
     pub fn start(self) -> Result<ProgramSession, ProgramError> {
         let program = self.name();
         let not_started = |source| ProgramError::NotStarted { program: program.clone(), source };
-        let mut child = self.command(Stdio::piped()).spawn().map_err(not_started)?;
+        let mut child = self.spawn(Stdio::piped()).map_err(not_started)?;
         let group = GroupGuard::new(self.group, child.id());
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(not_started(std::io::ErrorKind::BrokenPipe.into()));

@@ -53,7 +53,7 @@ impl ErrorKind {
 /// The failure of one attempt at a step.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct StepError {
+pub struct AttemptError {
     pub kind: ErrorKind,
     pub message: String,
     /// The error it was made from, for whoever follows the chain.
@@ -64,7 +64,7 @@ pub struct StepError {
     pub retry_after: Option<Duration>,
 }
 
-impl StepError {
+impl AttemptError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), cause: None, permanent: false, retry_after: None }
     }
@@ -100,7 +100,7 @@ impl StepError {
     }
 }
 
-impl Classify for StepError {
+impl Classify for AttemptError {
     fn class(&self) -> Class {
         match self.kind {
             ErrorKind::Canceled => Class::Cancelled,
@@ -116,7 +116,7 @@ impl Classify for StepError {
     }
 }
 
-impl From<slipway_cluster::Error> for StepError {
+impl From<slipway_cluster::Error> for AttemptError {
     fn from(error: slipway_cluster::Error) -> Self {
         use slipway_cluster::ErrorClass as Api;
         let kind = match error.class {
@@ -156,13 +156,13 @@ pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
     }
 }
 
-impl From<Problems> for StepError {
+impl From<Problems> for AttemptError {
     fn from(problems: Problems) -> Self {
         Self::new(ErrorKind::Render, problems.to_string()).caused_by(problems)
     }
 }
 
-impl From<Failure> for StepError {
+impl From<Failure> for AttemptError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Cluster(error) => error.into(),

@@ -37,7 +37,7 @@ mod variables;
 pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext, RunTarget};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
-pub use error::{ErrorKind, StepError};
+pub use error::{AttemptError, ErrorKind};
 pub use execute::{
     Command, RESUMED, ResumePolicy, RunError, RunOptions, RunReport, StateReport, StepReport, StepSchedule,
     apply, destroy, execute, graph,

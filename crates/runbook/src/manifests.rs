@@ -8,7 +8,7 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_source::{Fetcher, LARGEST_FILE, shown_address};
 use slipway_yaml::YamlReader;
 
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::files;
 use crate::model::ManifestSource;
 
@@ -18,7 +18,7 @@ pub(crate) async fn load(
     sources: &[ManifestSource],
     base: &Path,
     fetcher: &dyn Fetcher,
-) -> Result<Vec<Value>, StepError> {
+) -> Result<Vec<Value>, AttemptError> {
     let mut problems = Problems::new();
     let mut objects = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -42,20 +42,20 @@ pub(crate) async fn load(
                 let bytes = files::read(&place).map_err(|error| {
                     let why = files::explain(&error);
                     let message = format!("{}: cannot read {}: {why}", origin(path), place.display());
-                    StepError::new(ErrorKind::Fetch, message).permanent()
+                    AttemptError::new(ErrorKind::Fetch, message).permanent()
                 })?;
                 take(&bytes, path, &origin(path), &mut objects, &mut problems);
             }
             ManifestSource::Url(url) => {
                 let name = shown_address(url);
                 let bytes = fetcher.fetch_file(url).await.map_err(|error| {
-                    let failed = StepError::new(ErrorKind::Fetch, format!("{}: {error}", origin(&name)));
+                    let failed = AttemptError::new(ErrorKind::Fetch, format!("{}: {error}", origin(&name)));
                     if error.permanent { failed.permanent() } else { failed }
                 })?;
                 if bytes.len() > LARGEST_FILE {
                     let message =
                         format!("{}: {} bytes, {LARGEST_FILE} are allowed", origin(&name), bytes.len());
-                    return Err(StepError::new(ErrorKind::Fetch, message).permanent());
+                    return Err(AttemptError::new(ErrorKind::Fetch, message).permanent());
                 }
                 take(&bytes, &name, &origin(&name), &mut objects, &mut problems);
             }
@@ -69,11 +69,11 @@ pub(crate) async fn load(
         }
     }
     if problems.has_errors() {
-        return Err(StepError::new(ErrorKind::Render, problems.to_string()).permanent());
+        return Err(AttemptError::new(ErrorKind::Render, problems.to_string()).permanent());
     }
     let objects = object::expand_lists(objects);
     if objects.is_empty() {
-        return Err(StepError::new(ErrorKind::Render, "the manifests hold no object at all").permanent());
+        return Err(AttemptError::new(ErrorKind::Render, "the manifests hold no object at all").permanent());
     }
     for object in &objects {
         let generated = object["metadata"]["generateName"].is_string() && object::name(object).is_none();
@@ -85,19 +85,19 @@ pub(crate) async fn load(
         }
     }
     if problems.has_errors() {
-        return Err(StepError::new(ErrorKind::Render, problems.to_string()).permanent());
+        return Err(AttemptError::new(ErrorKind::Render, problems.to_string()).permanent());
     }
     Ok(objects)
 }
 
 /// Builds a kustomization on a thread of its own, so that a step's time limit ends the waiting for it.
-async fn kustomize(place: PathBuf) -> Result<Result<Vec<Value>, Problems>, StepError> {
+async fn kustomize(place: PathBuf) -> Result<Result<Vec<Value>, Problems>, AttemptError> {
     let build = move || slipway_kustomize::build(&place, &Default::default()).map(|build| build.objects);
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => runtime
             .spawn_blocking(build)
             .await
-            .map_err(|error| StepError::new(ErrorKind::Internal, format!("the build broke off: {error}"))),
+            .map_err(|error| AttemptError::new(ErrorKind::Internal, format!("the build broke off: {error}"))),
         // Whoever checks files without a cluster has no runtime, and no time limit.
         Err(_) => Ok(build()),
     }

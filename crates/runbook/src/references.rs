@@ -8,7 +8,7 @@ use slipway_secrets::{NodeContext, PolicyTarget, mentions_secret};
 use slipway_source::{ResolvedValues, mark_secrets};
 
 use crate::context::RunContext;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::{Action, Step};
 
 /// The action of a step with its references resolved. Values of charts are resolved where charts are loaded, files of
@@ -16,7 +16,7 @@ use crate::model::{Action, Step};
 pub(crate) async fn resolve_action<'a>(
     place: &RunContext<'_>,
     step: &'a Step,
-) -> Result<Cow<'a, Action>, StepError> {
+) -> Result<Cow<'a, Action>, AttemptError> {
     if place.sources.resolver.is_none() {
         return Ok(Cow::Borrowed(&step.action));
     }
@@ -48,13 +48,13 @@ const TREE: &str = "step";
 
 impl StepResolver<'_> {
     /// A tree without references; none if it has none.
-    pub(crate) async fn tree(&self, tree: &Value) -> Result<Option<Value>, StepError> {
+    pub(crate) async fn tree(&self, tree: &Value) -> Result<Option<Value>, AttemptError> {
         let resolved = self.resolve(tree).await?;
         Ok(resolved.map(|mut resolved| resolved.used.remove(TREE).unwrap_or_default()))
     }
 
     /// Manifests without references, as JSON, with the fields that hold secrets marked; none if there are none.
-    pub(crate) async fn manifests(&self, text: &str) -> Result<Option<String>, StepError> {
+    pub(crate) async fn manifests(&self, text: &str) -> Result<Option<String>, AttemptError> {
         // What cannot be read is told with its place when it is loaded.
         let Ok(documents) = slipway_yaml::parse(text, "inline") else { return Ok(None) };
         let documents: Vec<Value> = documents.iter().map(slipway_yaml::YamlNode::to_json).collect();
@@ -75,7 +75,7 @@ impl StepResolver<'_> {
     }
 
     /// Resolves on a thread that may wait.
-    async fn resolve(&self, tree: &Value) -> Result<Option<ResolvedValues>, StepError> {
+    async fn resolve(&self, tree: &Value) -> Result<Option<ResolvedValues>, AttemptError> {
         let wrapped = Map::from_iter([(TREE.to_owned(), tree.clone())]);
         let Some(resolver) = self.place.sources.resolver.clone().filter(|_| mentions_secret(&wrapped)) else {
             return Ok(None);
@@ -83,9 +83,9 @@ impl StepResolver<'_> {
         let node = self.node.clone();
         let work = move || resolver.resolve(&wrapped, &node);
         match tokio::task::spawn_blocking(work).await {
-            Ok(resolved) => resolved.map_err(|error| StepError::from(error.problems()).permanent()),
+            Ok(resolved) => resolved.map_err(|error| AttemptError::from(error.problems()).permanent()),
             Err(error) => {
-                Err(StepError::new(ErrorKind::Render, format!("resolving secrets broke off: {error}")))
+                Err(AttemptError::new(ErrorKind::Render, format!("resolving secrets broke off: {error}")))
             }
         }
     }

@@ -16,10 +16,9 @@ fn env() -> Env {
             ("images", Type::list(Type::String)),
         ],
     );
-    let libraries = [Library::Clock, Library::Optionals];
-    libraries
-        .iter()
-        .fold(Env::new(), |env, library| env.library(*library))
+    Env::new()
+        .library(Library::Clock)
+        .library(Library::Optionals)
         .variable("schedule", object)
         .variable("bundle", bundle)
         .variable("metrics", Type::map(Type::String, Type::Double))

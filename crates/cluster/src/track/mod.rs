@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use slipway_event::{Event, Events, ObjectState};
+use slipway_event::{Event, Events, ObjectState, ReplicaCounts};
 use slipway_problem::Problem;
 use tokio::time::Instant;
 
@@ -30,7 +30,9 @@ pub use crate::observe::EarlyWatch;
 pub use digest::{FailingContainer, FailureDigest, LogTail};
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar_text;
-pub use status::{FieldCondition, Readiness, ReadinessContext, is_ready_at_once, readiness_of};
+pub use status::{
+    FieldCondition, Readiness, ReadinessContext, is_ready_at_once, missed_deadline, readiness_of,
+};
 
 /// The reason an object did not become ready, present or absent.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -92,9 +94,16 @@ impl Tracker {
         }
     }
 
-    fn send_state(&self, at: &ObjectRef, rules: &ReadyRules, state: ObjectState, message: Option<String>) {
+    fn send_state(
+        &self,
+        at: &ObjectRef,
+        rules: &ReadyRules,
+        state: ObjectState,
+        message: Option<String>,
+        replicas: Option<ReplicaCounts>,
+    ) {
         let (node, object) = (rules.node.clone(), at.clone());
-        self.events.send(Event::Object { node, object, state, message });
+        self.events.send(Event::Object { node, object, state, message, replicas });
     }
 
     /// Watches a place before an object is written there that may be gone before it is read.
@@ -116,8 +125,8 @@ impl Tracker {
     ) -> Result<(), TrackError> {
         let result = self.follow_object(at, rules, vigil).await;
         match result {
-            Ok(()) => {
-                self.send_state(at, rules, ObjectState::Ready, None);
+            Ok(replicas) => {
+                self.send_state(at, rules, ObjectState::Ready, None, replicas);
                 Ok(())
             }
             Err(TrackError::NotReady { why, .. } | TrackError::TimedOut { why, .. })
@@ -129,21 +138,22 @@ impl Tracker {
                 Ok(())
             }
             Err(e) => {
-                self.send_state(at, rules, ObjectState::Failed, Some(e.to_string()));
+                self.send_state(at, rules, ObjectState::Failed, Some(e.to_string()), None);
                 Err(e)
             }
         }
     }
 
+    /// Waits until an object is ready, and returns its replicas if it is a workload.
     async fn follow_object(
         &self,
         at: &ObjectRef,
         rules: &ReadyRules,
         vigil: Option<EarlyWatch>,
-    ) -> Result<(), TrackError> {
+    ) -> Result<Option<ReplicaCounts>, TrackError> {
         let has_own_rule = rules.ready_when.is_some() || rules.failed_when.is_some();
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
-            return Ok(());
+            return Ok(None);
         }
         let cluster = self.with_timeout(rules.timeout);
         let observer = ObjectObserver::resume(&cluster, at, vigil).await?;

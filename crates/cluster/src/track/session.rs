@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipway_event::{Event, ObjectState};
+use slipway_event::{Event, ObjectState, ReplicaCounts};
 use slipway_manifest::selector::LabelSelector;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
@@ -88,6 +88,7 @@ pub(super) struct TrackingSession<'t> {
     active: Instant,
     last_version: String,
     last_told: String,
+    told_replicas: Option<ReplicaCounts>,
     waits_for_consumer: Option<bool>,
     was_seen: bool,
     /// The uid of what was seen.
@@ -102,6 +103,9 @@ enum TrackingVerdict {
     /// Not waited for, and why.
     Resting(String),
     Waiting(String),
+    /// The object itself says that it failed.
+    GivenUp(String),
+    /// Its pods failed too often, or nothing happens.
     Failed(String),
     Gone,
 }
@@ -136,6 +140,7 @@ impl<'t> TrackingSession<'t> {
             active: now,
             last_version: String::new(),
             last_told: String::new(),
+            told_replicas: None,
             waits_for_consumer: None,
             was_seen: false,
             uid: String::new(),
@@ -143,7 +148,8 @@ impl<'t> TrackingSession<'t> {
         }
     }
 
-    pub(super) async fn run(mut self) -> Result<(), TrackError> {
+    /// Follows the object until it is ready, and returns its replicas then.
+    pub(super) async fn run(mut self) -> Result<Option<ReplicaCounts>, TrackError> {
         let deadline = self.cluster.deadline().map(Deadline::instant);
         loop {
             let (verdict, object) = self.assess_object().await;
@@ -151,23 +157,28 @@ impl<'t> TrackingSession<'t> {
                 TrackingVerdict::Ready => {
                     self.find_pods(object.as_deref()).await;
                     self.finish_logs().await;
-                    return Ok(());
+                    return Ok(object.as_deref().and_then(status::replica_counts));
                 }
                 TrackingVerdict::Resting(why) => {
                     let problem = Problem::note(format!("{} is not waited for: {why}", self.at));
                     self.tracker.events.send(Event::Warning { problem });
-                    return Ok(());
+                    return Ok(object.as_deref().and_then(status::replica_counts));
                 }
-                TrackingVerdict::Failed(why) => {
-                    self.finish_logs().await;
-                    let digest = Box::new(self.failure_digest(object.as_deref()).await);
-                    return Err(TrackError::NotReady { at: Box::new(self.at.clone()), why, digest });
+                TrackingVerdict::GivenUp(why) => {
+                    self.find_failed_pods(object.as_deref()).await;
+                    let why = match self.failures.last_failure() {
+                        "" => why,
+                        last => format!("{why} ({last})"),
+                    };
+                    return Err(self.failure(why, object.as_deref()).await);
                 }
+                TrackingVerdict::Failed(why) => return Err(self.failure(why, object.as_deref()).await),
                 TrackingVerdict::Gone => return Err(TrackError::Deleted { at: Box::new(self.at.clone()) }),
                 TrackingVerdict::Waiting(why) => {
-                    if self.last_told != why {
-                        self.tracker.send_state(self.at, self.rules, ObjectState::Waiting, Some(why.clone()));
-                        self.last_told = why;
+                    let replicas = object.as_deref().and_then(status::replica_counts);
+                    if (&self.last_told, self.told_replicas) != (&why, replicas) {
+                        self.send_state(ObjectState::Waiting, why.clone(), replicas);
+                        (self.last_told, self.told_replicas) = (why, replicas);
                     }
                 }
             }
@@ -186,7 +197,7 @@ impl<'t> TrackingSession<'t> {
                 // One more look: a change may have come at the same time.
                 let (verdict, object) = self.assess_object().await;
                 if let TrackingVerdict::Ready | TrackingVerdict::Resting(_) = verdict {
-                    return Ok(());
+                    return Ok(object.as_deref().and_then(status::replica_counts));
                 }
                 let after = time_waited(self.started, self.rules.timeout);
                 let trouble = self.cluster.deadline().and_then(Deadline::last_error);
@@ -204,6 +215,10 @@ impl<'t> TrackingSession<'t> {
         }
     }
 
+    fn send_state(&self, state: ObjectState, message: String, replicas: Option<ReplicaCounts>) {
+        self.tracker.send_state(self.at, self.rules, state, Some(message), replicas);
+    }
+
     fn no_activity_timeout(&self) -> Duration {
         match self.rules.no_activity_timeout {
             Duration::ZERO => ReadyRules::default().no_activity_timeout,
@@ -213,7 +228,7 @@ impl<'t> TrackingSession<'t> {
 
     /// The time of the next look if nothing happens.
     fn next_look(&self, object: Option<&Value>) -> Instant {
-        let mut next = self.started + Duration::from_secs(24 * 3600);
+        let mut next = Instant::now() + Duration::from_secs(24 * 3600);
         if self.workload == WorkloadKind::None {
             next = next.min(self.active + self.no_activity_timeout());
         }
@@ -263,7 +278,7 @@ impl<'t> TrackingSession<'t> {
             }
             Readiness::Ready => TrackingVerdict::Ready,
             Readiness::Resting(why) => TrackingVerdict::Resting(why),
-            Readiness::Failed(why) => TrackingVerdict::Failed(why),
+            Readiness::Failed(why) => TrackingVerdict::GivenUp(why),
             Readiness::Progressing(why) => {
                 self.report_missing_balancer();
                 self.assess_failures(&object, why)
@@ -287,7 +302,7 @@ impl<'t> TrackingSession<'t> {
     fn verdict_when_gone(&self) -> TrackingVerdict {
         let Some(departed) = self.departed_state() else { return TrackingVerdict::Gone };
         match status::terminal_state(&departed) {
-            Some(Readiness::Failed(why)) => TrackingVerdict::Failed(why),
+            Some(Readiness::Failed(why)) => TrackingVerdict::GivenUp(why),
             Some(_) => TrackingVerdict::Ready,
             None if status::had_succeeded(&departed) => TrackingVerdict::Ready,
             None => TrackingVerdict::Gone,
@@ -518,7 +533,7 @@ impl<'t> TrackingSession<'t> {
             let (state, told) = pod_state(pod);
             let key = format!("{state:?} {told}");
             if self.told_pods.get(name) != Some(&key) {
-                self.tracker.send_state(&ObjectRef::of(pod), self.rules, state, Some(told));
+                self.tracker.send_state(&ObjectRef::of(pod), self.rules, state, Some(told), None);
                 self.told_pods.insert(name.to_owned(), key);
             }
         }
@@ -559,9 +574,16 @@ impl<'t> TrackingSession<'t> {
                     text_at(&event, "/reason"),
                     without_account_details(text_at(&event, "/message"))
                 );
-                self.tracker.send_state(self.at, self.rules, ObjectState::Waiting, Some(told));
+                self.send_state(ObjectState::Waiting, told, self.told_replicas);
             }
         }
+    }
+
+    /// The error for an object that failed, with its last lines and everything known about it.
+    async fn failure(&mut self, why: String, object: Option<&Value>) -> TrackError {
+        self.finish_logs().await;
+        let digest = Box::new(self.failure_digest(object).await);
+        TrackError::NotReady { at: Box::new(self.at.clone()), why, digest }
     }
 
     async fn failure_digest(&self, object: Option<&Value>) -> super::FailureDigest {

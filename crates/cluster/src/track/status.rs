@@ -1,6 +1,7 @@
 //! The readiness of an object, as a pure function of its state in the cluster.
 
 use serde_json::Value;
+use slipway_event::ReplicaCounts;
 use slipway_manifest::jsonpath::{JsonPath, JsonPathError};
 use slipway_manifest::object;
 
@@ -134,6 +135,23 @@ fn is_observed(object: &Value) -> bool {
     number_at(object, "/status/observedGeneration") >= number_at(object, "/metadata/generation")
 }
 
+/// Returns the replicas of a workload: those its controller last saw ready, and those wanted.
+pub(crate) fn replica_counts(object: &Value) -> Option<ReplicaCounts> {
+    let gvk = object::gvk(object);
+    let (ready, desired) = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("apps" | "extensions", "DaemonSet") => {
+            ("/status/numberReady", number_at(object, "/status/desiredNumberScheduled"))
+        }
+        ("apps" | "extensions", "Deployment" | "StatefulSet" | "ReplicaSet")
+        | ("", "ReplicationController") => {
+            ("/status/readyReplicas", object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1))
+        }
+        _ => return None,
+    };
+    let ready = u64::try_from(number_at(object, ready)).ok()?;
+    Some(ReplicaCounts { ready, desired: u64::try_from(desired).ok()? })
+}
+
 /// Returns the readiness of an object.
 pub fn readiness_of(object: &Value, context: &ReadinessContext<'_>) -> Readiness {
     if let Some(rule) = context.failed_when
@@ -218,11 +236,8 @@ fn deployment_readiness(object: &Value) -> Readiness {
     if updated == wanted && all == wanted && available == wanted {
         return Readiness::Ready;
     }
-    if let Some(progressing) = find_condition(object, "Progressing")
-        && progressing["reason"] == "ProgressDeadlineExceeded"
-        && !is_outdated(object, progressing)
-    {
-        return Readiness::Failed(condition_text(progressing));
+    if let Some(why) = missed_deadline(object) {
+        return Readiness::Failed(why);
     }
     if let Some(failure) = find_condition(object, "ReplicaFailure")
         && failure["status"] == "True"
@@ -236,18 +251,29 @@ fn deployment_readiness(object: &Value) -> Readiness {
     })
 }
 
-/// Returns true if a condition is older than the object's last change: after a rollback the controller may report
-/// the generation before for a while.
-fn is_outdated(object: &Value, condition: &Value) -> bool {
+/// Returns the reason why the controller of a Deployment gave up on its current spec, if it did.
+///
+/// The condition of a rollout before stands until the next one makes progress, with the new generation observed: one
+/// that is not younger than the spec says nothing about it.
+pub fn missed_deadline(deployment: &Value) -> Option<String> {
+    let progressing = find_condition(deployment, "Progressing")?;
+    let is_current = || {
+        let told = progressing["lastUpdateTime"].as_str();
+        // Times of this form compare as texts do.
+        told.zip(spec_written_at(deployment)).is_none_or(|(told, written)| told > written)
+    };
+    (progressing["reason"] == "ProgressDeadlineExceeded" && is_current()).then(|| condition_text(progressing))
+}
+
+/// The time at which somebody last changed the spec of an object, as its managed fields tell it.
+fn spec_written_at(object: &Value) -> Option<&str> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let written = entries
+    entries
         .into_iter()
         .flatten()
-        .filter(|entry| entry["subresource"].is_null())
+        .filter(|entry| entry["subresource"].is_null() && entry["fieldsV1"].get("f:spec").is_some())
         .filter_map(|entry| entry["time"].as_str())
-        .max();
-    // Times of this form compare as texts do.
-    written.is_some_and(|written| condition["lastUpdateTime"].as_str().is_some_and(|told| told <= written))
+        .max()
 }
 
 fn stateful_set_readiness(object: &Value) -> Readiness {
@@ -444,6 +470,18 @@ mod tests {
         let mut late = counts(2, 1, 2, 1);
         late["conditions"] = json!([{"type": "Progressing", "status": "False",
             "reason": "ProgressDeadlineExceeded", "message": "too slow"}]);
+        let mut missed = late.clone();
+        missed["conditions"][0]["lastUpdateTime"] = "2026-01-01T00:10:00Z".into();
+        let written = |manager: &str, time: &str, fields: Value, subresource: Option<&str>| json!({"manager": manager, "time": time, "fieldsV1": fields, "subresource": subresource});
+        let rolled_back = |time: &str| {
+            let mut object = deployment(two(), missed.clone());
+            object["metadata"]["managedFields"] = json!([
+                written("helm", time, json!({"f:spec": {}}), None),
+                written("annotator", "2026-01-01T00:30:00Z", json!({"f:metadata": {}}), None),
+                written("controller", "2026-01-01T00:30:00Z", json!({"f:spec": {}}), Some("status")),
+            ]);
+            object
+        };
         let mut quota = counts(2, 1, 2, 1);
         quota["conditions"] = json!([{"type": "ReplicaFailure", "status": "True",
             "reason": "FailedCreate", "message": "exceeded quota"}]);
@@ -457,6 +495,9 @@ mod tests {
             (deployment(json!({"replicas": 0}), counts(2, 0, 0, 0)), "ready"),
             (deployment(json!({}), counts(2, 1, 1, 1)), "ready"),
             (deployment(two(), late), "failed: ProgressDeadlineExceeded: too slow"),
+            (rolled_back("2026-01-01T00:00:00Z"), "failed: ProgressDeadlineExceeded: too slow"),
+            (rolled_back("2026-01-01T00:10:00Z"), "wait: 1 of 2 replicas updated"),
+            (rolled_back("2026-01-01T00:20:00Z"), "wait: 1 of 2 replicas updated"),
             (deployment(two(), quota), "wait: FailedCreate: exceeded quota"),
             (
                 deployment(json!({"replicas": 2, "paused": true}), counts(1, 0, 2, 2)),
@@ -515,6 +556,27 @@ mod tests {
             (replicas(1), "wait: 1 of 2 replicas available"),
             (replicas(2), "ready"),
         ]);
+    }
+
+    #[test]
+    fn replicas_are_counted_as_kubectl_counts_them() {
+        for (kind, spec, status, expected) in [
+            ("apps/v1/Deployment", json!({"replicas": 3}), json!({"readyReplicas": 1}), Some("1/3")),
+            ("apps/v1/Deployment", json!({}), json!({}), Some("0/1")),
+            ("apps/v1/StatefulSet", json!({"replicas": 0}), json!({}), Some("0/0")),
+            (
+                "apps/v1/DaemonSet",
+                json!({}),
+                json!({"numberReady": 2, "desiredNumberScheduled": 4}),
+                Some("2/4"),
+            ),
+            ("v1/ReplicationController", json!({"replicas": 2}), json!({"readyReplicas": 2}), Some("2/2")),
+            ("apps/v1/Deployment", json!({"replicas": -1}), json!({}), None),
+            ("batch/v1/Job", json!({"completions": 2}), json!({"succeeded": 1}), None),
+        ] {
+            let counts = replica_counts(&of(kind, 1, spec, status));
+            assert_eq!(counts.map(|counts| counts.to_string()).as_deref(), expected, "{kind}");
+        }
     }
 
     #[test]

@@ -139,6 +139,21 @@ async fn crashes_fail_with_a_digest() {
     assert_eq!(states(&world.memory).last(), Some(&ObjectState::Failed));
 }
 
+/// The missed deadline of the rollout before stands until the next one makes progress.
+#[tokio::test]
+async fn a_deployment_that_is_mended_after_its_deadline_becomes_ready() {
+    let world = world();
+    let mut stuck = workload("Deployment", "web", json!({"sim/fail": "pending"}));
+    stuck["spec"]["progressDeadlineSeconds"] = 5.into();
+    for _ in 0..3 {
+        let place = apply(&world.cluster, &stuck).await;
+        let error = soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap_err();
+        assert!(error.to_string().contains("ProgressDeadlineExceeded"), "{error}");
+        apply(&world.cluster, &workload("Deployment", "web", json!({}))).await;
+        soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn bad_images_fail() {
     let world = world();

@@ -34,5 +34,5 @@ pub(crate) fn helm() -> ApplyOptions {
 
 /// Tests wait for the sandbox's threads, never for longer than this.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), work).await.expect("takes far less than a minute")
+    tokio::time::timeout(Duration::from_secs(300), work).await.expect("takes far less than minutes")
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slipway_event::{
     Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals,
-    ObjectState, PromptAnswer, Record, Redactor, RunOutcome, Scope, SystemClock,
+    ObjectState, PromptAnswer, Record, Redactor, ReplicaCounts, RunOutcome, Scope, SystemClock,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
@@ -74,9 +74,20 @@ fn cases() -> Vec<(Event, &'static str)> {
                 node: Some(id()),
                 object: object(),
                 state: ObjectState::Waiting,
-                message: Some("1/3 ready".into()),
+                message: Some("1 of 3 replicas available".into()),
+                replicas: Some(ReplicaCounts { ready: 1, desired: 3 }),
             },
-            r#""type":"object","node":"apply/web","object":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","message":"1/3 ready""#,
+            r#""type":"object","node":"apply/web","object":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","message":"1 of 3 replicas available","replicas":{"ready":1,"desired":3}"#,
+        ),
+        (
+            Event::Object {
+                node: None,
+                object: object(),
+                state: ObjectState::Created,
+                message: None,
+                replicas: None,
+            },
+            r#""type":"object","object":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"},"state":"created""#,
         ),
         (
             Event::Log {

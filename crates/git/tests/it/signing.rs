@@ -4,7 +4,7 @@ use std::process::Command;
 
 use slipway_git::{BranchLease, CheckoutBase, CheckoutRequest, CommitOutcome, GitError, SigningKey};
 
-use crate::support::{Rig, branch, commit, operation};
+use crate::support::{Rig, branch, commit, operation, plain_git};
 
 async fn signed(rig: &Rig, key: SigningKey) -> Result<String, GitError> {
     let request = CheckoutRequest {
@@ -64,7 +64,7 @@ async fn an_openpgp_key_signs_commits() {
     ]);
     let private = gpg(&["--armor", "--export-secret-keys"]);
     let id = signed(&rig, SigningKey::OpenPgp(private.into())).await.unwrap();
-    let verified = Command::new("git")
+    let verified = plain_git()
         .current_dir(rig.remote())
         .args(["verify-commit", &id])
         .env("GNUPGHOME", home.path())

@@ -17,6 +17,14 @@ use slipway_git::{
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+/// Git as on a machine without settings: neither those of its user nor of a hook this runs in matter.
+pub(crate) fn plain_git() -> Command {
+    let mut git = Command::new("git");
+    git.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    git
+}
+
 pub(crate) struct Rig {
     pub(crate) place: TempDir,
 }
@@ -40,7 +48,7 @@ impl Rig {
 
     /// Runs Git as a person would.
     pub(crate) fn git(&self, directory: &Path, args: &[&str]) -> String {
-        let output = Command::new("git")
+        let output = plain_git()
             .current_dir(directory)
             .args([
                 "-c",
@@ -51,7 +59,6 @@ impl Rig {
                 "commit.gpgSign=false",
             ])
             .args(args)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .output()
             .unwrap();
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -71,10 +78,8 @@ impl Rig {
         self.git(clone.path(), &["add", "-A"]);
         self.git(clone.path(), &["commit", "-q", "-m", subject]);
         for _ in 0..200 {
-            let pushed = Command::new("git")
-                .current_dir(clone.path())
-                .args(["push", "-q", "origin", "HEAD:main"])
-                .output();
+            let pushed =
+                plain_git().current_dir(clone.path()).args(["push", "-q", "origin", "HEAD:main"]).output();
             if pushed.unwrap().status.success() {
                 return self.git(clone.path(), &["rev-parse", "HEAD"]);
             }

@@ -109,7 +109,7 @@ fn large_patches_are_read_and_limited() {
     let took = started.elapsed();
     assert_eq!((patch.statements(), problems.len()), (10_000, 0));
     // Without optimization everything takes ten times as long.
-    let allowed = std::time::Duration::from_millis(if cfg!(debug_assertions) { 6000 } else { 300 });
+    let allowed = std::time::Duration::from_millis(if cfg!(debug_assertions) { 30_000 } else { 300 });
     assert!(took < allowed, "10,000 statements took {took:?}");
     parse("p.kpatch", &statements(10_001), &mut problems);
     assert_eq!(errors(&problems), ["KP001"]);
@@ -141,7 +141,7 @@ fn long_lines_take_as_long_as_they_are() {
         let _ = kit.package().validate(&kit.inputs);
         let _ = kit.package().schema();
         let took = started.elapsed();
-        assert!(took < std::time::Duration::from_secs(30), "{took:?}: {statement:.60}");
+        assert!(took < std::time::Duration::from_secs(120), "{took:?}: {statement:.60}");
     }
 }
 

@@ -68,7 +68,7 @@ async fn until(happened: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("happens in time");
+    tokio::time::timeout(Duration::from_secs(300), wait).await.expect("happens in time");
 }
 
 #[tokio::test]
@@ -88,6 +88,23 @@ async fn a_program_without_end_is_stopped() {
     let limits = ProgramLimits { notes: 10, ..ProgramLimits::default() };
     let output = shell("yes | head -c 100000 >&2").limits(limits).run().await.unwrap();
     assert_eq!(output.stderr.len(), 10);
+}
+
+#[tokio::test]
+async fn a_program_that_is_still_open_to_write_is_tried_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("program");
+    std::fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let writer = std::fs::File::options().append(true).open(&path).unwrap();
+    let closed = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(writer);
+    });
+    let output = Program::new(&path).run().await.unwrap();
+    closed.join().unwrap();
+    assert_eq!(output.stdout, b"done\n");
 }
 
 #[tokio::test]

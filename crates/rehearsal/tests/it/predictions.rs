@@ -298,9 +298,11 @@ fn request(objects: &[Value]) -> ReleaseRequest {
 
 fn options() -> ExecuteOptions {
     ExecuteOptions {
-        readiness_timeout: Some(Duration::from_secs(6)),
+        // All scenarios run at once, perhaps on a busy machine: what comes must have the time to.
+        readiness_timeout: Some(Duration::from_secs(15)),
+        deletion_timeout: Some(Duration::from_secs(15)),
+        // Nobody needs anything that comes.
         presence_timeout: Some(Duration::from_millis(300)),
-        deletion_timeout: Some(Duration::from_millis(300)),
         ..ExecuteOptions::default()
     }
 }
@@ -329,7 +331,7 @@ fn guarded(sandbox: &Sandbox, guard: Guard) -> Cluster {
     let retry = RetryPolicy {
         first: Duration::from_millis(1),
         longest: Duration::from_millis(20),
-        webhooks: Duration::from_millis(500),
+        webhooks: Duration::from_secs(5),
         ..RetryPolicy::default()
     };
     Cluster::new(kube::Client::new(service, "default")).with_retry(retry)

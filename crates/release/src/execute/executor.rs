@@ -339,7 +339,8 @@ impl<'p> OperationExecutor<'p> {
 
     fn send_state(&self, at: &ObjectRef, state: ObjectState, node: Option<&str>) {
         let node = node.map(NodeId::from);
-        self.events.send(Event::Object { node, object: at.clone(), state, message: None });
+        let object = at.clone();
+        self.events.send(Event::Object { node, object, state, message: None, replicas: None });
     }
 
     async fn deploy_object(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {

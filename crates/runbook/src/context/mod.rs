@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::explain::{describe, last_warning, pods, shown, state_of};
 pub(crate) use self::objects::{Found, passes};
-use crate::error::{ErrorKind, StepError, advice};
+use crate::error::{AttemptError, ErrorKind, advice};
 use crate::model::Step;
 
 /// The field manager, and the owner named by labels.
@@ -198,9 +198,9 @@ impl<'a> StepContext<'a> {
     }
 
     /// Tells why the attempt was stopped: its time is over, or the run is.
-    pub(crate) async fn stopped(&self) -> StepError {
+    pub(crate) async fn stopped(&self) -> AttemptError {
         if Instant::now() < self.deadline {
-            return StepError::canceled();
+            return AttemptError::canceled();
         }
         let unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let trouble = self.trouble.last_error();
@@ -228,7 +228,7 @@ impl<'a> StepContext<'a> {
             message.push_str("\n  ");
             message.push_str(&line);
         }
-        let error = StepError::new(ErrorKind::Timeout, message);
+        let error = AttemptError::new(ErrorKind::Timeout, message);
         match trouble.as_ref().and_then(advice) {
             Some(hint) => error.hint(hint),
             None => error,

@@ -12,7 +12,7 @@ use slipway_manifest::{Gvk, ObjectRef};
 use tokio::time::Instant;
 
 use super::{MANAGER, StepContext, shown};
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::Selection;
 
 /// The number of times a write that met another one is sent again.
@@ -35,7 +35,7 @@ impl StepContext<'_> {
     }
 
     /// Makes sure a namespace is there; one that is being deleted is waited for and made anew.
-    pub(crate) async fn ensure_namespace(&self, name: &str) -> Result<(), StepError> {
+    pub(crate) async fn ensure_namespace(&self, name: &str) -> Result<(), AttemptError> {
         let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
         let mut turn = 0;
         loop {
@@ -60,7 +60,7 @@ impl StepContext<'_> {
     }
 
     /// The kind of an object to write: waits for one that a definition of this run brings.
-    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Arc<ServedKind>, StepError> {
+    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Arc<ServedKind>, AttemptError> {
         let mut turn = 0;
         loop {
             if let Some(kind) = self.world.kind(gvk).await? {
@@ -68,7 +68,7 @@ impl StepContext<'_> {
             }
             if !self.world.is_defined(gvk) {
                 let message = format!("the cluster serves no kind {gvk}");
-                return Err(StepError::new(ErrorKind::NotFound, message)
+                return Err(AttemptError::new(ErrorKind::NotFound, message)
                     .hint("is its definition applied in a step before, and is the version right?"));
             }
             self.awaits(format!("waiting for the kind {gvk} to be served"), Vec::new());
@@ -82,7 +82,7 @@ impl StepContext<'_> {
         at: &ObjectRef,
         live: &Value,
         propagation: DeletePropagation,
-    ) -> Result<(), StepError> {
+    ) -> Result<(), AttemptError> {
         self.begin_delete(at, propagation).await?;
         self.gone(at, live["metadata"]["uid"].as_str()).await
     }
@@ -91,12 +91,12 @@ impl StepContext<'_> {
         &self,
         at: &ObjectRef,
         propagation: DeletePropagation,
-    ) -> Result<DeleteOutcome, StepError> {
+    ) -> Result<DeleteOutcome, AttemptError> {
         let propagation = if at.gvk.kind == "Job" { DeletePropagation::Foreground } else { propagation };
         Ok(self.cluster().delete(at, &DeleteOptions { propagation, ..DeleteOptions::default() }).await?)
     }
 
-    pub(crate) async fn gone(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), StepError> {
+    pub(crate) async fn gone(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), AttemptError> {
         let mut turn = 0;
         loop {
             match self.cluster().get(at).await {

@@ -10,7 +10,7 @@ use slipway_graph::{
 
 use super::Command;
 use crate::context::{SharedContext, StepContext};
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::model::{OnError, Step};
 use crate::steps;
 
@@ -23,9 +23,9 @@ pub(super) struct StepExecutor<'a> {
 }
 
 impl<'g> Worker<'g, &'g Step> for StepExecutor<'_> {
-    type Error = StepError;
+    type Error = AttemptError;
 
-    async fn work(&self, cx: Context<'g, &'g Step>) -> Result<Done, StepError> {
+    async fn work(&self, cx: Context<'g, &'g Step>) -> Result<Done, AttemptError> {
         let step: &Step = cx.value();
         let earlier = self.interrupted.get(&step.name).copied();
         let interrupted = earlier.or_else(|| (cx.attempt() > 1).then_some(self.since));

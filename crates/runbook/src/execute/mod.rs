@@ -23,7 +23,7 @@ use self::journal::{RunRecord, StepJournal};
 pub use self::report::{RunReport, StateReport, StepReport};
 use self::report::{milliseconds, reports};
 use crate::context::{RunContext, SharedContext};
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::model::{Document, Step};
 use crate::plan::decision::{RunDecisions, SkipCode};
 use crate::plan::{RunbookPlan, plan_run};
@@ -270,7 +270,7 @@ async fn run(
                 let known = told.skipped + told.resumed;
                 told.resumed = resumed.min(known);
                 told.skipped = known - told.resumed;
-                let told: RunEvent<'_, StepError> =
+                let told: RunEvent<'_, AttemptError> =
                     RunEvent::RunFinished { totals: &told, stopped: *stopped, duration: *duration };
                 place.events.observe(&title, step_name, &told);
             }

@@ -7,7 +7,7 @@ use slipway_event::Redactor;
 use slipway_graph::{AttemptFailure, Graph, NodeRef, Outcome, StopReason};
 
 use super::{Command, Work};
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::Step;
 use crate::plan::decision::SkipCode;
 use crate::state::NodeStatus;
@@ -109,7 +109,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 pub(super) fn reports(
     work: &Work<'_>,
     graph: &Graph<&Step>,
-    report: &slipway_graph::Report<StepError>,
+    report: &slipway_graph::Report<AttemptError>,
 ) -> Vec<StepReport> {
     let level = |name: &str| graph.node(name).map_or(0, NodeRef::wave);
     let satisfied = |name: &str| report.node(name).is_some_and(|node| node.outcome.is_success());
@@ -192,7 +192,7 @@ pub(super) fn reports(
     all.into_iter().map(|(_, told)| told).collect()
 }
 
-fn kind_of(failure: &AttemptFailure<StepError>) -> ErrorKind {
+fn kind_of(failure: &AttemptFailure<AttemptError>) -> ErrorKind {
     match failure {
         AttemptFailure::TimedOut { .. } => ErrorKind::Timeout,
         AttemptFailure::Error(error) => error.kind,

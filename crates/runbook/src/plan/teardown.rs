@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::words::listed;
 use super::{RunbookPlan, StepPreview, StepVerb, plan_run};
 use crate::context::{RunContext, SharedContext, StepContext};
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::execute::{Command, RunError, RunOptions};
 use crate::model::{Document, Step};
 
@@ -38,7 +38,7 @@ pub async fn plan_destroy(
 }
 
 /// Names what of a step is there to be taken away.
-async fn planned_deletions(world: &SharedContext<'_>, step: &Step) -> Result<Vec<String>, StepError> {
+async fn planned_deletions(world: &SharedContext<'_>, step: &Step) -> Result<Vec<String>, AttemptError> {
     let context = StepContext::new(world, step, CancellationToken::new(), None);
     step.action.as_step().plan_undo(&context).await
 }

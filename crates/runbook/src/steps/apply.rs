@@ -13,7 +13,7 @@ use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::inputs::StepInputs;
 use crate::manifests;
 use crate::model::{Action, Apply, ManifestSource};
@@ -29,7 +29,7 @@ use slipway_yaml::YamlNode;
 /// Time an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
-async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, AttemptError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
@@ -67,7 +67,7 @@ async fn all_exist(
     attempt: &StepContext<'_>,
     objects: &[Value],
     namespace: &str,
-) -> Result<Option<Vec<ObjectRef>>, StepError> {
+) -> Result<Option<Vec<ObjectRef>>, AttemptError> {
     let mut places = Vec::with_capacity(objects.len());
     for object in objects {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { return Ok(None) };
@@ -86,7 +86,7 @@ async fn write(
     apply: &Apply,
     object: &Value,
     namespace: &str,
-) -> Result<ObjectRef, StepError> {
+) -> Result<ObjectRef, AttemptError> {
     let gvk = object::gvk(object);
     let kind = attempt.kind(&gvk).await?;
     let at = kind.object_ref(object, namespace);
@@ -147,7 +147,7 @@ async fn send(
 }
 
 /// Waits until the condition holds for all of the objects at once.
-async fn wait(attempt: &StepContext<'_>, text: &str, places: &[ObjectRef]) -> Result<(), StepError> {
+async fn wait(attempt: &StepContext<'_>, text: &str, places: &[ObjectRef]) -> Result<(), AttemptError> {
     let condition = super::wait::condition(text)?;
     let began = Instant::now();
     let mut told = false;
@@ -189,7 +189,7 @@ fn placeholder(at: &ObjectRef) -> Value {
 }
 
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
-async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, AttemptError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -289,7 +289,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     apply: &Apply,
     request: &PlanRequest<'_>,
-) -> Result<StepPreview, StepError> {
+) -> Result<StepPreview, AttemptError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -336,7 +336,7 @@ async fn plan(
 }
 
 /// Names those of the objects that are there, last first.
-async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
+async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, AttemptError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let mut found = Vec::new();

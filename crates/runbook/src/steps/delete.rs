@@ -15,7 +15,7 @@ use crate::context::{Found, StepContext, describe, shown};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::decode::names;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::inputs::StepInputs;
 use crate::manifests;
 use crate::model::{AbsentObject, Action, Delete, ManifestSource, Selection, Step};
@@ -27,7 +27,7 @@ use crate::schema::{
 };
 use slipway_problem::Problem;
 
-async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, AttemptError> {
     match delete {
         Delete::Manifests { manifests, namespace, absence } => {
             by_manifests(attempt, manifests, namespace.as_deref(), *absence).await
@@ -39,12 +39,12 @@ async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, 
     }
 }
 
-fn absent(what: &str, absence: AbsentObject) -> Result<StepOutcome, StepError> {
+fn absent(what: &str, absence: AbsentObject) -> Result<StepOutcome, AttemptError> {
     if absence == AbsentObject::Ignored {
         Ok(StepOutcome::noted(format!("{what} is not there")))
     } else {
         let message = format!("{what} does not exist");
-        Err(StepError::new(ErrorKind::NotFound, message).hint("ignoreNotFound: true lets that pass"))
+        Err(AttemptError::new(ErrorKind::NotFound, message).hint("ignoreNotFound: true lets that pass"))
     }
 }
 
@@ -53,7 +53,7 @@ async fn by_manifests(
     sources: &[ManifestSource],
     namespace: Option<&str>,
     absence: AbsentObject,
-) -> Result<StepOutcome, StepError> {
+) -> Result<StepOutcome, AttemptError> {
     let place = attempt.world.place;
     let objects = manifests::load(sources, place.base, &*place.sources.fetcher).await?;
     let mut deleted = 0;
@@ -81,10 +81,12 @@ async fn by_selection(
     attempt: &StepContext<'_>,
     selection: &Selection,
     absence: AbsentObject,
-) -> Result<StepOutcome, StepError> {
+) -> Result<StepOutcome, AttemptError> {
     let Found::Objects(kind, objects) = attempt.select(selection, &mut None).await? else {
         let message = format!("the cluster serves no type `{}`", selection.kind);
-        return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
+        return Err(
+            AttemptError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them")
+        );
     };
     if objects.is_empty() {
         return absent(&named(selection), absence);
@@ -130,7 +132,7 @@ pub(super) async fn release(
     name: &str,
     namespace: &str,
     absence: AbsentObject,
-) -> Result<StepOutcome, StepError> {
+) -> Result<StepOutcome, AttemptError> {
     let storage = ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, namespace);
     let history = storage.read_history(name).await?;
     let Some(last) = history.last_release() else {
@@ -151,7 +153,7 @@ pub(super) async fn remove(
     name: &str,
     namespace: &str,
     timeout: Duration,
-) -> Result<(), StepError> {
+) -> Result<(), AttemptError> {
     let request = ReleaseRequest {
         name: name.into(),
         namespace: namespace.into(),
@@ -182,7 +184,7 @@ fn warn_of_kept(attempt: &StepContext<'_>, kept: &[KeptObject]) {
     }
 }
 
-async fn forget(storage: &ReleaseStorage, name: &str) -> Result<(), StepError> {
+async fn forget(storage: &ReleaseStorage, name: &str) -> Result<(), AttemptError> {
     for revision in storage.list_revisions(name).await? {
         storage.delete(name, revision.revision).await?;
     }
@@ -246,7 +248,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     delete: &Delete,
     _: &PlanRequest<'_>,
-) -> Result<StepPreview, StepError> {
+) -> Result<StepPreview, AttemptError> {
     let names = match delete {
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;

@@ -13,7 +13,7 @@ use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{RunTarget, StepContext};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::files;
 use crate::inputs::StepInputs;
 use crate::model::{Action, Step};
@@ -53,8 +53,8 @@ enum Answered {
 
 impl HttpCheck {
     /// Makes the client. Whoever stops the step drops its request, so that the last answer is what is told.
-    fn client(&self, cx: &StepContext<'_>) -> Result<HttpClient, StepError> {
-        let fetch = |message: String| StepError::new(ErrorKind::Fetch, message).permanent();
+    fn client(&self, cx: &StepContext<'_>) -> Result<HttpClient, AttemptError> {
+        let fetch = |message: String| AttemptError::new(ErrorKind::Fetch, message).permanent();
         let read = |path: &String| {
             let bytes = files::read(&cx.world.place.base.join(path));
             bytes.map_err(|error| fetch(format!("caFile {path}: {}", files::explain(&error))))
@@ -94,18 +94,18 @@ impl HttpCheck {
     }
 
     /// Asks once. Whatever may pass is an answer that is not the expected one.
-    async fn look(&self, client: &HttpClient) -> Result<Answered, StepError> {
+    async fn look(&self, client: &HttpClient) -> Result<Answered, AttemptError> {
         match self.ask(client).await {
             Ok(answered) => Ok(answered),
             Err(error @ HttpError::Invalid(_)) => {
-                Err(StepError::new(ErrorKind::Fetch, error.to_string()).permanent())
+                Err(AttemptError::new(ErrorKind::Fetch, error.to_string()).permanent())
             }
             Err(error) => Ok(Answered::Otherwise(error.to_string())),
         }
     }
 }
 
-async fn run(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepOutcome, StepError> {
+async fn run(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepOutcome, AttemptError> {
     let address = shown_address(&check.url);
     if cx.world.place.target == RunTarget::Copy {
         // What a copy of a cluster serves is reached by nobody.
@@ -121,7 +121,7 @@ async fn run(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepOutcome, Ste
     }
 }
 
-async fn plan(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepPreview, StepError> {
+async fn plan(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepPreview, AttemptError> {
     let address = shown_address(&check.url);
     Ok(match check.look(&check.client(cx)?).await? {
         Answered::AsExpected(note) => StepPreview::new(StepVerb::NoOp, format!("{address} {note}")),

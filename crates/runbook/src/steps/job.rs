@@ -12,7 +12,7 @@ use crate::context::{
 };
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::{Action, Job, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
@@ -36,8 +36,8 @@ pub(crate) fn is_foreign(live: &Value) -> bool {
     object::label(live, OWNER_LABEL) != Some(MANAGER)
 }
 
-pub(crate) fn foreign(at: &ObjectRef) -> StepError {
-    StepError::foreign(format!("{} exists and is not managed by khook", shown(at)))
+pub(crate) fn foreign(at: &ObjectRef) -> AttemptError {
+    AttemptError::foreign(format!("{} exists and is not managed by khook", shown(at)))
         .hint("rename the step, or delete that job")
 }
 
@@ -50,7 +50,7 @@ fn condition<'v>(live: &'v Value, kind: &str) -> Option<&'v Value> {
     conditions.into_iter().flatten().find(|found| found["type"] == kind && found["status"] == "True")
 }
 
-async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, AttemptError> {
     let name = attempt.step.name.as_str();
     if job.create_namespace {
         attempt.ensure_namespace(&job.namespace).await?;
@@ -82,7 +82,7 @@ async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepEr
             }
             Ok(_) => {
                 let message = format!("{} was deleted externally while it ran", shown(&at));
-                return Err(StepError::new(ErrorKind::NotFound, message));
+                return Err(AttemptError::new(ErrorKind::NotFound, message));
             }
             Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
@@ -91,7 +91,7 @@ async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepEr
     }
 }
 
-async fn failure(attempt: &StepContext<'_>, job: &Job, name: &str, failed: &Value) -> StepError {
+async fn failure(attempt: &StepContext<'_>, job: &Job, name: &str, failed: &Value) -> AttemptError {
     let text = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
     let why = text("message").or(text("reason")).unwrap_or("no reason given");
     let mut message = format!("job \"{name}\" failed: {why}");
@@ -102,7 +102,7 @@ async fn failure(attempt: &StepContext<'_>, job: &Job, name: &str, failed: &Valu
         message.push_str("\n  ");
         message.push_str(&line);
     }
-    StepError::new(ErrorKind::Api, message)
+    AttemptError::new(ErrorKind::Api, message)
 }
 
 /// The newest pod of a job: what became of it and the last lines it wrote.
@@ -189,7 +189,7 @@ pub(crate) fn manifest(job: &Job, name: &str, document: &str, deadline: u64) -> 
 }
 
 /// Deletes the job of a step.
-async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, AttemptError> {
     let at = place(job, &attempt.step.name);
     match attempt.cluster().get(&at).await? {
         None => Ok(StepOutcome::noted("nothing was there")),
@@ -291,7 +291,11 @@ impl StepAction for Job {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    own: &Job,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, AttemptError> {
     let at = place(own, &attempt.step.name);
     Ok(match attempt.cluster().get(&at).await? {
         None => StepPreview::new(StepVerb::Run, "first run"),

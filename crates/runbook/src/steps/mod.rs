@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::context::StepContext;
 use crate::decode::block::Block;
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::inputs::StepInputs;
 use crate::model::{self, Step};
 use crate::plan::StepPreview;
@@ -37,7 +37,7 @@ impl StepOutcome {
 }
 
 /// The answer of a step, in time.
-pub(crate) type StepFuture<'a, T> = BoxFuture<'a, Result<T, StepError>>;
+pub(crate) type StepFuture<'a, T> = BoxFuture<'a, Result<T, AttemptError>>;
 
 /// One type of step. Each has a file of its own under `steps`.
 pub(crate) trait StepAction: Sync {
@@ -174,7 +174,7 @@ step_types! {
 }
 
 /// Makes one attempt at a step.
-pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
+pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, AttemptError> {
     let action = references::resolve_action(&attempt.world.place, attempt.step).await?;
     let action = action.as_step();
     if action.keeps_time() {
@@ -184,7 +184,7 @@ pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, St
 }
 
 /// Makes one attempt at undoing a step.
-pub(crate) async fn undo(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
+pub(crate) async fn undo(attempt: &StepContext<'_>) -> Result<StepOutcome, AttemptError> {
     let action = attempt.step.action.as_step();
     if action.keeps_time() {
         return action.undo(attempt).await;
@@ -195,8 +195,8 @@ pub(crate) async fn undo(attempt: &StepContext<'_>) -> Result<StepOutcome, StepE
 /// Drops the work when it is told to stop and says what it was waiting for.
 async fn stoppable(
     attempt: &StepContext<'_>,
-    work: impl Future<Output = Result<StepOutcome, StepError>>,
-) -> Result<StepOutcome, StepError> {
+    work: impl Future<Output = Result<StepOutcome, AttemptError>>,
+) -> Result<StepOutcome, AttemptError> {
     tokio::select! {
         biased;
         did = attempt.trouble.record_during(work) => did,

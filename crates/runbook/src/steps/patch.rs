@@ -10,7 +10,7 @@ use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::decode::json;
 use crate::diagnostic::At as FieldPath;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Show, StepPreview, StepVerb};
@@ -19,10 +19,12 @@ use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, w
 use slipway_problem::Problem;
 use slipway_yaml::YamlNode;
 
-async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, AttemptError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         let message = format!("the cluster serves no type `{}`", patch.kind);
-        return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
+        return Err(
+            AttemptError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them")
+        );
     };
     let at = ObjectRef::new(
         kind.gvk.clone(),
@@ -44,13 +46,13 @@ pub(crate) fn change(patch: &Patch) -> Change {
     }
 }
 
-fn explain(error: slipway_cluster::Error, patch: &Patch, at: &ObjectRef) -> StepError {
+fn explain(error: slipway_cluster::Error, patch: &Patch, at: &ObjectRef) -> AttemptError {
     let (class, code) = (error.class, error.status_code());
-    let failed = StepError::from(error);
+    let failed = AttemptError::from(error);
     match (class, code, patch.how) {
         (ErrorClass::NotFound, ..) => {
             let message = format!("{} must exist by the time this step runs", shown(at));
-            StepError::new(ErrorKind::NotFound, message)
+            AttemptError::new(ErrorKind::NotFound, message)
         }
         (_, Some(415), PatchType::Strategic) => {
             failed.hint("custom resources take no strategic patch: write `type: merge`")
@@ -107,7 +109,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     patch: &Patch,
     request: &PlanRequest<'_>,
-) -> Result<StepPreview, StepError> {
+) -> Result<StepPreview, AttemptError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         return Ok(StepPreview::new(StepVerb::Unknown, format!("type {} is not served yet", patch.kind)));
     };

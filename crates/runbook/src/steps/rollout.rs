@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 use slipway_cluster::ObjectPatch;
+use slipway_cluster::track::missed_deadline;
 use slipway_manifest::{Gvk, ObjectRef};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, passes, shown};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::{Action, Rollout, RolloutVerb, WorkloadKind};
 use crate::plan::look::PlanRequest;
 use crate::plan::{StepPreview, StepVerb};
@@ -27,7 +28,7 @@ pub(crate) fn place(rollout: &Rollout) -> ObjectRef {
     ObjectRef::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
 }
 
-async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, AttemptError> {
     let at = place(rollout);
     match rollout.what {
         RolloutVerb::Restart => restart(attempt, &at).await,
@@ -35,13 +36,13 @@ async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome
     }
 }
 
-async fn restart(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, StepError> {
+async fn restart(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, AttemptError> {
     let Some(live) = attempt.cluster().get(at).await? else {
-        return Err(StepError::new(ErrorKind::NotFound, format!("{} does not exist", shown(at))));
+        return Err(AttemptError::new(ErrorKind::NotFound, format!("{} does not exist", shown(at))));
     };
     if live["spec"]["paused"] == true {
         let message = format!("{} is paused, so it cannot be restarted", shown(at));
-        return Err(StepError::new(ErrorKind::Api, message).hint("resume it in a patch step before"));
+        return Err(AttemptError::new(ErrorKind::Api, message).hint("resume it in a patch step before"));
     }
     let annotations = &live["spec"]["template"]["metadata"]["annotations"];
     let before = annotations[RESTARTED].as_str().unwrap_or_default();
@@ -55,27 +56,16 @@ async fn restart(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcom
     Ok(StepOutcome::noted(format!("{} restarted", shown(at))))
 }
 
-async fn status(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, StepError> {
+async fn status(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcome, AttemptError> {
     let mut turn = 0;
-    let mut stuck = 0;
     loop {
         match attempt.cluster().get(at).await {
             Ok(Some(live)) => match progress(&live) {
                 Progress::Complete => return Ok(StepOutcome::noted(format!("{} is rolled out", shown(at)))),
-                Progress::Never(why) => {
-                    return Err(StepError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
+                Progress::Never(why) | Progress::Stuck(why) => {
+                    return Err(AttemptError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
                 }
-                Progress::Stuck(why) => {
-                    // A condition of the rollout before may still stand for a moment.
-                    stuck += 1;
-                    if stuck > 1 {
-                        return Err(StepError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
-                    }
-                }
-                Progress::Waits(why) => {
-                    stuck = 0;
-                    attempt.awaits(format!("{}: {why}", shown(at)), vec![live]);
-                }
+                Progress::Waits(why) => attempt.awaits(format!("{}: {why}", shown(at)), vec![live]),
             },
             Ok(None) => attempt.awaits(format!("{} is not there yet", shown(at)), Vec::new()),
             Err(error) if passes(&error) => {}
@@ -111,12 +101,8 @@ pub(crate) fn progress(live: &Value) -> Progress {
     }
     match kind {
         "Deployment" => {
-            let conditions = status["conditions"].as_array();
-            if let Some(stuck) = conditions.into_iter().flatten().find(|condition| {
-                condition["type"] == "Progressing" && condition["reason"] == "ProgressDeadlineExceeded"
-            }) {
-                let message = stuck["message"].as_str().unwrap_or_default();
-                return Progress::Stuck(format!("ProgressDeadlineExceeded: {message}"));
+            if let Some(why) = missed_deadline(live) {
+                return Progress::Stuck(why);
             }
             let wanted = spec["replicas"].as_i64().unwrap_or(1);
             let (all, updated, available) = (
@@ -197,7 +183,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     own: &Rollout,
     _: &PlanRequest<'_>,
-) -> Result<StepPreview, StepError> {
+) -> Result<StepPreview, AttemptError> {
     let at = place(own);
     let live = attempt.cluster().get(&at).await?;
     Ok(match (own.what, live) {

@@ -9,7 +9,7 @@ use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{Found, StepContext, describe, passes};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::{Action, Wait};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::scope;
@@ -18,11 +18,12 @@ use crate::schema::{RESOURCE, UNTIL, like, object, one_scope, selection, with};
 use slipway_problem::Problem;
 
 /// Reads a condition that was checked when the document was read.
-pub(crate) fn condition(text: &str) -> Result<WaitCondition, StepError> {
-    WaitCondition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
+pub(crate) fn condition(text: &str) -> Result<WaitCondition, AttemptError> {
+    WaitCondition::parse(text)
+        .map_err(|error| AttemptError::new(ErrorKind::Internal, error.message).permanent())
 }
 
-async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, AttemptError> {
     let condition = condition(&wait.until)?;
     let mut refreshed = None;
     let mut turn = 0;
@@ -158,7 +159,11 @@ impl StepAction for Wait {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    wait: &Wait,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, AttemptError> {
     let condition = condition(&wait.until)?;
     let found = attempt.select(&wait.on, &mut None).await?;
     Ok(match judge(&condition, &found, wait) {

@@ -71,15 +71,21 @@ async fn what_timed_out_tells_the_last_value_seen() {
     let world = crate::world::World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gate"}, "data": {"phase": "Cooking"}})).await;
     world.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"a": "hunter2"}})).await;
-    for (condition, on, expected) in [
+    let cases = [
         ("jsonpath={.data.phase}=Done", "configmap/gate", "{.data.phase} is `Cooking`"),
         ("jsonpath={.data.other}", "configmap/gate", "{.data.other} finds nothing"),
         ("condition=Ready", "configmap/gate", "it has no condition Ready"),
         ("jsonpath={.data.a}=x", "secret/key", "a value that is not shown"),
-    ] {
-        let step = format!("  - {{name: w, timeout: 50ms, wait: {{for: '{condition}', on: {on}}}}}\n");
-        let report = world.apply(&step).await;
-        let error = crate::world::error(&report, "w");
+    ];
+    // Long enough to be looked at on a busy machine, and all at once.
+    let step = |(number, (condition, on, _)): (usize, &(&str, &str, &str))| {
+        format!(
+            "  - {{name: w{number}, timeout: 5s, onError: continue, wait: {{for: '{condition}', on: {on}}}}}\n"
+        )
+    };
+    let report = world.apply(&cases.iter().enumerate().map(step).collect::<String>()).await;
+    for (number, (condition, _, expected)) in cases.iter().enumerate() {
+        let error = crate::world::error(&report, &format!("w{number}"));
         assert!(error.contains(expected), "{condition}: {error}");
     }
 }

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 /// The first bytes of a TLS handshake, and of nothing more.
 const HALF_HELLO: &[u8] = &[0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a kubeconfig of the sandbox says, decoded.
 struct Access {

@@ -27,7 +27,7 @@ async fn a_program_answers_in_protocol_v1() {
 case "$request" in *'"v":1,"op":"fetch"'*'"path":"app/db"'*) ;; *) exit 3;; esac
 [ "$SLIPWAY_SECRET_PLUGIN$EXTRA$1" = "1etwo words" ] || exit 4
 echo '{"v":1,"items":[{"id":"0","ok":true,"data":{"user":"app","password":"plugin-canary"},"version":"7"}]}'"#;
-    let (_folder, config) = script(body, "10s");
+    let (_folder, config) = script(body, "60s");
     let run = run(&config, PATH);
     assert_eq!(run.text("secret://x/app/db#password").await, "plugin-canary");
     assert_eq!(run.text("secret://x/app/db#user").await, "app");
@@ -51,7 +51,7 @@ async fn failures_of_programs_are_told_apart() {
         ("head -c 9000000 /dev/zero", "wrote more than"),
     ];
     for (body, expected) in cases {
-        let (_folder, config) = script(body, "10s");
+        let (_folder, config) = script(body, "60s");
         let text = run(&config, PATH).failure("secret://x/a").await;
         assert!(text.contains(expected), "{body}: {text}");
         assert!(!text.contains("canary-text"), "output is never repeated: {text}");
@@ -63,7 +63,7 @@ async fn failures_of_programs_are_told_apart() {
 async fn a_program_that_hangs_is_ended_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("child");
-    let (_script, config) = script(&format!("sleep 600 &\necho $! > {}\nwait", pid.display()), "300ms");
+    let (_script, config) = script(&format!("sleep 600 &\necho $! > {}\nwait", pid.display()), "5s");
     let text = run(&config, PATH).failure("secret://x/a").await;
     assert!(text.contains("timed out") && text.contains("timeout:"), "{text}");
     let child: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
@@ -77,7 +77,7 @@ async fn a_program_that_hangs_is_ended_with_its_children() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.expect("the child is ended");
+    tokio::time::timeout(std::time::Duration::from_secs(300), ended).await.expect("the child is ended");
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ done"#;
 
 #[tokio::test]
 async fn a_persistent_program_is_started_once_and_ended_with_the_run() {
-    let (_folder, config) = script(COUNTING, "10s");
+    let (_folder, config) = script(COUNTING, "60s");
     let run = run(&config.replace("timeout:", "persistent: true, timeout:"), PATH);
     let pid = run.text("secret://x/a#pid").await;
     assert_eq!(run.text("secret://x/b#pid").await, pid, "one process answers all requests");
@@ -144,5 +144,5 @@ async fn a_persistent_program_is_started_once_and_ended_with_the_run() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.expect("it ends with the run");
+    tokio::time::timeout(std::time::Duration::from_secs(300), ended).await.expect("it ends with the run");
 }

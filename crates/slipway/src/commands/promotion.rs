@@ -183,11 +183,3 @@ pub fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
     Ok((name.to_owned(), value.to_owned()))
 }
-
-/// Reads a length of time as Go writes it, or in days.
-pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
-    let days = days.and_then(|days| days.checked_mul(24 * 3600)).map(std::time::Duration::from_secs);
-    let read = days.or_else(|| slipway_go::time::Duration::parse_unsigned(text));
-    read.ok_or_else(|| "expected a duration such as 2h, 90m or 3d".to_owned())
-}

@@ -4,10 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::sandbox::Down;
-use crate::support::Place;
+use crate::support::{Place, eventually, wait_for_end};
 
 /// Where a stream of a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,24 +38,6 @@ fn blocked() -> (PipeReader, PipeWriter) {
     while writer.write(b".").is_ok() {}
     rustix::fs::fcntl_setfl(std::os::fd::AsFd::as_fd(&writer), flags).unwrap();
     (reader, writer)
-}
-
-/// Waits for something to become true, for as long as a busy machine may need.
-fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(120);
-    while !is_true() {
-        assert!(Instant::now() < end, "it did not happen: {what}");
-        std::thread::yield_now();
-    }
-}
-
-fn ended(child: &mut Child) -> std::process::ExitStatus {
-    let mut status = None;
-    eventually("the command ends", || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    status.unwrap()
 }
 
 fn signal(name: &str, child: &Child) {
@@ -115,8 +96,9 @@ fn commands_end_by_their_result_wherever_their_output_goes() {
                     .spawn()
                     .unwrap();
                 let expected = if prints && stdout == Stream::FullDisk { 1 } else { code };
-                let status = ended(&mut child);
-                assert_eq!(status.code(), Some(expected), "{words:?} {stdout:?} {stderr:?}: {status}");
+                let what = format!("{words:?} {stdout:?} {stderr:?}");
+                let status = wait_for_end(&mut child, &what);
+                assert_eq!(status.code(), Some(expected), "{what}: {status}");
             }
         }
     }
@@ -147,10 +129,42 @@ fn releases_are_recorded_wherever_the_output_goes() {
         let name = format!("web{number}");
         let words = ["apply", &name, "web", "--sandbox", "-n", &name];
         let mut child = place.command(&words).stdout(stdout.open()).stderr(stderr.open()).spawn().unwrap();
-        assert_eq!(ended(&mut child).code(), Some(code), "{stdout:?} {stderr:?}");
+        let ended = wait_for_end(&mut child, &name);
+        assert_eq!(ended.code(), Some(code), "{stdout:?} {stderr:?}");
         let status = place.run(&["status", &name, "--sandbox", "-n", &name, "-o", "json"]).ok();
         assert!(status.contains("\"deployed\""), "{stdout:?} {stderr:?}: {status}");
     }
+}
+
+/// Whether hangups mean nothing to this process, and so to what it starts: under `nohup`, say.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1
+}
+
+/// Starts an apply that does not end by itself and whose output nobody reads, signals it once it has begun, and checks
+/// that the last signal ends it with this code and a record.
+fn stop_blocked_run(place: &Place, mut command: Command, signals: &[&str], code: i32) {
+    let space = signals.join("-").to_lowercase();
+    let what = format!("apply under {signals:?}");
+    let (mut out_reader, out) = blocked();
+    let (_err_reader, err) = blocked();
+    command.args(["apply", "web", "web", "--sandbox", "-n", &space, "--set", "endless=true", "-vvv"]);
+    let mut child = command.stdout(out).stderr(err).spawn().unwrap();
+    // It holds the ends of the pipes that are written to.
+    drop(command);
+    let status = || place.run(&["status", "web", "--sandbox", "-n", &space, "-o", "json"]);
+    eventually(&format!("{what} is begun"), || status().out.contains("\"pending-install\""));
+    for name in signals {
+        signal(name, &child);
+    }
+    let ended = wait_for_end(&mut child, &what);
+    assert_eq!((ended.code(), ended.signal()), (Some(code), None), "{what}");
+    assert!(status().ok().contains("\"failed\""), "{what}");
+    let mut rest = Vec::new();
+    out_reader.read_to_end(&mut rest).unwrap();
+    assert!(rest.iter().all(|byte| *byte == b'.'), "nothing got through");
 }
 
 #[test]
@@ -158,22 +172,25 @@ fn runs_whose_reader_stopped_are_cancelled_and_recorded() {
     let place = furnished();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
     let _down = Down(&place);
-    for (name, code) in [("TERM", 143), ("HUP", 143), ("INT", 130)] {
-        let (mut out_reader, out) = blocked();
-        let (_err_reader, err) = blocked();
-        let space = name.to_lowercase();
-        let words = ["apply", "web", "web", "--sandbox", "-n", &space, "--set", "endless=true", "-vvv"];
-        let mut child = place.command(&words).stdout(out).stderr(err).spawn().unwrap();
-        let status = || place.run(&["status", "web", "--sandbox", "-n", &space, "-o", "json"]);
-        eventually("the release is begun", || status().out.contains("\"pending-install\""));
-        signal(name, &child);
-        let ended = ended(&mut child);
-        assert_eq!((ended.code(), ended.signal()), (Some(code), None), "{name}");
-        assert!(status().ok().contains("\"failed\""), "{name}");
-        let mut rest = Vec::new();
-        out_reader.read_to_end(&mut rest).unwrap();
-        assert!(rest.iter().all(|byte| *byte == b'.'), "nothing got through");
+    stop_blocked_run(&place, place.command(&[]), &["TERM"], 143);
+    stop_blocked_run(&place, place.command(&[]), &["INT"], 130);
+    if !ignores_hangups() {
+        stop_blocked_run(&place, place.command(&[]), &["HUP"], 143);
     }
+}
+
+/// As under `nohup`: the run goes on until somebody means it.
+#[test]
+fn a_hangup_that_is_ignored_stops_no_run() {
+    let place = furnished();
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    let _down = Down(&place);
+    let mut deaf = Command::new("sh");
+    deaf.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_slipway")]);
+    deaf.current_dir(place.path()).env_clear().env("HOME", place.path());
+    deaf.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    // Were the hangup heard, the interrupt would be the second signal and leave no record.
+    stop_blocked_run(&place, deaf, &["HUP", "INT"], 130);
 }
 
 #[test]
@@ -184,7 +201,7 @@ fn a_reader_that_comes_back_gets_everything() {
     let mut child = place.command(&["chart", "show", "all", "web"]).stdout(writer).spawn().unwrap();
     let mut all = String::new();
     reader.read_to_string(&mut all).unwrap();
-    assert_eq!(ended(&mut child).code(), Some(0));
+    assert_eq!(wait_for_end(&mut child, "chart show").code(), Some(0));
     assert_eq!(all.trim_start_matches('.'), expected);
 }
 
@@ -195,7 +212,7 @@ fn a_file_takes_both_streams_in_order() {
     let file = File::create(&path).unwrap();
     let mut child =
         place.command(&["lint", "nowhere"]).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-    assert_eq!(ended(&mut child).code(), Some(10));
+    assert_eq!(wait_for_end(&mut child, "lint").code(), Some(10));
     let text = std::fs::read_to_string(path).unwrap();
     let result = text.find("==> Linting").unwrap();
     assert!(result < text.find("error:").unwrap(), "{text}");

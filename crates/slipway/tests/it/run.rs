@@ -5,7 +5,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use slipway_event::{Event, NodeOutcome, Record};
 
-use crate::support::Place;
+use crate::support::{Place, eventually};
 
 #[test]
 fn a_failed_node_blocks_only_what_needs_it() {
@@ -168,13 +168,7 @@ fn lives(pid: &str) -> bool {
 /// Waits until a process is gone.
 #[cfg(target_os = "linux")]
 fn is_gone(pid: &str) {
-    for _ in 0..1000 {
-        if !lives(pid) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("process {pid} is still there");
+    eventually(&format!("process {pid} is gone"), || !lives(pid));
 }
 
 /// A command whose child would run for an hour; the child's id is in `pid`.
@@ -215,7 +209,7 @@ fn commands_die_with_a_killed_run_and_are_named_by_the_next_one() {
 #[cfg(target_os = "linux")]
 fn a_command_that_timed_out_leaves_nothing_running() {
     let place = Place::new();
-    place.write("g.yaml", ENDLESS.replace("needs: [first],", "timeout: 3s,"));
+    place.write("g.yaml", ENDLESS.replace("needs: [first],", "timeout: 10s,"));
     let ran = place.run(&["graph", "g.yaml", "--run"]);
     assert!(ran.err.contains("failed long: timed out"), "{}", ran.err);
     is_gone(std::fs::read_to_string(place.path().join("pid")).unwrap().trim());

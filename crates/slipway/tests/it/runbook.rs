@@ -67,7 +67,7 @@ state: {}
 steps:
   - {name: maps, apply: {namespace: shop, createNamespace: true, manifests: [{file: maps.yaml}]}}
   - {name: web, needs: [maps], helm: {chart: ./web, namespace: shop, wait: true}}
-  - {name: gate, needs: [web], timeout: 3s, wait: {for: 'jsonpath={.metadata.uid}', on: configmap/gate, namespace: shop}}
+  - {name: gate, needs: [web], timeout: 6s, wait: {for: 'jsonpath={.metadata.uid}', on: configmap/gate, namespace: shop}}
 ";
 
 #[test]

@@ -10,7 +10,7 @@ use crate::sandbox::Down;
 use crate::secret_sources::furnished;
 
 /// A limit no test should come near.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A Vault that lends one password and never answers for the other; it tells each path it is asked for.
 fn lending_vault() -> (SocketAddr, Receiver<String>) {

@@ -1,6 +1,6 @@
 //! `slipway stack` from the outside.
 
-use crate::support::Place;
+use crate::support::{Place, plain_git};
 
 fn shop() -> Place {
     let place = Place::new();
@@ -142,8 +142,7 @@ fn all_mistakes_are_told_at_once_with_their_places() {
     }
     place.write("stack.yaml", "name: s\n").write("far/release.yaml", "name: far\nchart: ../c\n");
     std::fs::remove_dir_all(place.path().join("loop")).unwrap();
-    let git =
-        std::process::Command::new("git").args(["init", "-q"]).current_dir(place.path()).status().unwrap();
+    let git = plain_git().args(["init", "-q"]).current_dir(place.path()).status().unwrap();
     assert!(git.success());
     for (range, message) in [("no...where", "git range \"no...where\": "), ("--all", "git range \"--all\": ")]
     {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::charts::{self, Store};
 use crate::sandbox::Down;
-use crate::support::Place;
+use crate::support::{Place, plain_git};
 
 const CHART: &str = "apiVersion: v2\nname: small\nversion: 0.1.0\n";
 const TEMPLATE: &str = "\
@@ -256,7 +256,7 @@ fn the_seeds_example_works_as_written() {
     place.write(".kube/roedk2.yaml", kubeconfig.replace("slipway-sandbox", "roedk2"));
     let git = |args: &[&str]| {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
-        let ran = Command::new("git").current_dir(place.path()).args(identity).args(args).output().unwrap();
+        let ran = plain_git().current_dir(place.path()).args(identity).args(args).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     };
     git(&["init", "-q", "-b", "main"]);

@@ -2,12 +2,42 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, ExitStatus, Output};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A place to run in.
+/// A place to run in. A sandbox that was started in it ends with it.
 pub struct Place(TempDir);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let record = self.path().join(".local/state/slipway/sandbox/running.json");
+        // The record is empty once the sandbox has ended.
+        if fs::metadata(record).is_ok_and(|record| record.len() > 0) {
+            let _ = self.command(&["sandbox", "down"]).output();
+        }
+    }
+}
+
+/// Waits for something to become true, for as long as a busy machine may need.
+pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(300);
+    while !is_true() {
+        assert!(Instant::now() < end, "it did not happen: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end of a command that must end by itself.
+pub fn wait_for_end(child: &mut Child, what: &str) -> ExitStatus {
+    let mut status = None;
+    eventually(&format!("{what} ends"), || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
 
 impl Place {
     pub fn new() -> Self {
@@ -53,6 +83,14 @@ impl Place {
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::from(self.command(args).output().unwrap())
     }
+}
+
+/// Git as on a machine without settings: neither those of its user nor of a hook this runs in matter.
+pub fn plain_git() -> Command {
+    let mut git = Command::new("git");
+    git.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    git
 }
 
 /// How a command ended and what it said.

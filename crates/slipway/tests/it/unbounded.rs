@@ -1,9 +1,8 @@
 //! Input without end: devices, pipes nobody writes into, directories. Each is refused with its name and a hint.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{Place, Ran};
+use crate::support::{Place, Ran, wait_for_end};
 
 fn furnished() -> Place {
     let place = Place::new();
@@ -25,14 +24,7 @@ fn run(place: &Place, words: &[&str], kubeconfig: Option<&str>) -> Ran {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.envs(kubeconfig.map(|file| ("KUBECONFIG", file)));
     let mut child = command.spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(120);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            child.kill().unwrap();
-            panic!("{words:?} does not end");
-        }
-        std::thread::yield_now();
-    }
+    wait_for_end(&mut child, &format!("{words:?}"));
     Ran::from(child.wait_with_output().unwrap())
 }
 

@@ -96,7 +96,7 @@ fn a_repository_cannot_run_programs() {
     assert_eq!(head.branch.as_deref(), Some("main"));
     assert_eq!(left(&markers), [""; 0]);
     // The trap is one: Git, asked plainly, falls into it.
-    let plain = std::process::Command::new("git").arg("-C").arg(place.path()).args(["diff", "HEAD"]).output();
+    let plain = crate::support::plain_git().arg("-C").arg(place.path()).args(["diff", "HEAD"]).output();
     assert!(plain.is_ok() && !left(&markers).is_empty());
 }
 

@@ -20,6 +20,14 @@ use slipway_stack::{
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+/// Git as on a machine without settings: neither those of its user nor of a hook this runs in matter.
+pub(crate) fn plain_git() -> Process {
+    let mut git = Process::new("git");
+    git.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    git
+}
+
 pub(crate) struct Place(pub(crate) TempDir);
 
 impl Place {
@@ -61,8 +69,7 @@ impl Place {
 
     pub(crate) fn git(&self, args: &[&str]) {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
-        let output =
-            Process::new("git").arg("-C").arg(self.path()).args(identity).args(args).output().unwrap();
+        let output = plain_git().arg("-C").arg(self.path()).args(identity).args(args).output().unwrap();
         assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 

@@ -1,4 +1,4 @@
-//! Logs of a followed object's pods, forwarded line by line.
+//! Pods of a followed object: their logs, forwarded line by line, and those that had failed already.
 
 use slipway_manifest::ObjectRef;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{TrackingSession, WorkloadKind, text_at};
 
+use crate::Deadline;
 use crate::logs::{self, LogSource};
 use crate::observe::ObservedState;
 use crate::track::{ReadyRules, Tracker};
@@ -19,6 +20,8 @@ use crate::watch::WatchHandle;
 
 /// Time limit for reading the last lines of a finished workload.
 const FINAL_LOGS_WAIT: Duration = Duration::from_secs(2);
+/// Time limit for reading the pods of a workload that failed before they were followed.
+const FAILED_PODS_WAIT: Duration = Duration::from_secs(5);
 /// The most containers of one workload whose logs are followed.
 const MOST_LOGS: usize = 50;
 
@@ -92,6 +95,25 @@ impl TrackingSession<'_> {
                 return;
             }
         }
+    }
+
+    /// Looks at the pods of an object that had failed before they were followed: they know why.
+    pub(super) async fn find_failed_pods(&mut self, object: Option<&Value>) {
+        let is_over = self.tracker.cluster.deadline().is_some_and(Deadline::has_passed);
+        let has_pods = !matches!(self.workload, WorkloadKind::None | WorkloadKind::Pod);
+        let (Some(object), true, false) = (object, has_pods, is_over) else { return };
+        if let ObservedState::Absent = self.observer.current_state() {
+            return;
+        }
+        self.start_watching(Some(object)).await;
+        let deadline = Instant::now() + FAILED_PODS_WAIT;
+        let is_read = |watched: &Option<WatchHandle>| watched.as_ref().is_none_or(WatchHandle::is_synced);
+        while !(self.is_pod_access_denied() || is_read(&self.pods) && is_read(&self.sets)) {
+            if tokio::time::timeout_at(deadline, self.observer.wake.notified()).await.is_err() {
+                break;
+            }
+        }
+        self.observe_pods(object);
     }
 
     fn is_pod_access_denied(&self) -> bool {

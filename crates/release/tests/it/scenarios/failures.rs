@@ -112,7 +112,7 @@ async fn stopped_and_killed_runs() {
     let (cancel, request) = (CancellationToken::new(), world.request(&objects));
     let stop = async {
         while world.get("ConfigMap", "a").await.is_none() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cancel.cancel();
     };
@@ -126,7 +126,7 @@ async fn stopped_and_killed_runs() {
     // Killed: the future is dropped where it stands, with everything it started.
     let killed = async {
         while world.statuses().await.len() < 2 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
@@ -147,12 +147,13 @@ async fn stopped_and_killed_runs() {
 async fn timeouts() {
     let sandbox = Sandbox::builder().seed(1).speed(ClockSpeed::Real).build().expect("the sandbox starts");
     let mut world = World::on(sandbox);
-    world.apply.timeout = Some(Duration::from_millis(1500).into());
+    // Long enough for a busy machine to get to where it waits.
+    world.apply.timeout = Some(Duration::from_secs(10).into());
     let slow = fated(deployment("web", "nginx"), json!({"sim/fail": "pending"}));
     let failure = world.failed(&[slow]).await;
     assert_eq!(failure.cause(), FailureCause::Timeout);
     let told = failure.to_string();
-    for part in ["the timeout of 1.5s passed", "Deployment/web", "is not ready after 1.", "web-"] {
+    for part in ["the timeout of 10s passed", "Deployment/web", "is not ready after", "web-"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);

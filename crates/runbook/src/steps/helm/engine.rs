@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::context::StepContext;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 
 /// Returns what is left of a step's time; prints as the step's own timeout.
 pub(in crate::steps) fn remaining_time(attempt: &StepContext<'_>, left: Duration) -> RunTimeout {
@@ -19,13 +19,13 @@ pub(in crate::steps) fn remaining_time(attempt: &StepContext<'_>, left: Duration
 }
 
 /// Makes a failure of the engine an error of the step.
-pub(in crate::steps) fn step_error(attempt: &StepContext<'_>, failure: Failure) -> StepError {
+pub(in crate::steps) fn step_error(attempt: &StepContext<'_>, failure: Failure) -> AttemptError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
     let message = failure.to_string();
-    let mut error = StepError::from(failure);
+    let mut error = AttemptError::from(failure);
     if stopped && !attempt.cancel.is_cancelled() {
         // Nobody stopped the run: the attempt's time was over.
-        error = StepError::new(
+        error = AttemptError::new(
             ErrorKind::Timeout,
             format!("timed out after {:?}: {message}", attempt.step.timeout),
         );
@@ -36,8 +36,8 @@ pub(in crate::steps) fn step_error(attempt: &StepContext<'_>, failure: Failure) 
 /// Stops what takes too long before the engine itself is at work, or when the run is stopped.
 pub(super) async fn within<T>(
     attempt: &StepContext<'_>,
-    work: impl Future<Output = Result<T, StepError>>,
-) -> Result<T, StepError> {
+    work: impl Future<Output = Result<T, AttemptError>>,
+) -> Result<T, AttemptError> {
     tokio::select! {
         biased;
         done = attempt.trouble.record_during(work) => done,
@@ -53,7 +53,7 @@ pub(in crate::steps) async fn apply_release(
     attempt: &StepContext<'_>,
     request: &ReleaseRequest,
     options: &ExecuteOptions,
-) -> Result<Result<ReleaseReport, Failure>, StepError> {
+) -> Result<Result<ReleaseReport, Failure>, AttemptError> {
     let timeout = options.timeout.as_ref();
     let limit = timeout.map_or(attempt.step.timeout, RunTimeout::duration);
     let stop = stop_at(attempt, limit);

@@ -10,7 +10,7 @@ use super::engine::{apply_release, remaining_time, step_error, within};
 use super::load::{load_content, release_request};
 use super::{Decision, decide, is_good};
 use crate::context::StepContext;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::model::Helm;
 use crate::steps::{StepOutcome, delete};
 
@@ -18,7 +18,7 @@ use crate::steps::{StepOutcome, delete};
 const HISTORY: u32 = 10;
 
 /// Makes one attempt.
-pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
+pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, AttemptError> {
     let storage =
         ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
     let history = within(attempt, async { Ok(storage.read_history(&helm.release).await?) }).await?;
@@ -82,7 +82,7 @@ fn abandoned(
     helm: &Helm,
     status: RevisionStatus,
     since: Option<jiff::Timestamp>,
-) -> Result<(), StepError> {
+) -> Result<(), AttemptError> {
     let now = attempt.world.place.events.clock().now();
     let age = since.map(|since| now.duration_since(since));
     let is_ours = match (attempt.interrupted_since, since) {
@@ -103,7 +103,7 @@ fn abandoned(
     }
     let message =
         format!("release {}: another operation is in progress ({status}) since {text}", helm.release);
-    Err(StepError::new(ErrorKind::Conflict, message)
+    Err(AttemptError::new(ErrorKind::Conflict, message)
         .hint("wait for it; if it died, run again once it is older than the step's timeout"))
 }
 
@@ -111,7 +111,7 @@ async fn undo_install(
     attempt: &StepContext<'_>,
     helm: &Helm,
     storage: &ReleaseStorage,
-) -> Result<(), StepError> {
+) -> Result<(), AttemptError> {
     if storage.list_revisions(&helm.release).await?.is_empty() {
         return Ok(());
     }

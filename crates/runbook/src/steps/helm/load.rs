@@ -10,7 +10,7 @@ use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, Sourc
 
 use super::is_good;
 use crate::context::RunContext;
-use crate::error::{ErrorKind, StepError};
+use crate::error::{AttemptError, ErrorKind};
 use crate::files;
 use crate::model::{Helm, ValuesSource};
 use crate::references::secret_node;
@@ -42,8 +42,11 @@ pub(crate) fn release_request(
 }
 
 /// Reads the chart, brought here if need be, and its values: files in order, then what the step says itself.
-pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<ReleaseContent, StepError> {
-    let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
+pub(crate) async fn load_content(
+    place: &RunContext<'_>,
+    helm: &Helm,
+) -> Result<ReleaseContent, AttemptError> {
+    let fetch = |message: String| AttemptError::new(ErrorKind::Fetch, message);
     let fetcher = &*place.sources.fetcher;
     let path = match helm.chart.reference() {
         SourceReference::Path(path) => {
@@ -88,14 +91,14 @@ pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<
     let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
     match tokio::task::spawn_blocking(load).await {
         Ok(loaded) => Ok(ReleaseContent::Source(Arc::new(loaded.map_err(unloaded)?))),
-        Err(error) => Err(StepError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
+        Err(error) => Err(AttemptError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
     }
 }
 
 /// Makes a chart that could not be read an error of the step.
-fn unloaded(error: LoadError) -> StepError {
+fn unloaded(error: LoadError) -> AttemptError {
     let is_secret = error.is_secret();
-    let error = StepError::from(error.into_problems());
+    let error = AttemptError::from(error.into_problems());
     // Neither a key nor a value comes by itself.
     if is_secret { error.permanent() } else { error }
 }

@@ -15,7 +15,7 @@ pub(super) use self::engine::{apply_release, remaining_time, step_error};
 pub(crate) use self::load::{load_content, release_request};
 use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning, delete};
 use crate::context::StepContext;
-use crate::error::StepError;
+use crate::error::AttemptError;
 use crate::inputs::StepInputs;
 use crate::model::{AbsentObject, Action, Auth, Helm, Step};
 use crate::plan::earlier::Earlier;
@@ -161,7 +161,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     helm: &Helm,
     request: &PlanRequest<'_>,
-) -> Result<StepPreview, StepError> {
+) -> Result<StepPreview, AttemptError> {
     let storage =
         ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
     let history = storage.read_history(&helm.release).await?;

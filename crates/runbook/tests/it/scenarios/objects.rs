@@ -220,7 +220,7 @@ async fn skip_if_exists() {
     assert_eq!(world.config_map("one").await.unwrap()["data"]["key"], "old");
     // The wait is made all the same, and can fail.
     assert!(world.apply(&steps("60s", ", waitFor: 'jsonpath={.data.key}'")).await.is_success());
-    let report = world.apply(&steps("2s", ", waitFor: 'jsonpath={.data.key}=never'")).await;
+    let report = world.apply(&steps("5s", ", waitFor: 'jsonpath={.data.key}=never'")).await;
     assert!(error(&report, "a").contains("0 of 2 objects meet"), "{report:?}");
 }
 
@@ -229,7 +229,7 @@ async fn skip_if_exists() {
 async fn a_condition_on_what_has_no_status() {
     let world = World::new();
     let steps = "  - name: a
-    timeout: 3s
+    timeout: 6s
     apply:
       waitFor: condition=Available
       manifests:
@@ -326,7 +326,7 @@ async fn delete_in_all_its_forms() {
 async fn what_holds_an_object_is_named() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck", "finalizers": ["demo.io/hold"]}})).await;
-    let report = world.apply("  - {name: d, timeout: 2s, delete: {resource: configmap/stuck}}\n").await;
+    let report = world.apply("  - {name: d, timeout: 5s, delete: {resource: configmap/stuck}}\n").await;
     let told = error(&report, "d");
     assert!(told.contains("demo.io/hold") && told.contains("being deleted since"), "{told}");
     // One of the same name that came after it counts as gone.

@@ -97,11 +97,11 @@ async fn what_is_skipped_by_when_or_record_satisfies_needs() {
 async fn retries_count_and_timeouts_name_what_is_missing() {
     let world = World::new();
     let report = world
-        .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 1s, wait: {for: condition=Ready, on: pods}}\n")
+        .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 3s, wait: {for: condition=Ready, on: pods}}\n")
         .await;
     let step = report.step("w").unwrap();
     assert_eq!((step.status, step.attempts), (NodeStatus::Failed, Some(3)));
-    assert!(error(&report, "w").contains("timed out after 1s"), "{report:?}");
+    assert!(error(&report, "w").contains("timed out after 3s"), "{report:?}");
     assert!(error(&report, "w").contains("nothing is there yet"), "{report:?}");
     // A permanent refusal is not tried again.
     world

@@ -28,7 +28,7 @@ async fn what_is_not_there_yet_is_waited_for() {
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
         "spec": {"group": "demo.io", "scope": "Namespaced", "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    let report = world.apply("  - {name: w, timeout: 2s, wait: {for: condition=Ready, on: gadgets}}\n").await;
+    let report = world.apply("  - {name: w, timeout: 5s, wait: {for: condition=Ready, on: gadgets}}\n").await;
     assert!(error(&report, "w").contains("serves no type `gadgets`"), "{report:?}");
     let later = async {
         tokio::time::sleep(Duration::from_millis(30)).await;

@@ -374,8 +374,8 @@ fn start_log(dir: &Path) -> io::Result<File> {
     private::open_private(&path, OpenOptions::new().append(true))
 }
 
-/// Time limit for another sandbox that is ending to release the directory.
-const HANDOVER: Duration = Duration::from_secs(2);
+/// Time limit for another sandbox that is ending to release the directory: on a busy machine its last connections take a while.
+const HANDOVER: Duration = Duration::from_secs(10);
 
 /// Makes sure that no other sandbox writes here.
 fn claim(dir: &Path) -> io::Result<File> {

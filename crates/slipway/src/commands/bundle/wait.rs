@@ -6,7 +6,8 @@ use slipway_problem::Problem;
 use slipway_promotion::kinds::{self, BundleSpec};
 use slipway_promotion::view::{BundleReach, bundle_reach};
 
-use crate::commands::promotion::{Place, connect, explain, parse_duration};
+use crate::commands::promotion::{Place, connect, explain};
+use crate::commands::release::flags::time;
 use crate::exit::{Exit, InterruptedError};
 use crate::interrupt;
 use crate::session::Session;
@@ -22,7 +23,7 @@ pub struct WaitFlags {
     wait: Option<String>,
 
     /// Time limit for `--wait`
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "1h")]
     timeout: Duration,
 }
 
@@ -45,7 +46,7 @@ pub struct WaitArgs {
     env: Option<String>,
 
     /// Time limit
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "1h")]
     timeout: Duration,
 }
 

@@ -11,7 +11,8 @@ use slipway_promotion::gate::{GateEvaluator, GateLine};
 use slipway_promotion::kinds::{self, KindError, PolicyGate, PolicyGateSpec};
 use slipway_promotion::view::{GateOverview, age_text};
 
-use crate::commands::promotion::{Place, PolicyNamespaceFlags, connect, explain, parse_duration};
+use crate::commands::promotion::{Place, PolicyNamespaceFlags, connect, explain};
+use crate::commands::release::flags::time;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -223,7 +224,7 @@ pub struct OverrideArgs {
     bundle: Option<String>,
 
     /// How long it holds
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1h")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "1h")]
     expires_in: Duration,
 
     #[command(flatten)]

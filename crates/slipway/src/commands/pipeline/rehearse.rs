@@ -14,8 +14,9 @@ use slipway_promotion::kinds::{Bundle, ImageArtifact, Intent, Pipeline, PolicyGa
 use slipway_rehearsal::{ApprovalDelay, PipelineRehearsal, RehearsalEnd, rehearse_pipeline};
 
 use crate::commands::promotion::{
-    PolicyNamespaceFlags, connect, parse_duration, parse_moment, parse_pair, read_files, survey,
+    PolicyNamespaceFlags, connect, parse_moment, parse_pair, read_files, survey,
 };
+use crate::commands::release::flags::time;
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::session::Session;
@@ -89,7 +90,7 @@ pub struct RehearseArgs {
     pass_gate: Vec<String>,
 
     /// Simulated time after which it ends
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30d")]
+    #[arg(long, value_name = "DURATION", value_parser = time, default_value = "30d")]
     limit: Duration,
 
     #[command(flatten)]
@@ -98,8 +99,8 @@ pub struct RehearseArgs {
 
 fn parse_approval(text: &str) -> Result<(Option<String>, Duration), String> {
     match text.split_once('=') {
-        Some((environment, time)) => Ok((Some(environment.to_owned()), parse_duration(time)?)),
-        None => Ok((None, parse_duration(text)?)),
+        Some((environment, length)) => Ok((Some(environment.to_owned()), time(length)?)),
+        None => Ok((None, time(text)?)),
     }
 }
 

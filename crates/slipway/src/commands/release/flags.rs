@@ -338,9 +338,10 @@ fn timeout(text: &str) -> Result<RunTimeout, String> {
     time(text).map(|duration| RunTimeout::new(duration, text))
 }
 
+/// Reads a length of time as Go writes it, or in days.
 pub fn time(text: &str) -> Result<Duration, String> {
-    slipway_go::time::Duration::parse_unsigned(text)
-        .ok_or_else(|| "expected a duration such as 1m30s".to_owned())
+    slipway_go::time::Duration::parse_days(text)
+        .ok_or_else(|| "expected a duration such as 1m30s or 3d".to_owned())
 }
 
 fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {

@@ -14,8 +14,8 @@ use slipway_problem::Problem;
 
 use crate::files;
 
-/// How long starting and stopping may take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long starting and stopping may take, on a machine that is busy with much else.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(5);
 
 /// The directory where a running sandbox says that it runs.
@@ -78,7 +78,8 @@ impl Place {
 
     pub fn state(&self) -> anyhow::Result<State> {
         let mut file = self.open()?;
-        if file.try_lock().is_ok() {
+        // Shared: whoever only looks must not seem to be a sandbox to others who look.
+        if file.try_lock_shared().is_ok() {
             return Ok(State::Stopped);
         }
         let mut text = String::new();
@@ -102,8 +103,14 @@ impl Place {
     /// Makes this process the user's sandbox.
     pub fn claim(&self) -> anyhow::Result<Record> {
         let file = self.open()?;
-        if file.try_lock().is_err() {
-            bail!(already_running());
+        let deadline = Instant::now() + PATIENCE;
+        while file.try_lock().is_err() {
+            // Held against those who look as well: by a sandbox. Otherwise by somebody who looks, for a moment.
+            if file.try_lock_shared().is_err() || Instant::now() > deadline {
+                bail!(already_running());
+            }
+            file.unlock()?;
+            std::thread::sleep(STEP);
         }
         file.set_len(0)?;
         Ok(Record(file))
@@ -191,4 +198,28 @@ pub fn not_running() -> Problem {
 
 pub fn already_running() -> Problem {
     Problem::error("a sandbox is running already").hint("stop it with `slipway sandbox down`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_only_looks_keeps_no_sandbox_from_starting() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let place = Place(directory.path().to_owned());
+        let looking = place.open().unwrap();
+        looking.lock_shared().unwrap();
+        assert!(matches!(place.state().unwrap(), State::Stopped), "two may look at once");
+        let record = std::thread::scope(|scope| {
+            let claimed = scope.spawn(|| place.claim());
+            std::thread::sleep(4 * STEP);
+            looking.unlock().unwrap();
+            claimed.join().unwrap().unwrap()
+        });
+        assert!(matches!(place.state().unwrap(), State::Starting));
+        assert!(place.claim().is_err(), "a sandbox has it");
+        drop(record);
+        assert!(matches!(place.state().unwrap(), State::Stopped));
+    }
 }

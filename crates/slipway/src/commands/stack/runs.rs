@@ -13,7 +13,7 @@ use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
 use crate::cli::Output;
-use crate::commands::promotion::parse_duration;
+use crate::commands::release::flags::time;
 use crate::config;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -77,7 +77,7 @@ struct PruneArgs {
 
 /// A duration that may count days.
 fn age(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|_| "expected an age such as 30d or 12h".to_owned())
+    time(text).map_err(|_| "expected an age such as 30d or 12h".to_owned())
 }
 
 fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use slipway_event::{Event, NodeId, NodeKind, ObjectState, Record};
+use slipway_event::{Event, NodeId, NodeKind, ObjectState, Record, ReplicaCounts};
 
 use crate::term::style::{DIM, ERROR, WARNING};
 
@@ -17,6 +17,8 @@ struct Row {
     name: String,
     since: Instant,
     condition: RowCondition,
+    /// The replicas of a workload.
+    replicas: Option<ReplicaCounts>,
     detail: String,
     /// The node that works on it.
     node: Option<NodeId>,
@@ -30,6 +32,22 @@ struct Row {
 enum RowCondition {
     Waiting,
     Failing,
+}
+
+impl RowCondition {
+    /// The condition of an object in a state; none where nothing is under way.
+    fn of_object(state: ObjectState) -> Option<Self> {
+        match state {
+            ObjectState::Waiting => Some(Self::Waiting),
+            ObjectState::Failed => Some(Self::Failing),
+            ObjectState::Ready
+            | ObjectState::Unchanged
+            | ObjectState::Created
+            | ObjectState::Updated
+            | ObjectState::Recreated
+            | ObjectState::Deleted => None,
+        }
+    }
 }
 
 /// The place of a row: a pod stands beneath the object it belongs to.
@@ -95,15 +113,16 @@ impl Board {
             Event::NodeFinished { node, .. } => {
                 self.rows.retain(|row| row.node.as_ref() != Some(&node.id));
             }
-            Event::Object { node, object, state, message } => {
-                self.take_object(
-                    node.as_ref(),
-                    &object.to_string(),
-                    &object.gvk.kind,
-                    *state,
-                    message.as_deref(),
-                    now,
-                );
+            Event::Object { node, object, state, message, replicas } => {
+                let (name, detail) = (object.to_string(), message.as_deref().unwrap_or_default());
+                let Some(condition) = RowCondition::of_object(*state) else {
+                    return self.drop_object(&name, *state);
+                };
+                let row = self.row_of_object(node.as_ref(), name, &object.gvk.kind, now);
+                row.condition = condition;
+                detail.clone_into(&mut row.detail);
+                // What failed may not be counted any more.
+                row.replicas = replicas.or(row.replicas);
             }
             Event::Log { object: Some(object), line, .. } => {
                 let name = object.to_string();
@@ -123,54 +142,39 @@ impl Board {
         }
     }
 
-    fn take_object(
-        &mut self,
-        node: Option<&NodeId>,
-        name: &str,
-        kind: &str,
-        state: ObjectState,
-        message: Option<&str>,
-        now: Instant,
-    ) {
-        let condition = match state {
-            ObjectState::Waiting => RowCondition::Waiting,
-            ObjectState::Failed => RowCondition::Failing,
-            ObjectState::Ready => {
-                let is_own = |row: &&Row| row.name == name && row.place == RowPlace::Top;
-                self.ready += self.rows.iter().filter(is_own).count();
-                self.rows.retain(|row| row.name != name);
-                return;
-            }
-            ObjectState::Unchanged
-            | ObjectState::Created
-            | ObjectState::Updated
-            | ObjectState::Recreated
-            | ObjectState::Deleted => {
-                self.rows.retain(|row| row.name != name);
-                return;
-            }
-        };
-        if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
-            row.condition = condition;
-            row.detail = message.unwrap_or_default().to_owned();
-            return;
+    /// Takes away what needs no row any more.
+    fn drop_object(&mut self, name: &str, state: ObjectState) {
+        if state == ObjectState::Ready {
+            let is_own = |row: &&Row| row.name == name && row.place == RowPlace::Top;
+            self.ready += self.rows.iter().filter(is_own).count();
         }
-        let mut row = Row::new(name.to_owned(), node.cloned(), now);
-        row.condition = condition;
-        row.detail = message.unwrap_or_default().to_owned();
-        let owner = node.and_then(|node| self.owners.get(node)).filter(|owner| *owner != name);
+        self.rows.retain(|row| row.name != name);
+    }
+
+    /// The row of an object, begun if it has none.
+    fn row_of_object(&mut self, node: Option<&NodeId>, name: String, kind: &str, now: Instant) -> &mut Row {
+        let known = self.rows.iter().position(|row| row.name == name);
+        let at = known.unwrap_or_else(|| self.begin_row(node, name, kind, now));
+        &mut self.rows[at]
+    }
+
+    /// Begins a row and returns its position.
+    fn begin_row(&mut self, node: Option<&NodeId>, name: String, kind: &str, now: Instant) -> usize {
+        let mut row = Row::new(name.clone(), node.cloned(), now);
+        let owner = node.and_then(|node| self.owners.get(node)).filter(|owner| **owner != name);
         let above = owner.and_then(|owner| self.rows.iter().position(|row| row.name == *owner));
         if let (Some(above), "Pod") = (above, kind) {
             row.place = RowPlace::Beneath;
             let behind =
                 self.rows[above + 1..].iter().take_while(|row| row.place == RowPlace::Beneath).count();
             self.rows.insert(above + 1 + behind, row);
-            return;
+            return above + 1 + behind;
         }
         if let Some(node) = node {
-            self.owners.entry(node.clone()).or_insert_with(|| name.to_owned());
+            self.owners.entry(node.clone()).or_insert(name);
         }
         self.rows.push(row);
+        self.rows.len() - 1
     }
 
     fn row_of_node(&mut self, node: &NodeId) -> Option<&mut Row> {
@@ -188,11 +192,16 @@ impl Board {
         }
         let name_width = |row: &Row| row.indent() + row.name.chars().count();
         let names = shown.iter().map(|row| name_width(row)).max().unwrap_or(0).min(width / 2);
+        let counts = shown.iter().map(|row| row.counts().len()).max().unwrap_or(0);
         let mut lines = Vec::new();
         for row in &shown {
             let name = cut(&format!("{}{}", " ".repeat(row.indent()), row.name), names);
             let age = short_time(now.saturating_duration_since(row.since));
-            let text = format!("  {name:names$}  {age:>5}  {}", row.detail.replace(['\n', '\t'], " "));
+            let detail = row.detail.replace(['\n', '\t'], " ");
+            let text = match counts {
+                0 => format!("  {name:names$}  {age:>5}  {detail}"),
+                _ => format!("  {name:names$}  {age:>5}  {:>counts$}  {detail}", row.counts()),
+            };
             let style = match (row.condition, row.place) {
                 (RowCondition::Failing, _) => ERROR,
                 (RowCondition::Waiting, RowPlace::Top) => anstyle::Style::new(),
@@ -238,11 +247,17 @@ impl Row {
             name: name.replace(['\n', '\t'], " "),
             since,
             condition: RowCondition::Waiting,
+            replicas: None,
             detail: String::new(),
             node,
             place: RowPlace::Top,
             last_lines: Vec::new(),
         }
+    }
+
+    /// The replicas as they are shown; nothing where there are none to count.
+    fn counts(&self) -> String {
+        self.replicas.map(|replicas| replicas.to_string()).unwrap_or_default()
     }
 
     fn indent(&self) -> usize {
@@ -290,8 +305,19 @@ mod tests {
     use super::*;
 
     fn object(kind: &str, name: &str, state: ObjectState, message: &str) -> Event {
+        counted(kind, name, state, message, None)
+    }
+
+    fn counted(
+        kind: &str,
+        name: &str,
+        state: ObjectState,
+        message: &str,
+        replicas: Option<ReplicaCounts>,
+    ) -> Event {
         let object = ObjectRef::new(Gvk::new("", "v1", kind), None, name);
-        Event::Object { node: Some("track web".into()), object, state, message: Some(message.to_owned()) }
+        let (node, message) = (Some("track web".into()), Some(message.to_owned()));
+        Event::Object { node, object, state, message, replicas }
     }
 
     struct Run {
@@ -347,6 +373,28 @@ mod tests {
             run.shown(77, 40, 24),
             ["  StatefulSet/db  1m13s  0 of 1 replica…", "  1 ready, 1 under way · 1m17s"]
         );
+    }
+
+    #[test]
+    fn replicas_have_a_column_where_there_are_any() {
+        let mut run = Run::new();
+        let replicas = |ready, desired| Some(ReplicaCounts { ready, desired });
+        let waiting = ObjectState::Waiting;
+        run.at(0, &[], counted("Deployment", "web", waiting, "3 of 10 replicas updated", replicas(3, 10)));
+        run.at(0, &[], object("Pod", "web-a", ObjectState::Waiting, "Pending"));
+        run.at(0, &[], counted("StatefulSet", "db", waiting, "0 of 1 replicas ready", replicas(0, 1)));
+        assert_eq!(
+            run.shown(1, 60, 24),
+            [
+                "  Deployment/web     1s  3/10  3 of 10 replicas updated",
+                "    Pod/web-a        1s        Pending",
+                "  StatefulSet/db     1s   0/1  0 of 1 replicas ready",
+                "  2 under way · 1s",
+            ]
+        );
+        run.at(2, &[], counted("Deployment", "web", ObjectState::Failed, "too slow", None));
+        let shown = run.shown(3, 60, 24);
+        assert_eq!(shown[0], "  Deployment/web     3s  3/10  too slow", "the last count stays");
     }
 
     #[test]

@@ -186,9 +186,10 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
             let time = paint(DIM, seconds(*duration_ms));
             format!("{} {node}{first} {time}{more}", status_word(*status))
         }
-        Event::Object { object, state, message, .. } => {
+        Event::Object { object, state, message, replicas, .. } => {
+            let replicas = replicas.map(|replicas| format!(" {replicas}")).unwrap_or_default();
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), object)
+            format!("  {} {object}{replicas}{message}", paint(DIM, format!("{state:?}").to_lowercase()))
         }
         Event::Log { node, object, container, line, .. } => {
             let container = container.as_ref().map(|container| format!("/{container}")).unwrap_or_default();
@@ -249,6 +250,7 @@ fn seconds(milliseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use slipway_event::ReplicaCounts;
     use slipway_manifest::{Gvk, ObjectRef};
 
     use super::*;
@@ -289,6 +291,16 @@ mod tests {
             ),
             (Event::Summary { totals: NodeTotals::default() }, "nothing to do"),
             (Event::NodeStarted { node: named(NodeKind::Release, "web"), attempt: 1 }, ""),
+            (
+                Event::Object {
+                    node: None,
+                    object: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, "web"),
+                    state: ObjectState::Waiting,
+                    message: Some("2 of 3 replicas updated".into()),
+                    replicas: Some(ReplicaCounts { ready: 1, desired: 3 }),
+                },
+                "  waiting Deployment/web 1/3: 2 of 3 replicas updated",
+            ),
         ] {
             assert_eq!(plain(&[], &event), expected);
         }
@@ -326,6 +338,7 @@ mod tests {
             object: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, name),
             state,
             message: None,
+            replicas: None,
         };
         let done = |kind, node: &str| Event::NodeFinished {
             node: named(kind, node),
