@@ -10,14 +10,13 @@ use slipway_cluster::election::{ElectionOptions, Leadership, elect};
 use slipway_cluster::{Cluster, KindWatch};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{Git, GitError, RepositoryCache};
-use slipway_http::HttpClient;
 use slipway_http::server::{CertificateError, CertificateFiles, ServerOptions};
 use slipway_promotion::agents::AgentMonitor;
 use slipway_promotion::audit::AuditRecorder;
 use slipway_promotion::health::HealthCheck;
 use slipway_promotion::kinds::{BundleSpec, KindSpec, PolicyGateSpec, PromotionStepSpec, labels};
 use slipway_promotion::step::{StepReconciler, StepServices};
-use slipway_promotion::{PromotionController, PromotionError, PromotionServices};
+use slipway_promotion::{OutboundClients, PromotionController, PromotionError, PromotionServices};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +31,6 @@ const HEARTBEAT_LOOK: Duration = Duration::from_secs(10);
 pub struct ControllerServices {
     pub cluster: Cluster,
     pub clock: Arc<dyn Clock>,
-    pub http: HttpClient,
     pub redactor: Redactor,
     /// Ends the process, gracefully.
     pub stop: CancellationToken,
@@ -234,8 +232,10 @@ fn receiver(
         services.clock.clone(),
         never.clone(),
     )?;
+    let outbound = OutboundClients::new(options.promotion.steps.outbound.clone(), never.clone());
     let health =
-        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone());
+        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone())
+            .with_outbound(outbound);
     let parts = StepServices {
         cluster: services.cluster.clone(),
         clock: services.clock.clone(),
@@ -357,7 +357,6 @@ impl Term<'_> {
             cluster: cluster.clone(),
             clock: services.clock.clone(),
             repositories,
-            http: services.http.clone(),
             redactor: services.redactor.clone(),
             stop: stop.clone(),
         };

@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod metric;
 pub mod notify;
 mod options;
+mod outbound;
 pub mod pipeline;
 mod registry;
 mod requeue;
@@ -34,6 +35,7 @@ pub use controller::{
     ControllerRole, PromotionController, PromotionError, PromotionServices, PromotionSettings,
 };
 pub use options::PromotionOptions;
+pub use outbound::{ForbiddenHost, OutboundClients, OutboundPolicy};
 pub use requeue::Requeue;
 pub use validate::{PipelineFault, PipelineProblem, validate_pipeline};
 pub use webhook::is_signed;

@@ -45,7 +45,7 @@ fn start_agent(
     let stop = CancellationToken::new();
     let mut promotion = PromotionSettings::default();
     promotion.steps.scm.settle_pause = Duration::from_millis(1);
-    promotion.steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+    promotion.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
     let election = slipway_cluster::election::ElectionTimes {
         retry: Duration::from_millis(50),
         ..slipway_cluster::election::ElectionTimes::default()
@@ -62,7 +62,6 @@ fn start_agent(
         cache: Default::default(),
         promotion,
         clock: Arc::new(SystemClock),
-        http: world.http.clone(),
         redactor: Redactor::new(),
         stop: stop.clone(),
     };
@@ -149,7 +148,6 @@ async fn an_agent_without_a_shard_does_not_start() {
         cache: Default::default(),
         promotion: PromotionSettings::default(),
         clock: Arc::new(SystemClock),
-        http: world.http.clone(),
         redactor: Redactor::new(),
         stop: CancellationToken::new(),
     };

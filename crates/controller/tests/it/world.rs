@@ -207,13 +207,12 @@ impl World {
         options.election.retry = Duration::from_millis(50);
         options.listen = ListenAddresses { api: local(), metrics: local(), probes: local() };
         options.promotion.steps.scm.settle_pause = Duration::from_millis(1);
-        options.promotion.steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+        options.promotion.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         change(&mut options);
         let (stop, redactor) = (CancellationToken::new(), Redactor::new());
         let services = ControllerServices {
             cluster: Cluster::new(self.sandbox.client()),
             clock: Arc::new(SystemClock) as Arc<dyn Clock>,
-            http: self.http.clone(),
             redactor: redactor.clone(),
             stop: stop.clone(),
         };

@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy};
 use slipway_event::{Clock, Redactor};
 use slipway_git::RepositoryCache;
-use slipway_http::HttpClient;
 use slipway_kro::{
     AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, WorkQueue, WriteScope,
 };
@@ -20,7 +19,6 @@ use slipway_manifest::{Gvk, ObjectRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::Requeue;
 use crate::bundle::{BundleReconciler, ReconcileError};
 use crate::gate::{GateEvaluator, GateReconciler};
 use crate::health::HealthCheck;
@@ -31,6 +29,7 @@ use crate::pipeline::PipelineReconciler;
 use crate::step::{StepOptions, StepReconciler, StepServices};
 use crate::subscription::SubscriptionReconciler;
 use crate::window::WindowReconciler;
+use crate::{OutboundClients, Requeue};
 use events::EventLog;
 use topics::{Topics, WorkKey, WorkKind, watched_kinds};
 use watch::{KindSink, lock};
@@ -86,7 +85,6 @@ pub struct PromotionServices {
     pub clock: Arc<dyn Clock>,
     /// Repositories on disk.
     pub repositories: RepositoryCache,
-    pub http: HttpClient,
     pub redactor: Redactor,
     /// Ends all work: nothing outside changes afterwards.
     pub stop: CancellationToken,
@@ -150,7 +148,7 @@ enum WorkError {
 
 impl PromotionController {
     pub fn new(services: PromotionServices, settings: PromotionSettings) -> Self {
-        let PromotionServices { cluster, clock, repositories, http, redactor, stop } = services;
+        let PromotionServices { cluster, clock, repositories, redactor, stop } = services;
         // Trouble is shown in a status and tried again later.
         let retry = RetryPolicy {
             attempts: 3,
@@ -172,7 +170,9 @@ impl PromotionController {
             write_scope: WriteScope::OwnNamespace,
             ..ControllerOptions::default()
         };
-        let health = HealthCheck::new(cluster.clone(), clock.clone(), redactor.clone());
+        let outbound = OutboundClients::new(settings.steps.outbound.clone(), stop.clone());
+        let health = HealthCheck::new(cluster.clone(), clock.clone(), redactor.clone())
+            .with_outbound(outbound.clone());
         let is_agent = matches!(settings.role, ControllerRole::Agent { .. });
         let (health, workloads) = match settings.role {
             ControllerRole::Whole => (health, None),
@@ -193,7 +193,7 @@ impl PromotionController {
             clock.clone(),
             repositories.clone(),
             settings.steps.transports,
-            stop.clone(),
+            outbound.clone(),
         );
         let step_services = StepServices {
             cluster: cluster.clone(),
@@ -211,11 +211,11 @@ impl PromotionController {
                 cluster.clone(),
                 clock.clone(),
                 evaluator,
-                http.clone(),
+                outbound.clone(),
                 (*options).clone(),
             ),
-            hooks: HookReconciler::new(cluster.clone(), clock.clone(), http.clone()),
-            metrics: MetricReconciler::new(cluster.clone(), clock.clone(), http),
+            hooks: HookReconciler::new(cluster.clone(), clock.clone(), outbound.clone()),
+            metrics: MetricReconciler::new(cluster.clone(), clock.clone(), outbound),
             windows: WindowReconciler::new(cluster.clone(), clock.clone()),
             steps: StepReconciler::new(step_services, settings.steps).with_local_secrets(workloads),
             bundles,

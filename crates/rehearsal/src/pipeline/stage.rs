@@ -13,7 +13,6 @@ use slipway_git::{
     BranchName, CacheOptions, CommitIdentity, Git, LocalFile, LocalRepository, RepositoryCache,
     TransportPolicy,
 };
-use slipway_http::{ClientOptions, HttpClient};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{self, GitSpec, ScmProvider, SecretRef};
 use slipway_promotion::{PromotionController, PromotionServices, PromotionSettings};
@@ -88,7 +87,6 @@ impl PromotionStage {
             cluster: Cluster::new(sandbox.client()),
             clock: clock.clone(),
             repositories,
-            http: HttpClient::new(&ClientOptions::default())?,
             redactor: Redactor::new(),
             stop: stop.clone(),
         };

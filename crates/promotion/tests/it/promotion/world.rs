@@ -11,7 +11,6 @@ use slipway_cluster::{
 };
 use slipway_event::{Clock as _, ManualClock, Redactor};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
-use slipway_http::HttpClient;
 use slipway_kro::ApiGroup;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{
@@ -164,13 +163,12 @@ impl World {
             cluster: cluster.clone(),
             clock: self.clock.clone(),
             repositories: repositories.expect("the cache opens"),
-            http: HttpClient::new(&slipway_http::ClientOptions::default()).expect("a client"),
             redactor: Redactor::new(),
             stop: stop.clone(),
         };
         let mut settings = PromotionSettings::default();
         settings.steps.scm.settle_pause = Duration::from_millis(1);
-        settings.steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+        settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         let controller = PromotionController::new(services, settings);
         let working = controller.clone();
         let task = tokio::spawn(async move { working.run().await.expect("the controller runs") });
