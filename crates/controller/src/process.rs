@@ -14,7 +14,7 @@ use slipway_http::server::{CertificateError, CertificateFiles, ServerOptions};
 use slipway_promotion::agents::AgentMonitor;
 use slipway_promotion::audit::AuditRecorder;
 use slipway_promotion::health::HealthCheck;
-use slipway_promotion::kinds::{BundleSpec, KindSpec, PolicyGateSpec, PromotionStepSpec, labels};
+use slipway_promotion::kinds::{BundleSpec, KindSpec, labels};
 use slipway_promotion::step::{StepReconciler, StepServices};
 use slipway_promotion::{OutboundClients, PromotionController, PromotionError, PromotionServices};
 use tokio::task::JoinSet;
@@ -270,6 +270,20 @@ impl Term<'_> {
         let _guard = work_stop.clone().drop_guard();
         let cluster = self.services.cluster.with_write_gate(leadership.write_gate());
         let controller = self.promotion(&cluster, &work_stop)?;
+        let stop = &self.services.stop;
+        // Whatever happens once somebody is at work is counted.
+        let collected = tokio::select! {
+            collected = collect(&cluster, &self.metrics) => collected,
+            () = lost.cancelled() => return Err(ControllerError::LeaseLost),
+            () = stop.cancelled() => Ok(Vec::new()),
+        };
+        let collectors = match collected {
+            Ok(collectors) if !stop.is_cancelled() => collectors,
+            ended => {
+                release(leadership).await;
+                return ended.map(drop);
+            }
+        };
         tracing::info!(term = leadership.term(), identity = %self.options.identity, "leads");
         self.state.begin(leadership.term(), controller.clone());
         let mut work = JoinSet::new();
@@ -278,7 +292,7 @@ impl Term<'_> {
             let (cluster, clock) = (cluster.clone(), self.services.clock.clone());
             let (mode, namespace) = (self.options.mode, self.options.namespace.clone());
             async move {
-                let _collectors = collect(&cluster, &metrics).await?;
+                let _collectors = collectors;
                 // Merges that happened while nobody was at work.
                 if let Ok(steps) = controller.steps().catch_up().await {
                     for step in steps {
@@ -312,12 +326,9 @@ impl Term<'_> {
                 worked.map_err(ControllerError::from)
             }
         });
-        let stop = &self.services.stop;
         let (limit, is_lost) = tokio::select! {
             ended = work.join_next() => {
-                leadership.release().await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "the lease could not be given back");
-                });
+                release(leadership).await;
                 return ended.and_then(Result::ok).unwrap_or(Err(ControllerError::LeaseLost));
             }
             () = lost.cancelled() => (LOSS_LIMIT, true),
@@ -331,9 +342,7 @@ impl Term<'_> {
         if is_lost {
             return Err(ControllerError::LeaseLost);
         }
-        leadership.release().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the lease could not be given back");
-        });
+        release(leadership).await;
         match ended {
             Ok(Some(Ok(result))) => result,
             _ => Ok(()),
@@ -364,21 +373,35 @@ impl Term<'_> {
     }
 }
 
+async fn release(leadership: Leadership) {
+    if let Err(error) = leadership.release().await {
+        tracing::warn!(%error, "the lease could not be given back");
+    }
+}
+
 /// Starts counting what happens from now on.
 async fn collect(
     cluster: &Cluster,
     metrics: &Arc<MetricRegistry>,
 ) -> Result<Vec<KindWatch>, ControllerError> {
-    let mut watches = Vec::new();
-    let sinks: [(slipway_manifest::Gvk, Arc<dyn slipway_cluster::WatchSink>); 3] = [
-        (BundleSpec::gvk(), Arc::new(MetricCollector::of_bundles(metrics.clone()))),
-        (PromotionStepSpec::gvk(), Arc::new(MetricCollector::of_steps(metrics.clone()))),
-        (PolicyGateSpec::gvk(), Arc::new(MetricCollector::of_gates(metrics.clone()))),
-    ];
-    for (gvk, sink) in sinks {
-        let kind = cluster.find_kind(&gvk).await?;
-        let kind = kind.ok_or_else(|| PromotionError::NoKind(gvk.kind.clone()))?;
-        watches.push(cluster.watch_kind(&kind, None, sink));
-    }
-    Ok(watches)
+    let bundles = MetricCollector::of_bundles(metrics.clone());
+    let steps = MetricCollector::of_steps(metrics.clone());
+    let gates = MetricCollector::of_gates(metrics.clone());
+    Ok(vec![
+        collect_kind(cluster, bundles).await?,
+        collect_kind(cluster, steps).await?,
+        collect_kind(cluster, gates).await?,
+    ])
+}
+
+async fn collect_kind<S: KindSpec>(
+    cluster: &Cluster,
+    collector: MetricCollector<S>,
+) -> Result<KindWatch, ControllerError> {
+    let kind = cluster.find_kind(&S::gvk()).await?;
+    let kind = kind.ok_or_else(|| PromotionError::NoKind(S::KIND.to_owned()))?;
+    let begun = collector.begun();
+    let watch = cluster.watch_kind(&kind, None, Arc::new(collector));
+    begun.cancelled().await;
+    Ok(watch)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_cluster::{Cluster, Error, RetryPolicy};
+use slipway_cluster::{Cluster, Error, RetryPolicy, ServedKind};
 use slipway_event::Clock;
 use slipway_manifest::Gvk;
 use slipway_manifest::selector::LabelSelector;
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiGroup;
-use crate::feed::{Feeds, Place};
+use crate::feed::{Feed, Feeds, Place};
 use crate::memory::GraphMemory;
 use crate::names::GraphId;
 use crate::queue::{Queue, lock};
@@ -169,6 +169,18 @@ impl GraphController {
     pub fn is_idle(&self) -> bool {
         let feeds = self.engine.feeds.all();
         !feeds.is_empty() && feeds.iter().all(|(_, feed)| feed.has_synced()) && self.engine.queue.is_idle()
+    }
+
+    /// Returns true if everything that happened was seen and nothing is left to do, timers aside: for whoever can tell
+    /// that a kind has changed since a version, which the embedded cluster can.
+    pub fn is_settled(&self, has_newer: &dyn Fn(&ServedKind, u64) -> bool) -> bool {
+        let walks = self.walks();
+        let is_behind = |feed: &Feed| has_newer(&feed.kind, feed.seen());
+        self.is_idle()
+            && !self.engine.feeds.all().iter().any(|(_, feed)| is_behind(feed))
+            // A change that came meanwhile has begun a walk, or waits for one.
+            && self.is_idle()
+            && self.walks() == walks
     }
 
     /// How many walks were begun so far.

@@ -33,7 +33,7 @@ pub(crate) const API_TOKEN: &str = "ci-0f3a77c1e9";
 pub(crate) const OTHER_TOKEN: &str = "other-55d1b20";
 pub(crate) const HMAC_KEY: &str = "sign-8812fa";
 /// The longest a test waits for something.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const KUSTOMIZATION: &str =
     "resources:\n- deployment.yaml\nimages:\n- name: app\n  newName: ghcr.io/acme/app\n  newTag: 1.28.0\n";
@@ -309,6 +309,6 @@ pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
         }
     };
     if tokio::time::timeout(PATIENCE, wait).await.is_err() {
-        panic!("a minute passed and still not: {what}");
+        panic!("two minutes passed and still not: {what}");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy};
+use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy, ServedKind};
 use slipway_event::{Clock, Redactor};
 use slipway_git::RepositoryCache;
 use slipway_kro::{
@@ -288,6 +288,22 @@ impl PromotionController {
             && (self.shared.is_agent || self.shared.graphs.is_idle())
     }
 
+    /// Returns true if everything that happened was seen and nothing is left to do, timers aside: for whoever can tell
+    /// that a kind has changed since a version, which the embedded cluster can.
+    pub fn is_settled(&self, has_newer: &dyn Fn(&ServedKind, u64) -> bool) -> bool {
+        let turns = self.turns();
+        let is_behind = |sink: &Arc<KindSink>| {
+            let (kind, version) = sink.seen();
+            has_newer(kind, version)
+        };
+        self.is_idle()
+            && !lock(&self.shared.sinks).iter().any(is_behind)
+            && (self.shared.is_agent || self.shared.graphs.is_settled(has_newer))
+            // A change that came meanwhile has begun a turn, or waits for one.
+            && self.is_idle()
+            && self.turns() == turns
+    }
+
     /// How many times an object or a Graph was looked at.
     pub fn turns(&self) -> u64 {
         self.shared.queue.started() + self.shared.graphs.walks()
@@ -314,8 +330,8 @@ impl Shared {
                 .find_kind(&gvk)
                 .await?
                 .ok_or_else(|| PromotionError::NoKind(gvk.kind.clone()))?;
-            let sink =
-                Arc::new(KindSink::new(kind, self.topics.clone(), self.queue.clone(), self.events.clone()));
+            let (topics, queue, events) = (self.topics.clone(), self.queue.clone(), self.events.clone());
+            let sink = Arc::new(KindSink::new(kind, served.clone(), topics, queue, events));
             watches.push(self.cluster.watch_kind(&served, None, sink.clone()));
             lock(&self.sinks).push(sink);
         }

@@ -28,6 +28,10 @@ use crate::forge::{Forge, TOKEN};
 use crate::steps::world::{DEPLOYMENT, KUSTOMIZATION};
 
 pub(crate) const NAMESPACE: &str = "default";
+/// The longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 pub(crate) const POLICY: &str = "platform-policies";
 
 /// The cluster, the forge, and the controller that works on them.
@@ -55,6 +59,16 @@ impl Running {
         self.stop.cancel();
         self.task.await.expect("the controller ends");
     }
+}
+
+/// Tells that a kind has changed in the embedded cluster since a version.
+pub(crate) fn has_newer(
+    store: &slipway_sandbox::Store,
+    kind: &slipway_cluster::ServedKind,
+    version: u64,
+) -> bool {
+    let table = format!("{}.{}", kind.plural, kind.gvk.group);
+    store.events_after(&table, version, 1).is_ok_and(|events| !events.is_empty())
 }
 
 /// Wakes whoever waits for a change.
@@ -345,8 +359,12 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), told).await.is_err() {
-            panic!("a minute passed without {wanted:?}: {:?}{}", self.events(kind).await, self.show().await);
+        if tokio::time::timeout(PATIENCE, told).await.is_err() {
+            panic!(
+                "two minutes passed without {wanted:?}: {:?}{}",
+                self.events(kind).await,
+                self.show().await
+            );
         }
     }
 
@@ -405,15 +423,15 @@ impl World {
         shown
     }
 
-    /// Waits until something holds; looks again whenever something changed.
+    /// Waits until something holds; looks again whenever something changed, and now and then for what no watch tells.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let wait = async {
             while !holds().await {
-                self.changed.notified().await;
+                let _ = tokio::time::timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), wait).await.is_err() {
-            panic!("a minute passed and still not: {what}{}", self.show().await);
+        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+            panic!("two minutes passed and still not: {what}{}", self.show().await);
         }
     }
 
@@ -429,19 +447,18 @@ impl World {
         self.until(&format!("{bundle} is {state:?} in {environment}"), holds).await;
     }
 
-    /// Waits until the controller has nothing to do but wait for the clock.
+    /// Waits until the controller has seen everything and has nothing to do but wait for the clock.
     pub(crate) async fn settle(&self) {
+        self.settle_one(self.controller()).await;
+    }
+
+    pub(crate) async fn settle_one(&self, controller: &PromotionController) {
         let calm = async {
-            let mut rounds = 0;
-            let mut turns = self.controller().turns();
-            while rounds < 500 {
-                tokio::task::yield_now().await;
-                let now = self.controller().turns();
-                rounds = if self.controller().is_idle() && now == turns { rounds + 1 } else { 0 };
-                turns = now;
+            while !controller.is_settled(&|kind, version| has_newer(self.sandbox.store(), kind, version)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), calm).await.is_err() {
+        if tokio::time::timeout(PATIENCE, calm).await.is_err() {
             panic!("the controller never rests{}", self.show().await);
         }
     }
