@@ -181,6 +181,8 @@ impl GraphController {
             // A change that came meanwhile has begun a walk, or waits for one.
             && self.is_idle()
             && self.walks() == walks
+            // A timer that is due is work nobody has taken yet.
+            && self.next_due().is_none_or(|due| due > self.engine.clock.now())
     }
 
     /// How many walks were begun so far.

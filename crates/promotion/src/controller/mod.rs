@@ -302,6 +302,8 @@ impl PromotionController {
             // A change that came meanwhile has begun a turn, or waits for one.
             && self.is_idle()
             && self.turns() == turns
+            // A timer that is due is work nobody has taken yet.
+            && self.next_due().is_none_or(|due| due > self.shared.clock.now())
     }
 
     /// How many times an object or a Graph was looked at.
