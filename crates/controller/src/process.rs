@@ -20,12 +20,14 @@ use slipway_promotion::{OutboundClients, PromotionController, PromotionError, Pr
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::{AGENT_HEARTBEAT, MetricCollector, MetricRegistry};
+use crate::metrics::{AGENT_HEARTBEAT, GIT_CACHE_BYTES, MetricCollector, MetricRegistry};
 use crate::server::{ApiServer, ListenerRole, ServerParts};
 use crate::settings::{ControllerMode, ControllerOptions, LEASE, LOSS_LIMIT, STOP_LIMIT};
 
 /// The time between two looks at the heartbeats of agents.
 const HEARTBEAT_LOOK: Duration = Duration::from_secs(10);
+/// The time between two looks at the size of the mirrors.
+const CACHE_LOOK: Duration = Duration::from_secs(60);
 
 /// Everything a controller works with.
 pub struct ControllerServices {
@@ -99,6 +101,11 @@ impl ProcessState {
 
     fn working(&self) -> Option<PromotionController> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The figures of the term under way.
+    pub(crate) fn working_report(&self) -> Option<slipway_promotion::ControllerReport> {
+        self.working().map(|controller| controller.report())
     }
 
     /// The steps of the term under way.
@@ -291,6 +298,7 @@ impl Term<'_> {
             let (work_stop, metrics) = (work_stop.clone(), self.metrics.clone());
             let (cluster, clock) = (cluster.clone(), self.services.clock.clone());
             let (mode, namespace) = (self.options.mode, self.options.namespace.clone());
+            let cache_directory = self.options.cache_directory.clone();
             async move {
                 let _collectors = collectors;
                 // Merges that happened while nobody was at work.
@@ -322,7 +330,16 @@ impl Term<'_> {
                         work_stop.run_until_cancelled(pause).await;
                     }
                 };
-                let (worked, (), ()) = tokio::join!(controller.run(), record, watch_agents);
+                let measure_cache = async {
+                    while !work_stop.is_cancelled() {
+                        let directory = cache_directory.clone();
+                        let measured = tokio::task::spawn_blocking(move || bytes_of(&directory)).await;
+                        metrics.set(GIT_CACHE_BYTES, &[], measured.unwrap_or_default() as f64);
+                        work_stop.run_until_cancelled(tokio::time::sleep(CACHE_LOOK)).await;
+                    }
+                };
+                let (worked, (), (), ()) =
+                    tokio::join!(controller.run(), record, watch_agents, measure_cache);
                 worked.map_err(ControllerError::from)
             }
         });
@@ -371,6 +388,21 @@ impl Term<'_> {
         };
         Ok(PromotionController::new(parts, self.options.promotion.clone()))
     }
+}
+
+/// The bytes the files below a directory take; links are not followed.
+fn bytes_of(directory: &std::path::Path) -> u64 {
+    let (mut total, mut open) = (0, vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                Ok(kind) if kind.is_file() => total += entry.metadata().map_or(0, |found| found.len()),
+                _ => {}
+            }
+        }
+    }
+    total
 }
 
 async fn release(leadership: Leadership) {

@@ -12,13 +12,14 @@ use slipway_manifest::selector::LabelSelector;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::ApiGroup;
+use crate::api::{ApiGroup, NodeState};
 use crate::feed::{Feed, Feeds, Place};
 use crate::memory::GraphMemory;
 use crate::names::GraphId;
 use crate::queue::{Queue, lock};
 use crate::revision::Revisions;
 use crate::specs::Specs;
+use crate::work_queue::QueueReport;
 
 /// The kinds Graphs may use.
 #[derive(Clone, Debug, Default)]
@@ -102,6 +103,8 @@ pub(crate) struct Engine {
     pub(crate) queue: Arc<Queue>,
     pub(crate) revisions: Revisions,
     pub(crate) graphs: Mutex<HashMap<Arc<GraphId>, Arc<tokio::sync::Mutex<GraphMemory>>>>,
+    /// The states of each Graph's nodes after its last walk, for figures.
+    states: Mutex<HashMap<Arc<GraphId>, Box<[NodeState]>>>,
 }
 
 impl GraphController {
@@ -120,6 +123,7 @@ impl GraphController {
             revisions: Revisions::new(cluster.clone(), options.group),
             specs: Specs::new(),
             graphs: Mutex::default(),
+            states: Mutex::default(),
             cluster,
             clock,
             options,
@@ -145,6 +149,7 @@ impl GraphController {
                 let engine = engine.clone();
                 tokio::spawn(async move {
                     let next = engine.reconcile(&graph).await;
+                    engine.note_states(&graph).await;
                     drop(place);
                     engine.queue.done(&graph, next);
                 });
@@ -185,6 +190,20 @@ impl GraphController {
             && self.next_due().is_none_or(|due| due > self.engine.clock.now())
     }
 
+    /// The figures of the queue of Graphs.
+    pub fn queue_report(&self) -> QueueReport {
+        self.engine.queue.report()
+    }
+
+    /// How many nodes of all Graphs are in which state.
+    pub fn node_counts(&self) -> HashMap<NodeState, u64> {
+        let mut counts = HashMap::new();
+        for state in lock(&self.engine.states).values().flat_map(|states| states.iter()) {
+            *counts.entry(*state).or_default() += 1;
+        }
+        counts
+    }
+
     /// How many walks were begun so far.
     pub fn walks(&self) -> u64 {
         self.engine.queue.started()
@@ -218,6 +237,17 @@ async fn sleep(time: Option<Duration>) {
 impl Engine {
     pub(crate) fn memory(&self, graph: &Arc<GraphId>) -> Arc<tokio::sync::Mutex<GraphMemory>> {
         lock(&self.graphs).entry(graph.clone()).or_default().clone()
+    }
+
+    /// Keeps the states of a Graph's nodes for figures.
+    async fn note_states(&self, graph: &Arc<GraphId>) {
+        let memory = lock(&self.graphs).get(graph).cloned();
+        let Some(memory) = memory else {
+            lock(&self.states).remove(graph);
+            return;
+        };
+        let states = memory.lock().await.nodes.iter().map(|node| node.state).collect();
+        lock(&self.states).insert(graph.clone(), states);
     }
 
     /// Drops everything about a Graph that is gone.

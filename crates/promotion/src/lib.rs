@@ -10,6 +10,7 @@ pub mod act;
 pub mod agents;
 pub mod audit;
 pub mod bundle;
+pub mod contract;
 mod controller;
 pub mod files;
 pub mod gate;
@@ -32,7 +33,8 @@ mod webhook;
 pub mod window;
 
 pub use controller::{
-    ControllerRole, PromotionController, PromotionError, PromotionServices, PromotionSettings,
+    ControllerReport, ControllerRole, PromotionController, PromotionError, PromotionServices,
+    PromotionSettings,
 };
 pub use options::PromotionOptions;
 pub use outbound::{ForbiddenHost, OutboundClients, OutboundPolicy};

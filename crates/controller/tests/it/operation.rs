@@ -92,10 +92,27 @@ async fn a_webhook_to_a_standby_moves_a_promotion_and_figures_tell_of_it() {
         "kardinal_git_operation_duration_seconds",
         "kardinal_scm_api_requests_total",
         "kardinal_promotion_lead_time_seconds",
+        "kardinal_graph_reconcile_seconds",
+        "kardinal_workqueue_retries_total",
     ] {
         assert!(figures.contains(&format!("# TYPE {name} ")), "{name}: {figures}");
     }
     assert!(figures.contains("kardinal_scm_api_requests_total{"), "{figures}");
+    let value = |name: &str| {
+        let line = figures.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse::<f64>().ok()
+    };
+    for name in [
+        "kardinal_graph_nodes{state=\"Ready\"}",
+        "kardinal_graph_reconcile_seconds_count",
+        "kardinal_workqueue_adds_total{queue=\"objects\"}",
+        "kardinal_workqueue_adds_total{queue=\"graphs\"}",
+        "kardinal_workqueue_work_duration_seconds_count{queue=\"objects\"}",
+    ] {
+        assert!(value(name).is_some_and(|value| value > 0.0), "{name}: {figures}");
+    }
+    assert!(value("kardinal_workqueue_depth{queue=\"graphs\"}").is_some(), "{figures}");
+    assert!(value("kardinal_git_cache_bytes").is_some(), "{figures}");
     let quiet = world.get(&standby.metrics()).await.text;
     assert!(quiet.lines().any(|line| line == "kardinal_leader 0"), "{quiet}");
     assert!(!quiet.contains("kardinal_promotions_merged_total{"), "only the leader counts: {quiet}");

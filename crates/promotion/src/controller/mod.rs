@@ -5,6 +5,7 @@ mod topics;
 mod watch;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,13 +14,15 @@ use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy, ServedKind};
 use slipway_event::{Clock, Redactor};
 use slipway_git::RepositoryCache;
 use slipway_kro::{
-    AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, WorkQueue, WriteScope,
+    AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, NodeState, QueueReport,
+    WorkQueue, WriteScope,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::bundle::{BundleReconciler, ReconcileError};
+use crate::contract::ContractReconciler;
 use crate::gate::{GateEvaluator, GateReconciler};
 use crate::health::HealthCheck;
 use crate::kinds::{KindError, KindSpec, PolicyGateSpec, PromotionStepSpec, labels};
@@ -101,6 +104,18 @@ pub enum PromotionError {
     NoKind(String),
 }
 
+/// The figures of a controller.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerReport {
+    /// The queue of objects of promotion.
+    pub objects: QueueReport,
+    /// The queue of Graphs.
+    pub graphs: QueueReport,
+    pub retries: u64,
+    /// How many nodes of all Graphs are in which state.
+    pub nodes: HashMap<NodeState, u64>,
+}
+
 /// Runs promotions in a cluster; cheap to clone.
 #[derive(Clone)]
 pub struct PromotionController {
@@ -126,6 +141,8 @@ struct Shared {
     swept: Mutex<HashSet<WorkKey>>,
     /// How often something failed in a row.
     failures: Mutex<HashMap<WorkKey, u32>>,
+    /// How often something that failed was to be tried again.
+    retries: AtomicU64,
     graphs: GraphController,
     pipelines: PipelineReconciler,
     bundles: BundleReconciler,
@@ -133,6 +150,7 @@ struct Shared {
     metrics: MetricReconciler,
     windows: WindowReconciler,
     subscriptions: SubscriptionReconciler,
+    contracts: ContractReconciler,
     hooks: HookReconciler,
     steps: StepReconciler,
 }
@@ -207,6 +225,7 @@ impl PromotionController {
         let shared = Shared {
             graphs: GraphController::new(&cluster, clock.clone(), graph_options),
             pipelines: PipelineReconciler::new(cluster.clone(), clock.clone(), bundles.clone()),
+            contracts: ContractReconciler::new(cluster.clone(), clock.clone(), evaluator.clone()),
             gates: GateReconciler::new(
                 cluster.clone(),
                 clock.clone(),
@@ -228,6 +247,7 @@ impl PromotionController {
             drift_interval,
             swept: Mutex::default(),
             failures: Mutex::default(),
+            retries: AtomicU64::new(0),
             group: settings.group,
             workers: settings.workers.max(1),
             is_agent,
@@ -304,6 +324,16 @@ impl PromotionController {
             && self.turns() == turns
             // A timer that is due is work nobody has taken yet.
             && self.next_due().is_none_or(|due| due > self.shared.clock.now())
+    }
+
+    /// The figures of the queues and Graphs.
+    pub fn report(&self) -> ControllerReport {
+        ControllerReport {
+            objects: self.shared.queue.report(),
+            graphs: self.shared.graphs.queue_report(),
+            retries: self.shared.retries.load(Ordering::Relaxed),
+            nodes: self.shared.graphs.node_counts(),
+        }
     }
 
     /// How many times an object or a Graph was looked at.
@@ -383,6 +413,7 @@ impl Shared {
                 None
             }
             Err(error) => {
+                self.retries.fetch_add(1, Ordering::Relaxed);
                 let mut failures = lock(&self.failures);
                 let count = failures.entry(key.clone()).or_insert(0);
                 *count = count.saturating_add(1);
@@ -418,7 +449,8 @@ impl Shared {
             WorkKind::Orphans => self.steps.close_orphans(namespace, name).await?,
             WorkKind::Subscription => self.subscriptions.reconcile(namespace, name).await?,
             WorkKind::Hook => self.hooks.reconcile(namespace, name).await?,
-            WorkKind::Graph | WorkKind::Audit => Requeue::Done,
+            WorkKind::Contract => self.contracts.reconcile(namespace, name).await?,
+            WorkKind::Graph | WorkKind::Group | WorkKind::Audit => Requeue::Done,
         })
     }
 

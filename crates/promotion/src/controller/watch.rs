@@ -76,7 +76,8 @@ impl KindSink {
 
     fn wake(&self, keys: BTreeSet<WorkKey>) {
         // Graphs have a controller of their own, and entries of the audit trail nothing to be done with.
-        let has_work = |key: &&WorkKey| !matches!(key.kind, WorkKind::Graph | WorkKind::Audit);
+        let has_work =
+            |key: &&WorkKey| !matches!(key.kind, WorkKind::Graph | WorkKind::Group | WorkKind::Audit);
         keys.iter().filter(has_work).for_each(|key| self.queue.wake(key));
     }
 

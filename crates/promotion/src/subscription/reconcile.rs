@@ -197,6 +197,7 @@ fn bundle_of(subscription: &Subscription, found: &FoundVersion) -> Bundle {
         artifacts: found.artifacts.clone(),
         provenance: None,
         intent: template.intent,
+        ..BundleSpec::default()
     };
     Bundle::new(metadata, spec)
 }
