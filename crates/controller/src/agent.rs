@@ -7,7 +7,6 @@ use slipway_cluster::Cluster;
 use slipway_cluster::election::{ElectionOptions, ElectionTimes, elect};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
-use slipway_http::HttpClient;
 use slipway_promotion::agents::lease_name;
 use slipway_promotion::kinds::labels;
 use slipway_promotion::{ControllerRole, PromotionController, PromotionServices, PromotionSettings};
@@ -36,7 +35,6 @@ pub struct AgentOptions {
     pub cache: CacheOptions,
     pub promotion: PromotionSettings,
     pub clock: Arc<dyn Clock>,
-    pub http: HttpClient,
     pub redactor: Redactor,
     /// Ends the process, gracefully.
     pub stop: CancellationToken,
@@ -102,7 +100,6 @@ async fn serve(options: &AgentOptions, server: &Arc<ApiServer>) -> Result<(), Co
         cluster: options.control_plane.with_write_gate(leadership.write_gate()),
         clock: options.clock.clone(),
         repositories,
-        http: options.http.clone(),
         redactor: options.redactor.clone(),
         stop: work_stop.clone(),
     };

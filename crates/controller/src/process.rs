@@ -10,29 +10,29 @@ use slipway_cluster::election::{ElectionOptions, Leadership, elect};
 use slipway_cluster::{Cluster, KindWatch};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{Git, GitError, RepositoryCache};
-use slipway_http::HttpClient;
 use slipway_http::server::{CertificateError, CertificateFiles, ServerOptions};
 use slipway_promotion::agents::AgentMonitor;
 use slipway_promotion::audit::AuditRecorder;
 use slipway_promotion::health::HealthCheck;
-use slipway_promotion::kinds::{BundleSpec, KindSpec, PolicyGateSpec, PromotionStepSpec, labels};
+use slipway_promotion::kinds::{BundleSpec, KindSpec, labels};
 use slipway_promotion::step::{StepReconciler, StepServices};
-use slipway_promotion::{PromotionController, PromotionError, PromotionServices};
+use slipway_promotion::{OutboundClients, PromotionController, PromotionError, PromotionServices};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::{AGENT_HEARTBEAT, MetricCollector, MetricRegistry};
+use crate::metrics::{AGENT_HEARTBEAT, GIT_CACHE_BYTES, MetricCollector, MetricRegistry};
 use crate::server::{ApiServer, ListenerRole, ServerParts};
 use crate::settings::{ControllerMode, ControllerOptions, LEASE, LOSS_LIMIT, STOP_LIMIT};
 
 /// The time between two looks at the heartbeats of agents.
 const HEARTBEAT_LOOK: Duration = Duration::from_secs(10);
+/// The time between two looks at the size of the mirrors.
+const CACHE_LOOK: Duration = Duration::from_secs(60);
 
 /// Everything a controller works with.
 pub struct ControllerServices {
     pub cluster: Cluster,
     pub clock: Arc<dyn Clock>,
-    pub http: HttpClient,
     pub redactor: Redactor,
     /// Ends the process, gracefully.
     pub stop: CancellationToken,
@@ -101,6 +101,11 @@ impl ProcessState {
 
     fn working(&self) -> Option<PromotionController> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The figures of the term under way.
+    pub(crate) fn working_report(&self) -> Option<slipway_promotion::ControllerReport> {
+        self.working().map(|controller| controller.report())
     }
 
     /// The steps of the term under way.
@@ -234,8 +239,10 @@ fn receiver(
         services.clock.clone(),
         never.clone(),
     )?;
+    let outbound = OutboundClients::new(options.promotion.steps.outbound.clone(), never.clone());
     let health =
-        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone());
+        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone())
+            .with_outbound(outbound);
     let parts = StepServices {
         cluster: services.cluster.clone(),
         clock: services.clock.clone(),
@@ -270,6 +277,20 @@ impl Term<'_> {
         let _guard = work_stop.clone().drop_guard();
         let cluster = self.services.cluster.with_write_gate(leadership.write_gate());
         let controller = self.promotion(&cluster, &work_stop)?;
+        let stop = &self.services.stop;
+        // Whatever happens once somebody is at work is counted.
+        let collected = tokio::select! {
+            collected = collect(&cluster, &self.metrics) => collected,
+            () = lost.cancelled() => return Err(ControllerError::LeaseLost),
+            () = stop.cancelled() => Ok(Vec::new()),
+        };
+        let collectors = match collected {
+            Ok(collectors) if !stop.is_cancelled() => collectors,
+            ended => {
+                release(leadership).await;
+                return ended.map(drop);
+            }
+        };
         tracing::info!(term = leadership.term(), identity = %self.options.identity, "leads");
         self.state.begin(leadership.term(), controller.clone());
         let mut work = JoinSet::new();
@@ -277,8 +298,9 @@ impl Term<'_> {
             let (work_stop, metrics) = (work_stop.clone(), self.metrics.clone());
             let (cluster, clock) = (cluster.clone(), self.services.clock.clone());
             let (mode, namespace) = (self.options.mode, self.options.namespace.clone());
+            let cache_directory = self.options.cache_directory.clone();
             async move {
-                let _collectors = collect(&cluster, &metrics).await?;
+                let _collectors = collectors;
                 // Merges that happened while nobody was at work.
                 if let Ok(steps) = controller.steps().catch_up().await {
                     for step in steps {
@@ -308,16 +330,22 @@ impl Term<'_> {
                         work_stop.run_until_cancelled(pause).await;
                     }
                 };
-                let (worked, (), ()) = tokio::join!(controller.run(), record, watch_agents);
+                let measure_cache = async {
+                    while !work_stop.is_cancelled() {
+                        let directory = cache_directory.clone();
+                        let measured = tokio::task::spawn_blocking(move || bytes_of(&directory)).await;
+                        metrics.set(GIT_CACHE_BYTES, &[], measured.unwrap_or_default() as f64);
+                        work_stop.run_until_cancelled(tokio::time::sleep(CACHE_LOOK)).await;
+                    }
+                };
+                let (worked, (), (), ()) =
+                    tokio::join!(controller.run(), record, watch_agents, measure_cache);
                 worked.map_err(ControllerError::from)
             }
         });
-        let stop = &self.services.stop;
         let (limit, is_lost) = tokio::select! {
             ended = work.join_next() => {
-                leadership.release().await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "the lease could not be given back");
-                });
+                release(leadership).await;
                 return ended.and_then(Result::ok).unwrap_or(Err(ControllerError::LeaseLost));
             }
             () = lost.cancelled() => (LOSS_LIMIT, true),
@@ -331,9 +359,7 @@ impl Term<'_> {
         if is_lost {
             return Err(ControllerError::LeaseLost);
         }
-        leadership.release().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the lease could not be given back");
-        });
+        release(leadership).await;
         match ended {
             Ok(Some(Ok(result))) => result,
             _ => Ok(()),
@@ -357,11 +383,31 @@ impl Term<'_> {
             cluster: cluster.clone(),
             clock: services.clock.clone(),
             repositories,
-            http: services.http.clone(),
             redactor: services.redactor.clone(),
             stop: stop.clone(),
         };
         Ok(PromotionController::new(parts, self.options.promotion.clone()))
+    }
+}
+
+/// The bytes the files below a directory take; links are not followed.
+fn bytes_of(directory: &std::path::Path) -> u64 {
+    let (mut total, mut open) = (0, vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => open.push(entry.path()),
+                Ok(kind) if kind.is_file() => total += entry.metadata().map_or(0, |found| found.len()),
+                _ => {}
+            }
+        }
+    }
+    total
+}
+
+async fn release(leadership: Leadership) {
+    if let Err(error) = leadership.release().await {
+        tracing::warn!(%error, "the lease could not be given back");
     }
 }
 
@@ -370,16 +416,24 @@ async fn collect(
     cluster: &Cluster,
     metrics: &Arc<MetricRegistry>,
 ) -> Result<Vec<KindWatch>, ControllerError> {
-    let mut watches = Vec::new();
-    let sinks: [(slipway_manifest::Gvk, Arc<dyn slipway_cluster::WatchSink>); 3] = [
-        (BundleSpec::gvk(), Arc::new(MetricCollector::of_bundles(metrics.clone()))),
-        (PromotionStepSpec::gvk(), Arc::new(MetricCollector::of_steps(metrics.clone()))),
-        (PolicyGateSpec::gvk(), Arc::new(MetricCollector::of_gates(metrics.clone()))),
-    ];
-    for (gvk, sink) in sinks {
-        let kind = cluster.find_kind(&gvk).await?;
-        let kind = kind.ok_or_else(|| PromotionError::NoKind(gvk.kind.clone()))?;
-        watches.push(cluster.watch_kind(&kind, None, sink));
-    }
-    Ok(watches)
+    let bundles = MetricCollector::of_bundles(metrics.clone());
+    let steps = MetricCollector::of_steps(metrics.clone());
+    let gates = MetricCollector::of_gates(metrics.clone());
+    Ok(vec![
+        collect_kind(cluster, bundles).await?,
+        collect_kind(cluster, steps).await?,
+        collect_kind(cluster, gates).await?,
+    ])
+}
+
+async fn collect_kind<S: KindSpec>(
+    cluster: &Cluster,
+    collector: MetricCollector<S>,
+) -> Result<KindWatch, ControllerError> {
+    let kind = cluster.find_kind(&S::gvk()).await?;
+    let kind = kind.ok_or_else(|| PromotionError::NoKind(S::KIND.to_owned()))?;
+    let begun = collector.begun();
+    let watch = cluster.watch_kind(&kind, None, Arc::new(collector));
+    begun.cancelled().await;
+    Ok(watch)
 }

@@ -1,5 +1,7 @@
 //! The client: connects, follows redirects it may follow, and waits no longer than it is told to.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::LOCATION;
@@ -10,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use url::{Origin, Url};
 
 use crate::HttpError;
+use crate::address::{AddressError, AddressPolicy};
 use crate::request::{Authorization, HttpRequest, Login, parse_url, shown_url};
 
 /// Options of a connection.
@@ -25,16 +28,9 @@ pub struct ClientOptions {
     /// The user agent; Helm's name if empty.
     pub user_agent: String,
     pub redirects: RedirectScope,
-    /// Addresses to use instead of asking for a host's: those somebody has looked at.
-    pub pinned: Vec<PinnedHost>,
+    /// The addresses that may be connected to, where somebody else has written the target; any without one.
+    pub addresses: Option<AddressPolicy>,
     pub network: NetworkOptions,
-}
-
-/// The addresses of a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinnedHost {
-    pub host: String,
-    pub addresses: Vec<std::net::SocketAddr>,
 }
 
 /// The redirects that are followed.
@@ -81,6 +77,7 @@ pub struct HttpClient {
     inner: reqwest::Client,
     plain_http: bool,
     redirects: RedirectScope,
+    addresses: Option<AddressPolicy>,
     network: NetworkOptions,
 }
 
@@ -99,12 +96,8 @@ impl HttpClient {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .tls_danger_accept_invalid_certs(options.insecure_skip_tls_verify);
-        for pinned in &options.pinned {
-            builder = builder.resolve_to_addrs(&pinned.host, &pinned.addresses);
-        }
-        if !options.pinned.is_empty() {
-            // A proxy would ask for the host itself.
-            builder = builder.no_proxy();
+        if let Some(addresses) = &options.addresses {
+            builder = builder.dns_resolver(Arc::new(addresses.clone()));
         }
         if let Some(ca) = &options.ca {
             builder = builder.tls_certs_merge(reqwest::Certificate::from_pem_bundle(ca).map_err(bad)?);
@@ -116,6 +109,7 @@ impl HttpClient {
             inner: builder.build().map_err(bad)?,
             plain_http: options.plain_http,
             redirects: options.redirects,
+            addresses: options.addresses.clone(),
             network: options.network.clone(),
         })
     }
@@ -157,6 +151,11 @@ impl HttpClient {
     pub async fn send_request(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let patience = Patience::new(&request.url, &self.network);
         for _ in 0..=MOST_REDIRECTS {
+            if let Some(addresses) = &self.addresses {
+                // Connections are judged where names become addresses; a target without a name has to be judged here.
+                let judged = self.network.stop.run_until_cancelled(addresses.check_url(&request.url)).await;
+                judged.unwrap_or_else(|| Err(HttpError::Interrupted(patience.address.clone())))?;
+            }
             let mut headers = request.headers.clone();
             if let Some(authorization) =
                 request.authorization.as_ref().filter(|one| one.origin == request.url.origin())
@@ -260,6 +259,9 @@ impl Patience {
         let address = || self.address.clone();
         match result {
             Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) if let Some(leads_to) = forbidden_address(&error) => {
+                Err(HttpError::ForbiddenAddress { address: address(), leads_to })
+            }
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 Err(HttpError::ConnectTimeout { address: address(), limit: connect })
             }
@@ -268,6 +270,18 @@ impl Patience {
             Err(_) => Err(HttpError::IdleTimeout { address: address(), limit: idle }),
         }
     }
+}
+
+/// The address that was looked up and may not be connected to.
+fn forbidden_address(error: &reqwest::Error) -> Option<IpAddr> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        if let Some(AddressError::Forbidden { address, .. }) = inner.downcast_ref() {
+            return Some(*address);
+        }
+        cause = inner.source();
+    }
+    None
 }
 
 /// The error with its causes, without credentials.

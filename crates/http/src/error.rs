@@ -22,6 +22,9 @@ pub enum HttpError {
     /// The server sends the client somewhere it does not go.
     #[error("{0}")]
     Redirect(String),
+    /// The target belongs to this machine, its link or its cloud, and is not allowed.
+    #[error("{address} leads to {leads_to}, which may not be called from here")]
+    ForbiddenAddress { address: String, leads_to: std::net::IpAddr },
     /// The server answered with a failure.
     #[error("failed to fetch {address} : {status} {reason}")]
     Status { address: String, status: u16, reason: &'static str },

@@ -5,20 +5,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_cluster::{Cluster, Error, RetryPolicy};
+use slipway_cluster::{Cluster, Error, RetryPolicy, ServedKind};
 use slipway_event::Clock;
 use slipway_manifest::Gvk;
 use slipway_manifest::selector::LabelSelector;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::ApiGroup;
-use crate::feed::{Feeds, Place};
+use crate::api::{ApiGroup, NodeState};
+use crate::feed::{Feed, Feeds, Place};
 use crate::memory::GraphMemory;
 use crate::names::GraphId;
 use crate::queue::{Queue, lock};
 use crate::revision::Revisions;
 use crate::specs::Specs;
+use crate::work_queue::QueueReport;
 
 /// The kinds Graphs may use.
 #[derive(Clone, Debug, Default)]
@@ -102,6 +103,8 @@ pub(crate) struct Engine {
     pub(crate) queue: Arc<Queue>,
     pub(crate) revisions: Revisions,
     pub(crate) graphs: Mutex<HashMap<Arc<GraphId>, Arc<tokio::sync::Mutex<GraphMemory>>>>,
+    /// The states of each Graph's nodes after its last walk, for figures.
+    states: Mutex<HashMap<Arc<GraphId>, Box<[NodeState]>>>,
 }
 
 impl GraphController {
@@ -120,6 +123,7 @@ impl GraphController {
             revisions: Revisions::new(cluster.clone(), options.group),
             specs: Specs::new(),
             graphs: Mutex::default(),
+            states: Mutex::default(),
             cluster,
             clock,
             options,
@@ -145,6 +149,7 @@ impl GraphController {
                 let engine = engine.clone();
                 tokio::spawn(async move {
                     let next = engine.reconcile(&graph).await;
+                    engine.note_states(&graph).await;
                     drop(place);
                     engine.queue.done(&graph, next);
                 });
@@ -169,6 +174,34 @@ impl GraphController {
     pub fn is_idle(&self) -> bool {
         let feeds = self.engine.feeds.all();
         !feeds.is_empty() && feeds.iter().all(|(_, feed)| feed.has_synced()) && self.engine.queue.is_idle()
+    }
+
+    /// Returns true if everything that happened was seen and nothing is left to do, timers aside: for whoever can tell
+    /// that a kind has changed since a version, which the embedded cluster can.
+    pub fn is_settled(&self, has_newer: &dyn Fn(&ServedKind, u64) -> bool) -> bool {
+        let walks = self.walks();
+        let is_behind = |feed: &Feed| has_newer(&feed.kind, feed.seen());
+        self.is_idle()
+            && !self.engine.feeds.all().iter().any(|(_, feed)| is_behind(feed))
+            // A change that came meanwhile has begun a walk, or waits for one.
+            && self.is_idle()
+            && self.walks() == walks
+            // A timer that is due is work nobody has taken yet.
+            && self.next_due().is_none_or(|due| due > self.engine.clock.now())
+    }
+
+    /// The figures of the queue of Graphs.
+    pub fn queue_report(&self) -> QueueReport {
+        self.engine.queue.report()
+    }
+
+    /// How many nodes of all Graphs are in which state.
+    pub fn node_counts(&self) -> HashMap<NodeState, u64> {
+        let mut counts = HashMap::new();
+        for state in lock(&self.engine.states).values().flat_map(|states| states.iter()) {
+            *counts.entry(*state).or_default() += 1;
+        }
+        counts
     }
 
     /// How many walks were begun so far.
@@ -204,6 +237,17 @@ async fn sleep(time: Option<Duration>) {
 impl Engine {
     pub(crate) fn memory(&self, graph: &Arc<GraphId>) -> Arc<tokio::sync::Mutex<GraphMemory>> {
         lock(&self.graphs).entry(graph.clone()).or_default().clone()
+    }
+
+    /// Keeps the states of a Graph's nodes for figures.
+    async fn note_states(&self, graph: &Arc<GraphId>) {
+        let memory = lock(&self.graphs).get(graph).cloned();
+        let Some(memory) = memory else {
+            lock(&self.states).remove(graph);
+            return;
+        };
+        let states = memory.lock().await.nodes.iter().map(|node| node.state).collect();
+        lock(&self.states).insert(graph.clone(), states);
     }
 
     /// Drops everything about a Graph that is gone.

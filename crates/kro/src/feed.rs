@@ -62,6 +62,8 @@ struct FeedState {
     owned: HashMap<OwnerId, BTreeSet<(String, Place)>>,
     gone: Tombstones,
     listed: HashSet<Place>,
+    /// The version of the last change the watch has told of.
+    seen: u64,
     sync: Sync,
     /// Who waits for the first state.
     waiting: Vec<Arc<GraphId>>,
@@ -239,6 +241,11 @@ impl Feed {
         matches!(lock(&self.state).sync, Sync::Done)
     }
 
+    /// The version up to which the watch has told everything; whoever it concerns was woken before.
+    pub(crate) fn seen(&self) -> u64 {
+        lock(&self.state).seen
+    }
+
     /// Begins to keep everything, for a Graph that selects.
     fn collect(self: &Arc<Self>, cluster: &Cluster, graph: &Arc<GraphId>) {
         let mut state = lock(&self.state);
@@ -378,6 +385,9 @@ impl WatchSink for Feed {
                 self.wake(&state, &place, &cached.owners);
             }
         }
+        if version != u64::MAX {
+            state.seen = state.seen.max(version);
+        }
         drop(state);
         self.settle(Sync::Done);
     }
@@ -392,12 +402,15 @@ impl WatchSink for Feed {
             owners.extend(before);
             self.wake(&state, &place, &owners);
         }
+        state.seen = state.seen.max(version_of(&object));
     }
 
     fn deleted(&self, object: Value) {
         let mut state = lock(&self.state);
         let place = Place::of(&object);
         let version = version_of(&object);
+        // Wakes below happen under the same lock.
+        state.seen = state.seen.max(version);
         if state.objects.get(&place).is_some_and(|known| known.version > version && version > 0) {
             return;
         }

@@ -33,4 +33,4 @@ pub use definition::definitions;
 pub use flip::probe_change;
 pub use names::GraphId;
 pub use scan::{Segment, UnterminatedExpression, scan};
-pub use work_queue::WorkQueue;
+pub use work_queue::{QueueReport, WORK_BOUNDS, WorkQueue};

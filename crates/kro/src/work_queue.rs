@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
@@ -18,14 +19,35 @@ pub struct WorkQueue<K> {
     changed: Notify,
 }
 
+/// The upper bounds of the times work takes, in seconds.
+pub const WORK_BOUNDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// The figures of a queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueReport {
+    /// Pieces of work that wait, timers aside.
+    pub depth: usize,
+    pub running: usize,
+    /// Pieces of work that were asked for; one that waited already counts once.
+    pub adds: u64,
+    /// Pieces of work that have ended.
+    pub ended: u64,
+    /// The time they took in all, in seconds.
+    pub seconds: f64,
+    /// How many of them took at most each of [`WORK_BOUNDS`].
+    pub buckets: [u64; WORK_BOUNDS.len()],
+}
+
 #[derive(Debug)]
 struct QueueState<K> {
     waiting: VecDeque<K>,
     queued: HashSet<K>,
-    running: HashSet<K>,
+    /// What is done, since when.
+    running: HashMap<K, Instant>,
     timers: BTreeSet<(Timestamp, K)>,
     due: HashMap<K, Timestamp>,
     started: u64,
+    report: QueueReport,
 }
 
 impl<K> Default for WorkQueue<K> {
@@ -33,10 +55,11 @@ impl<K> Default for WorkQueue<K> {
         let state = QueueState {
             waiting: VecDeque::new(),
             queued: HashSet::new(),
-            running: HashSet::new(),
+            running: HashMap::new(),
             timers: BTreeSet::new(),
             due: HashMap::new(),
             started: 0,
+            report: QueueReport::default(),
         };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
@@ -55,7 +78,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub fn schedule(&self, key: &K, at: Timestamp) {
         let mut state = lock(&self.state);
         let is_known =
-            state.due.contains_key(key) || state.queued.contains(key) || state.running.contains(key);
+            state.due.contains_key(key) || state.queued.contains(key) || state.running.contains_key(key);
         if !is_known {
             state.set_timer(key, Some(at));
         }
@@ -80,12 +103,12 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         // What is being done stays queued until that ends.
         for _ in 0..state.waiting.len() {
             let key = state.waiting.pop_front()?;
-            if state.running.contains(&key) {
+            if state.running.contains_key(&key) {
                 state.waiting.push_back(key);
                 continue;
             }
             state.queued.remove(&key);
-            state.running.insert(key.clone());
+            state.running.insert(key.clone(), Instant::now());
             state.started += 1;
             return Some(key);
         }
@@ -95,7 +118,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// Ends a piece of work, which is to be done again at a time.
     pub fn done(&self, key: &K, next: Option<Timestamp>) {
         let mut state = lock(&self.state);
-        state.running.remove(key);
+        if let Some(since) = state.running.remove(key) {
+            state.report.note(since.elapsed().as_secs_f64());
+        }
         state.set_timer(key, next);
         drop(state);
         self.changed.notify_one();
@@ -122,9 +147,25 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
         state.waiting.is_empty() && state.running.is_empty()
     }
 
+    /// The figures of the queue so far.
+    pub fn report(&self) -> QueueReport {
+        let state = lock(&self.state);
+        QueueReport { depth: state.waiting.len(), running: state.running.len(), ..state.report.clone() }
+    }
+
     /// How many pieces of work were begun.
     pub fn started(&self) -> u64 {
         lock(&self.state).started
+    }
+}
+
+impl QueueReport {
+    fn note(&mut self, seconds: f64) {
+        self.ended += 1;
+        self.seconds += seconds;
+        for (bucket, bound) in self.buckets.iter_mut().zip(WORK_BOUNDS) {
+            *bucket += u64::from(seconds <= bound);
+        }
     }
 }
 
@@ -132,6 +173,7 @@ impl<K: Clone + Eq + Hash + Ord> QueueState<K> {
     fn push(&mut self, key: &K) {
         if self.queued.insert(key.clone()) {
             self.waiting.push_back(key.clone());
+            self.report.adds += 1;
         }
     }
 

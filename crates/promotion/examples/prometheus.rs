@@ -14,7 +14,9 @@ use slipway_http::{ClientOptions, HttpClient};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{self, KindSpec, MetricCheckSpec, MetricResult};
 use slipway_promotion::metric::{MetricReconciler, PrometheusError, query_prometheus};
+use slipway_promotion::{OutboundClients, OutboundPolicy};
 use slipway_sandbox::Sandbox;
+use tokio_util::sync::CancellationToken;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -23,8 +25,11 @@ async fn main() -> Outcome {
     let address = std::env::args().nth(1).ok_or("the address of Prometheus is missing")?;
     let http = HttpClient::new(&ClientOptions::default())?;
     wait_until_ready(&http, &address).await?;
-    queries(&http, &address).await;
-    checks(&http, &address).await
+    let mut policy = OutboundPolicy::default();
+    policy.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
+    let outbound = OutboundClients::new(policy, CancellationToken::new());
+    queries(&outbound, &address).await;
+    checks(&outbound, &address).await
 }
 
 /// It listens before it answers queries.
@@ -47,7 +52,7 @@ fn report(case: &str, found: &str, expected: &str) {
 }
 
 /// Answers of every kind.
-async fn queries(http: &HttpClient, address: &str) {
+async fn queries(outbound: &OutboundClients, address: &str) {
     for (query, expected) in [
         ("vector(0.998)", "0.998"),
         ("scalar(vector(3))", "3"),
@@ -65,7 +70,7 @@ async fn queries(http: &HttpClient, address: &str) {
         ("\"text\"", "a string"),
         ("sum(", "refused"),
     ] {
-        let found = match query_prometheus(http, address, None, query).await {
+        let found = match query_prometheus(outbound, address, None, query).await {
             Ok(number) => number.to_string(),
             Err(PrometheusError::NoData) => "no data".to_owned(),
             Err(PrometheusError::ManySeries(count)) => format!("{count} series"),
@@ -78,7 +83,7 @@ async fn queries(http: &HttpClient, address: &str) {
 }
 
 /// Whole checks, by their reconciler.
-async fn checks(http: &HttpClient, address: &str) -> Outcome {
+async fn checks(outbound: &OutboundClients, address: &str) -> Outcome {
     let sandbox = Sandbox::builder().without_workloads().seed(1).build()?;
     let cluster = Cluster::new(sandbox.client());
     for definition in kinds::definitions() {
@@ -88,7 +93,7 @@ async fn checks(http: &HttpClient, address: &str) -> Outcome {
             crd::wait_until_served(&cluster, &definition, Duration::from_secs(20)).await?;
         }
     }
-    let reconciler = MetricReconciler::new(cluster.clone(), Arc::new(SystemClock), http.clone());
+    let reconciler = MetricReconciler::new(cluster.clone(), Arc::new(SystemClock), outbound.clone());
     for (name, query, behavior, expected) in [
         ("passes", "vector(0.998)", "hold", MetricResult::Pass),
         ("is-unclear", "vector(0.97)", "hold", MetricResult::Inconclusive),

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ObjectPatch, WriteOptions, crd};
 use slipway_event::{Clock, ManualClock, Redactor, SystemClock};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
-use slipway_http::{ClientOptions, HttpClient};
 use slipway_kro::ApiGroup;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{
@@ -161,11 +160,12 @@ impl Running {
             cluster: cluster.clone(),
             clock,
             repositories,
-            http: HttpClient::new(&ClientOptions::default())?,
             redactor: Redactor::new(),
             stop: stop.clone(),
         };
-        let controller = PromotionController::new(services, PromotionSettings::default());
+        let mut settings = PromotionSettings::default();
+        settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
+        let controller = PromotionController::new(services, settings);
         let running = controller.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = running.run().await {

@@ -10,6 +10,7 @@ pub mod act;
 pub mod agents;
 pub mod audit;
 pub mod bundle;
+pub mod contract;
 mod controller;
 pub mod files;
 pub mod gate;
@@ -18,6 +19,7 @@ pub mod kinds;
 pub mod metric;
 pub mod notify;
 mod options;
+mod outbound;
 pub mod pipeline;
 mod registry;
 mod requeue;
@@ -31,9 +33,11 @@ mod webhook;
 pub mod window;
 
 pub use controller::{
-    ControllerRole, PromotionController, PromotionError, PromotionServices, PromotionSettings,
+    ControllerReport, ControllerRole, PromotionController, PromotionError, PromotionServices,
+    PromotionSettings,
 };
 pub use options::PromotionOptions;
+pub use outbound::{ForbiddenHost, OutboundClients, OutboundPolicy};
 pub use requeue::Requeue;
 pub use validate::{PipelineFault, PipelineProblem, validate_pipeline};
 pub use webhook::is_signed;

@@ -9,16 +9,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ListOptions};
 use slipway_event::Clock;
-use slipway_http::HttpClient;
 use slipway_manifest::selector::LabelSelector;
 
-use crate::Requeue;
 use crate::audit::list_events;
 use crate::kinds::{
     AuditEvent, KindError, NotificationDelivery, NotificationFormat, NotificationHook, NotificationHookSpec,
     PipelineSpec, get, list, patch_status,
 };
 use crate::webhook::{WebhookCall, WebhookCredential, call_webhook};
+use crate::{OutboundClients, Requeue};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -32,12 +31,12 @@ const MOST_AT_ONCE: usize = 50;
 pub struct HookReconciler {
     cluster: Cluster,
     clock: Arc<dyn Clock>,
-    http: HttpClient,
+    outbound: OutboundClients,
 }
 
 impl HookReconciler {
-    pub fn new(cluster: Cluster, clock: Arc<dyn Clock>, http: HttpClient) -> Self {
-        Self { cluster, clock, http }
+    pub fn new(cluster: Cluster, clock: Arc<dyn Clock>, outbound: OutboundClients) -> Self {
+        Self { cluster, clock, outbound }
     }
 
     /// Sends what a hook has not told yet.
@@ -144,7 +143,11 @@ impl HookReconciler {
             credential,
             timeout: TIMEOUT,
         };
-        match call_webhook(&self.http, call).await {
+        let answer = match self.outbound.shared() {
+            Ok(http) => call_webhook(http, call).await,
+            Err(error) => Err(error.into()),
+        };
+        match answer {
             Ok(answer) if (200..300).contains(&answer.status) => (answer.status, None),
             Ok(answer) => (answer.status, Some(format!("answered with status {}", answer.status))),
             Err(error) => (0, Some(error.to_string())),

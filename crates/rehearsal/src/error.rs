@@ -43,8 +43,6 @@ pub enum RehearsalError {
     },
     #[error("the rehearsal did not come to rest")]
     Restless,
-    #[error("cannot set up the network client of the rehearsal")]
-    Network(#[from] slipway_http::HttpError),
 }
 
 impl RehearsalError {

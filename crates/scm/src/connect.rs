@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use slipway_event::{Clock, Redactor};
-use slipway_http::{ClientOptions, HttpClient, NetworkLimits, NetworkOptions};
+use slipway_http::{AddressPolicy, ClientOptions, HttpClient, NetworkLimits, NetworkOptions};
 
 use crate::api::{ApiClient, HostState};
 use crate::app_token::AppTokens;
@@ -28,6 +28,8 @@ pub struct ConnectOptions {
     pub ca: Option<Vec<u8>>,
     /// PEM certificate and key to show.
     pub identity: Option<Vec<u8>>,
+    /// The addresses servers may have; any without a policy.
+    pub addresses: Option<AddressPolicy>,
     pub network: NetworkOptions,
     /// The pause between two looks at a pull request that is not there yet.
     pub settle_pause: Duration,
@@ -55,6 +57,7 @@ impl Default for ConnectOptions {
         Self {
             ca: None,
             identity: None,
+            addresses: None,
             network: NetworkOptions { limits, ..NetworkOptions::default() },
             settle_pause: Duration::from_millis(250),
             in_process: None,
@@ -102,6 +105,7 @@ impl ScmConnections {
             ca: options.ca.clone(),
             identity: options.identity.clone(),
             user_agent: concat!("slipway/", env!("CARGO_PKG_VERSION")).to_owned(),
+            addresses: options.addresses.clone(),
             network: options.network.clone(),
             ..ClientOptions::default()
         };

@@ -99,6 +99,11 @@ pub(super) fn check_inline(kubeconfig: &Kubeconfig) -> Result<(), Problem> {
             return Err(refuse(format!("user `{name}` names files: {}", named.join(", "))));
         }
     }
+    let has_proxy =
+        |cluster: &&NamedCluster| cluster.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some());
+    if let Some(cluster) = kubeconfig.clusters.iter().find(has_proxy) {
+        return Err(refuse(format!("cluster `{}` names a `proxy-url`", cluster.name)));
+    }
     let reads_authority = |cluster: &NamedCluster| {
         cluster.cluster.as_ref().is_some_and(|cluster| cluster.certificate_authority.is_some())
     };

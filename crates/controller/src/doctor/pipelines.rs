@@ -10,7 +10,7 @@ use slipway_promotion::kinds::{
     self, HealthType, Pipeline, PipelineSpec, PolicyGateSpec, WebhookMode, labels,
 };
 use slipway_promotion::step::{RepositoryFault, StepReconciler, StepServices};
-use slipway_promotion::validate_pipeline;
+use slipway_promotion::{OutboundClients, validate_pipeline};
 use tokio_util::sync::CancellationToken;
 
 use super::{DoctorServices, Fault, Finding, FindingLevel};
@@ -19,8 +19,10 @@ use super::{DoctorServices, Fault, Finding, FindingLevel};
 pub(super) async fn pipelines(services: &DoctorServices, findings: &mut Vec<Finding>) {
     let all = kinds::list::<PipelineSpec>(&services.cluster, None, &ListOptions::default()).await;
     let Ok(all) = all else { return };
+    let outbound = OutboundClients::new(services.steps.outbound.clone(), CancellationToken::new());
     let health =
-        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone());
+        HealthCheck::new(services.cluster.clone(), services.clock.clone(), services.redactor.clone())
+            .with_outbound(outbound);
     let parts = StepServices {
         cluster: services.cluster.clone(),
         clock: services.clock.clone(),

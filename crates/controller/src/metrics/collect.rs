@@ -3,6 +3,7 @@
 //! Objects of the first list are where counting begins: what happened to them before was counted by whoever led then.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -13,13 +14,18 @@ use slipway_promotion::kinds::{
     Resource, StepProgress, StepProgressState, StepState, labels,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 
 /// Counts what happens to objects of one kind.
 pub(crate) struct MetricCollector<S: KindSpec> {
     metrics: Arc<MetricRegistry>,
     known: Mutex<HashMap<String, Resource<S>>>,
-    is_baseline: Mutex<bool>,
+    /// The first list has ended: from then on everything is counted.
+    counts: AtomicBool,
+    /// Cancelled when counting has begun, or cannot.
+    begun: CancellationToken,
     count: fn(&MetricRegistry, Option<&Resource<S>>, &Resource<S>),
 }
 
@@ -46,7 +52,18 @@ impl<S: KindSpec> MetricCollector<S> {
         metrics: Arc<MetricRegistry>,
         count: fn(&MetricRegistry, Option<&Resource<S>>, &Resource<S>),
     ) -> Self {
-        Self { metrics, known: Mutex::default(), is_baseline: Mutex::new(true), count }
+        Self {
+            metrics,
+            known: Mutex::default(),
+            counts: AtomicBool::new(false),
+            begun: CancellationToken::new(),
+            count,
+        }
+    }
+
+    /// Told when counting has begun, or cannot.
+    pub(crate) fn begun(&self) -> CancellationToken {
+        self.begun.clone()
     }
 
     fn note(&self, object: Value, is_first: bool) {
@@ -63,12 +80,13 @@ impl<S: KindSpec> WatchSink for MetricCollector<S> {
     fn list_began(&self) {}
 
     fn list_page(&self, objects: Vec<Value>) {
-        let is_first = *self.is_baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !self.counts.load(Ordering::Acquire);
         objects.into_iter().for_each(|object| self.note(object, is_first));
     }
 
     fn list_ended(&self, _version: &str) {
-        *self.is_baseline.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.counts.store(true, Ordering::Release);
+        self.begun.cancel();
     }
 
     fn changed(&self, object: Value) {
@@ -82,6 +100,7 @@ impl<S: KindSpec> WatchSink for MetricCollector<S> {
 
     fn denied(&self, error: Error) {
         tracing::warn!(kind = S::KIND, %error, "figures of the kind cannot be kept");
+        self.begun.cancel();
     }
 }
 

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
+use slipway_kro::{NodeState, QueueReport, WORK_BOUNDS};
+use slipway_promotion::ControllerReport;
 use slipway_promotion::step::StepReconciler;
 use slipway_scm::BreakerState;
 
@@ -72,6 +74,14 @@ figures! {
     LEADER = "kardinal_leader" [] Gauge, "1 while this process leads";
     TERM = "kardinal_leader_term" [] Gauge, "Number of the lease this process holds or has held last";
     CIRCUIT_OPEN = "kardinal_circuit_open" ["host"] Gauge, "1 while nothing is sent to a server that fails";
+    GRAPH_NODES = "kardinal_graph_nodes" ["state"] Gauge, "Nodes of Graphs by their state";
+    GRAPH_RECONCILE = "kardinal_graph_reconcile_seconds" [] Histogram(&WORK_BOUNDS), "Time of walks through Graphs";
+    QUEUE_DEPTH = "kardinal_workqueue_depth" ["queue"] Gauge, "Objects that wait to be looked at";
+    QUEUE_RUNNING = "kardinal_workqueue_running" ["queue"] Gauge, "Objects that are looked at";
+    QUEUE_ADDS = "kardinal_workqueue_adds_total" ["queue"] Counter, "Objects that were put into the queue";
+    QUEUE_RETRIES = "kardinal_workqueue_retries_total" ["queue"] Counter, "Looks that failed and are repeated";
+    QUEUE_WORK = "kardinal_workqueue_work_duration_seconds" ["queue"] Histogram(&WORK_BOUNDS), "Time of looks at objects";
+    GIT_CACHE_BYTES = "kardinal_git_cache_bytes" [] Gauge, "Bytes the mirrors of repositories take";
     AGENT_HEARTBEAT = "kardinal_agent_last_heartbeat_seconds" ["shard"] Gauge, "Seconds since an agent was heard of";
 }
 
@@ -121,6 +131,41 @@ impl MetricRegistry {
         self.count(WEBHOOKS, &[provider, result]);
     }
 
+    /// Takes over what the controller has counted itself.
+    fn take_report(&self, report: &ControllerReport) {
+        let states = [
+            NodeState::Ready,
+            NodeState::NotReady,
+            NodeState::Pending,
+            NodeState::Held,
+            NodeState::Excluded,
+            NodeState::Blocked,
+            NodeState::Conflict,
+            NodeState::Error,
+            NodeState::SystemError,
+        ];
+        for state in states {
+            let count = report.nodes.get(&state).copied().unwrap_or_default();
+            self.set(GRAPH_NODES, &[&format!("{state:?}")], count as f64);
+        }
+        self.set_histogram(GRAPH_RECONCILE, &[], &report.graphs);
+        for (queue, figures) in [("objects", &report.objects), ("graphs", &report.graphs)] {
+            self.set(QUEUE_DEPTH, &[queue], figures.depth as f64);
+            self.set(QUEUE_RUNNING, &[queue], figures.running as f64);
+            self.set(QUEUE_ADDS, &[queue], figures.adds as f64);
+            self.set_histogram(QUEUE_WORK, &[queue], figures);
+        }
+        self.set(QUEUE_RETRIES, &["objects"], report.retries as f64);
+    }
+
+    fn set_histogram(&self, name: FigureName, labels: &[&str], report: &QueueReport) {
+        self.change(name, labels, |series| {
+            series.buckets = report.buckets.to_vec();
+            series.count = report.ended;
+            series.value = report.seconds;
+        });
+    }
+
     /// Every figure as Prometheus reads it.
     pub(crate) fn text(&self, state: &ProcessState, steps: Option<&StepReconciler>) -> String {
         self.set(LEADER, &[], if state.is_leader() { 1.0 } else { 0.0 });
@@ -135,6 +180,9 @@ impl MetricRegistry {
                     self.set(SCM_REQUESTS, &[&host.host, &request.action, &status], request.count as f64);
                 }
             }
+        }
+        if let Some(report) = state.working_report() {
+            self.take_report(&report);
         }
         let all = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();

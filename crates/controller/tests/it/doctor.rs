@@ -29,7 +29,7 @@ async fn examine_cluster(world: &World, cluster: Cluster, api_url: Option<String
         CancellationToken::new(),
     );
     let mut steps = PromotionSettings::default().steps;
-    steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+    steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
     let services = DoctorServices {
         cluster,
         clock,

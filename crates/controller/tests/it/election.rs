@@ -4,7 +4,7 @@ use serde_json::json;
 use slipway_cluster::election::read_lease;
 use slipway_promotion::kinds::{BundlePhase, StepState};
 
-use crate::world::{Process, SYSTEM, World, until};
+use crate::world::{PATIENCE, Process, SYSTEM, World, until};
 
 /// D02: two replicas, the leader killed twenty times while versions are promoted.
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,7 @@ impl Replicas<'_> {
     }
 
     async fn until(&mut self, what: &str, holds: impl AsyncFn() -> bool) {
-        let end = tokio::time::Instant::now() + std::time::Duration::from_secs(40);
+        let end = tokio::time::Instant::now() + PATIENCE;
         while !holds().await {
             if tokio::time::Instant::now() >= end {
                 panic!("still not: {what}\n{}", self.world.show().await);
@@ -94,7 +94,7 @@ impl Replicas<'_> {
     }
 
     async fn take_leader(&mut self) -> Process {
-        let end = tokio::time::Instant::now() + std::time::Duration::from_secs(40);
+        let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             assert!(tokio::time::Instant::now() < end, "nobody leads");
             self.replace().await;

@@ -33,7 +33,7 @@ pub(crate) const API_TOKEN: &str = "ci-0f3a77c1e9";
 pub(crate) const OTHER_TOKEN: &str = "other-55d1b20";
 pub(crate) const HMAC_KEY: &str = "sign-8812fa";
 /// The longest a test waits for something.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 const KUSTOMIZATION: &str =
     "resources:\n- deployment.yaml\nimages:\n- name: app\n  newName: ghcr.io/acme/app\n  newTag: 1.28.0\n";
@@ -207,13 +207,12 @@ impl World {
         options.election.retry = Duration::from_millis(50);
         options.listen = ListenAddresses { api: local(), metrics: local(), probes: local() };
         options.promotion.steps.scm.settle_pause = Duration::from_millis(1);
-        options.promotion.steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+        options.promotion.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         change(&mut options);
         let (stop, redactor) = (CancellationToken::new(), Redactor::new());
         let services = ControllerServices {
             cluster: Cluster::new(self.sandbox.client()),
             clock: Arc::new(SystemClock) as Arc<dyn Clock>,
-            http: self.http.clone(),
             redactor: redactor.clone(),
             stop: stop.clone(),
         };
@@ -310,6 +309,6 @@ pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
         }
     };
     if tokio::time::timeout(PATIENCE, wait).await.is_err() {
-        panic!("a minute passed and still not: {what}");
+        panic!("two minutes passed and still not: {what}");
     }
 }

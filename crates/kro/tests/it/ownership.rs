@@ -11,7 +11,7 @@ use crate::world::{World, at, graph_at, step};
 async fn the_second_graph_to_make_an_object_conflicts() {
     let world = World::new().await;
     world.graph("g", json!([step("a", json!({"n": 1}))])).await;
-    world.until_exists("Step", "a").await;
+    world.until_state("g", "a", "Pending").await;
     world.graph("h", json!([step("a", json!({"n": 1}))])).await;
     world.until_state("h", "a", "Conflict").await;
     assert_eq!(world.condition("h", "Ready").await, ("False".into(), "Conflict".into()));

@@ -35,7 +35,7 @@ async fn exclusion_removes_an_object_after_its_dependents() {
     world.patch(&at("Bundle", "one"), json!({"spec": {"on": false}})).await;
     world.until("b goes", async || is_going(&world, "b").await).await;
     world.until_state("g", "a", "Excluded").await;
-    assert_eq!(world.state("g", "b").await, "Excluded");
+    world.until_state("g", "b", "Excluded").await;
     assert!(!is_going(&world, "a").await, "a waits for b");
     release(&world, "b").await;
     world.until_gone("Step", "a").await;

@@ -14,6 +14,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// The longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// The cluster, and whoever works on it.
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
@@ -31,6 +35,16 @@ struct Running {
     cluster: Cluster,
     stop: CancellationToken,
     task: JoinHandle<()>,
+}
+
+/// Tells that a kind has changed in the embedded cluster since a version.
+pub(crate) fn has_newer(
+    store: &slipway_sandbox::Store,
+    kind: &slipway_cluster::ServedKind,
+    version: u64,
+) -> bool {
+    let table = format!("{}.{}", kind.plural, kind.gvk.group);
+    store.events_after(&table, version, 1).is_ok_and(|events| !events.is_empty())
 }
 
 /// Wakes whoever waits for a change.
@@ -242,32 +256,36 @@ impl World {
         (text("status"), text("reason"))
     }
 
-    /// Waits until something holds; looks again whenever something changed.
+    /// Waits until something holds; looks again whenever something changed, and now and then for what no watch tells.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let wait = async {
             while !holds().await {
-                self.changed.notified().await;
+                let _ = tokio::time::timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), wait).await.is_err() {
+        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
             let mut shown = String::new();
             for name in ["g", "h"] {
                 if let Some(graph) = self.read_graph(name).await {
                     shown.push_str(&format!("\n{:#}", graph["status"]));
                 }
             }
-            panic!("a minute passed and still not: {what}{shown}");
+            panic!("two minutes passed and still not: {what}{shown}");
         }
     }
 
-    /// Waits until something holds that no change of the cluster tells.
-    pub(crate) async fn spin(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let wait = async {
-            while !holds().await {
-                tokio::task::yield_now().await;
+    /// Waits until the controller has seen everything and has nothing to do but wait for the clock.
+    pub(crate) async fn settle(&self) {
+        let calm = async {
+            while !self
+                .controller()
+                .is_settled(&|kind, version| has_newer(self.sandbox.store(), kind, version))
+            {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok(), "a minute passed: {what}");
+        let calmed = tokio::time::timeout(PATIENCE, calm).await;
+        assert!(calmed.is_ok(), "the controller never rests");
     }
 
     pub(crate) async fn until_state(&self, graph: &str, node: &str, state: &str) {

@@ -86,6 +86,7 @@ impl NewBundle {
             artifacts: Artifacts { images: self.images, git_commit: self.git_commit, helm_chart: None },
             provenance,
             intent: Some(self.intent).filter(|intent| *intent != Intent::default()),
+            ..BundleSpec::default()
         };
         let name = self.name.unwrap_or_else(|| bundle_name(&self.pipeline, &spec.version(), now));
         let mut metadata = Metadata::named(&self.namespace, name);

@@ -7,6 +7,7 @@ use slipway_manifest::ObjectRef;
 
 use super::org_gates;
 use super::reconcile::{BundleReconciler, ReconcileError};
+use crate::contract::read_contract_gates;
 use crate::kinds::{
     self, Bundle, Pipeline, PolicyGate, PolicyGateSpec, PromotionTemplate, PromotionTemplateSpec, labels,
 };
@@ -53,6 +54,8 @@ impl BundleReconciler {
             );
         }
         gates.retain(|gate| !gate.is_instance() && !gate.metadata.is_being_deleted());
+        gates.extend(read_contract_gates(&self.cluster, pipeline).await?);
+        gates.extend(self.group_gates(pipeline, bundle).await?);
         let mut templates: Vec<PromotionTemplate> = Vec::new();
         for reference in pipeline
             .spec

@@ -4,6 +4,7 @@ mod admission;
 mod admit;
 mod clean_up;
 mod graph;
+mod group;
 mod history;
 mod org_gates;
 mod outcome;

@@ -19,9 +19,9 @@ use super::record::{EvidenceSources, record_environment};
 use super::supersede::{SupersedeDecision, SupersedeInput, compare_age, decide_supersede};
 use crate::gate::GateEvaluator;
 use crate::kinds::{
-    self, Bundle, BundleEnvironmentStatus, BundleMetrics, BundlePhase, BundleSpec, ConditionStatus,
-    KindError, MetricCheck, MetricCheckSpec, Pipeline, PipelineSpec, PolicyGate, PolicyGateSpec,
-    PromotionStep, PromotionStepSpec, StepState, labels,
+    self, Bundle, BundleEnvironmentStatus, BundleMetrics, BundlePhase, BundleSpec, BundleType,
+    ConditionStatus, KindError, MetricCheck, MetricCheckSpec, Pipeline, PipelineSpec, PolicyGate,
+    PolicyGateSpec, PromotionStep, PromotionStepSpec, StepState, labels,
 };
 use crate::translate::check_definition;
 use crate::{PromotionOptions, Requeue};
@@ -73,6 +73,9 @@ impl BundleReconciler {
             return Ok(Requeue::Done);
         };
         let now = self.clock.now();
+        if bundle.spec.kind == BundleType::Group {
+            return self.reconcile_group(&bundle, now).await;
+        }
         let Some(pipeline_name) = bundle.pipeline().map(str::to_owned) else {
             let mut draft = StatusDraft::new(&bundle, now);
             let message = format!(

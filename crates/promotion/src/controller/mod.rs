@@ -5,23 +5,24 @@ mod topics;
 mod watch;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy};
+use slipway_cluster::{Cluster, Error, KindWatch, RetryPolicy, ServedKind};
 use slipway_event::{Clock, Redactor};
 use slipway_git::RepositoryCache;
-use slipway_http::HttpClient;
 use slipway_kro::{
-    AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, WorkQueue, WriteScope,
+    AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, NodeState, QueueReport,
+    WorkQueue, WriteScope,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::Requeue;
 use crate::bundle::{BundleReconciler, ReconcileError};
+use crate::contract::ContractReconciler;
 use crate::gate::{GateEvaluator, GateReconciler};
 use crate::health::HealthCheck;
 use crate::kinds::{KindError, KindSpec, PolicyGateSpec, PromotionStepSpec, labels};
@@ -31,6 +32,7 @@ use crate::pipeline::PipelineReconciler;
 use crate::step::{StepOptions, StepReconciler, StepServices};
 use crate::subscription::SubscriptionReconciler;
 use crate::window::WindowReconciler;
+use crate::{OutboundClients, Requeue};
 use events::EventLog;
 use topics::{Topics, WorkKey, WorkKind, watched_kinds};
 use watch::{KindSink, lock};
@@ -86,7 +88,6 @@ pub struct PromotionServices {
     pub clock: Arc<dyn Clock>,
     /// Repositories on disk.
     pub repositories: RepositoryCache,
-    pub http: HttpClient,
     pub redactor: Redactor,
     /// Ends all work: nothing outside changes afterwards.
     pub stop: CancellationToken,
@@ -101,6 +102,18 @@ pub enum PromotionError {
     Kinds(#[from] Error),
     #[error("the cluster serves no {0}; install the definitions first")]
     NoKind(String),
+}
+
+/// The figures of a controller.
+#[derive(Clone, Debug, Default)]
+pub struct ControllerReport {
+    /// The queue of objects of promotion.
+    pub objects: QueueReport,
+    /// The queue of Graphs.
+    pub graphs: QueueReport,
+    pub retries: u64,
+    /// How many nodes of all Graphs are in which state.
+    pub nodes: HashMap<NodeState, u64>,
 }
 
 /// Runs promotions in a cluster; cheap to clone.
@@ -128,6 +141,8 @@ struct Shared {
     swept: Mutex<HashSet<WorkKey>>,
     /// How often something failed in a row.
     failures: Mutex<HashMap<WorkKey, u32>>,
+    /// How often something that failed was to be tried again.
+    retries: AtomicU64,
     graphs: GraphController,
     pipelines: PipelineReconciler,
     bundles: BundleReconciler,
@@ -135,6 +150,7 @@ struct Shared {
     metrics: MetricReconciler,
     windows: WindowReconciler,
     subscriptions: SubscriptionReconciler,
+    contracts: ContractReconciler,
     hooks: HookReconciler,
     steps: StepReconciler,
 }
@@ -150,7 +166,7 @@ enum WorkError {
 
 impl PromotionController {
     pub fn new(services: PromotionServices, settings: PromotionSettings) -> Self {
-        let PromotionServices { cluster, clock, repositories, http, redactor, stop } = services;
+        let PromotionServices { cluster, clock, repositories, redactor, stop } = services;
         // Trouble is shown in a status and tried again later.
         let retry = RetryPolicy {
             attempts: 3,
@@ -172,7 +188,9 @@ impl PromotionController {
             write_scope: WriteScope::OwnNamespace,
             ..ControllerOptions::default()
         };
-        let health = HealthCheck::new(cluster.clone(), clock.clone(), redactor.clone());
+        let outbound = OutboundClients::new(settings.steps.outbound.clone(), stop.clone());
+        let health = HealthCheck::new(cluster.clone(), clock.clone(), redactor.clone())
+            .with_outbound(outbound.clone());
         let is_agent = matches!(settings.role, ControllerRole::Agent { .. });
         let (health, workloads) = match settings.role {
             ControllerRole::Whole => (health, None),
@@ -193,7 +211,7 @@ impl PromotionController {
             clock.clone(),
             repositories.clone(),
             settings.steps.transports,
-            stop.clone(),
+            outbound.clone(),
         );
         let step_services = StepServices {
             cluster: cluster.clone(),
@@ -207,15 +225,16 @@ impl PromotionController {
         let shared = Shared {
             graphs: GraphController::new(&cluster, clock.clone(), graph_options),
             pipelines: PipelineReconciler::new(cluster.clone(), clock.clone(), bundles.clone()),
+            contracts: ContractReconciler::new(cluster.clone(), clock.clone(), evaluator.clone()),
             gates: GateReconciler::new(
                 cluster.clone(),
                 clock.clone(),
                 evaluator,
-                http.clone(),
+                outbound.clone(),
                 (*options).clone(),
             ),
-            hooks: HookReconciler::new(cluster.clone(), clock.clone(), http.clone()),
-            metrics: MetricReconciler::new(cluster.clone(), clock.clone(), http),
+            hooks: HookReconciler::new(cluster.clone(), clock.clone(), outbound.clone()),
+            metrics: MetricReconciler::new(cluster.clone(), clock.clone(), outbound),
             windows: WindowReconciler::new(cluster.clone(), clock.clone()),
             steps: StepReconciler::new(step_services, settings.steps).with_local_secrets(workloads),
             bundles,
@@ -228,6 +247,7 @@ impl PromotionController {
             drift_interval,
             swept: Mutex::default(),
             failures: Mutex::default(),
+            retries: AtomicU64::new(0),
             group: settings.group,
             workers: settings.workers.max(1),
             is_agent,
@@ -288,6 +308,34 @@ impl PromotionController {
             && (self.shared.is_agent || self.shared.graphs.is_idle())
     }
 
+    /// Returns true if everything that happened was seen and nothing is left to do, timers aside: for whoever can tell
+    /// that a kind has changed since a version, which the embedded cluster can.
+    pub fn is_settled(&self, has_newer: &dyn Fn(&ServedKind, u64) -> bool) -> bool {
+        let turns = self.turns();
+        let is_behind = |sink: &Arc<KindSink>| {
+            let (kind, version) = sink.seen();
+            has_newer(kind, version)
+        };
+        self.is_idle()
+            && !lock(&self.shared.sinks).iter().any(is_behind)
+            && (self.shared.is_agent || self.shared.graphs.is_settled(has_newer))
+            // A change that came meanwhile has begun a turn, or waits for one.
+            && self.is_idle()
+            && self.turns() == turns
+            // A timer that is due is work nobody has taken yet.
+            && self.next_due().is_none_or(|due| due > self.shared.clock.now())
+    }
+
+    /// The figures of the queues and Graphs.
+    pub fn report(&self) -> ControllerReport {
+        ControllerReport {
+            objects: self.shared.queue.report(),
+            graphs: self.shared.graphs.queue_report(),
+            retries: self.shared.retries.load(Ordering::Relaxed),
+            nodes: self.shared.graphs.node_counts(),
+        }
+    }
+
     /// How many times an object or a Graph was looked at.
     pub fn turns(&self) -> u64 {
         self.shared.queue.started() + self.shared.graphs.walks()
@@ -314,8 +362,8 @@ impl Shared {
                 .find_kind(&gvk)
                 .await?
                 .ok_or_else(|| PromotionError::NoKind(gvk.kind.clone()))?;
-            let sink =
-                Arc::new(KindSink::new(kind, self.topics.clone(), self.queue.clone(), self.events.clone()));
+            let (topics, queue, events) = (self.topics.clone(), self.queue.clone(), self.events.clone());
+            let sink = Arc::new(KindSink::new(kind, served.clone(), topics, queue, events));
             watches.push(self.cluster.watch_kind(&served, None, sink.clone()));
             lock(&self.sinks).push(sink);
         }
@@ -365,6 +413,7 @@ impl Shared {
                 None
             }
             Err(error) => {
+                self.retries.fetch_add(1, Ordering::Relaxed);
                 let mut failures = lock(&self.failures);
                 let count = failures.entry(key.clone()).or_insert(0);
                 *count = count.saturating_add(1);
@@ -400,7 +449,8 @@ impl Shared {
             WorkKind::Orphans => self.steps.close_orphans(namespace, name).await?,
             WorkKind::Subscription => self.subscriptions.reconcile(namespace, name).await?,
             WorkKind::Hook => self.hooks.reconcile(namespace, name).await?,
-            WorkKind::Graph | WorkKind::Audit => Requeue::Done,
+            WorkKind::Contract => self.contracts.reconcile(namespace, name).await?,
+            WorkKind::Graph | WorkKind::Group | WorkKind::Audit => Requeue::Done,
         })
     }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use crate::kinds::{
-    self, Bundle, BundlePhase, BundleSpec, GateRef, KindSpec, MetricCheckSpec, PipelineSpec, PolicyGate,
-    PolicyGateSpec, PromotionStep, PromotionStepSpec, labels,
+    self, Bundle, BundlePhase, BundleSpec, BundleType, GateRef, KindSpec, MetricCheckSpec, PipelineSpec,
+    PolicyGate, PolicyGateSpec, PromotionContractSpec, PromotionStep, PromotionStepSpec, labels,
 };
 
 /// An object a reconciler looks at.
@@ -28,6 +28,9 @@ pub(super) enum WorkKind {
     Metric,
     Window,
     Subscription,
+    Contract,
+    /// Groups of pipelines, which their bundles follow.
+    Group,
     Hook,
     /// Entries of the audit trail, which hooks tell of.
     Audit,
@@ -60,6 +63,8 @@ enum Topic {
     Metrics(String),
     /// All change windows.
     Windows,
+    /// The members of a group's bundle.
+    Members(String, String),
     /// The audit trail of a namespace.
     Trail(String),
 }
@@ -137,6 +142,11 @@ fn interests_of(key: &WorkKey, object: &Value) -> Interests {
         }),
         WorkKind::Window => Some(Interests { announces: vec![Topic::Windows], follows: Vec::new() }),
         WorkKind::Subscription => None,
+        WorkKind::Group => Some(Interests::default()),
+        WorkKind::Contract => parse::<PromotionContractSpec>(object).map(|contract| Interests {
+            announces: Vec::new(),
+            follows: provider_topic(&contract.provider_key()).into_iter().collect(),
+        }),
         WorkKind::Hook => {
             Some(Interests { announces: Vec::new(), follows: vec![Topic::Trail(key.namespace.clone())] })
         }
@@ -164,7 +174,40 @@ fn pipeline_interests(key: &WorkKey) -> Interests {
     }
 }
 
+/// The bundles of the pipeline a contract names, as `namespace/pipeline/environment`.
+fn provider_topic(name: &str) -> Option<Topic> {
+    let mut parts = name.split('/');
+    let (namespace, pipeline) = (parts.next()?, parts.next()?);
+    Some(Topic::PipelineBundles(namespace.to_owned(), pipeline.to_owned()))
+}
+
+/// The names of contracts in an expression: the texts that index `contracts`.
+fn contract_names(expression: &str) -> impl Iterator<Item = &str> {
+    expression.split("contracts[").skip(1).filter_map(|rest| {
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        rest[1..].split(quote).next()
+    })
+}
+
+/// The bundle of a group follows its group and its members, and wakes whoever follows the members.
+fn group_interests(key: &WorkKey, bundle: &Bundle) -> Interests {
+    let group = bundle.spec.group.as_deref().unwrap_or_default();
+    let member = |status: &kinds::GroupMemberStatus| {
+        Topic::Object(WorkKey::new(WorkKind::Bundle, &status.namespace, &status.bundle))
+    };
+    Interests {
+        announces: bundle.status.members.values().map(member).collect(),
+        follows: vec![
+            Topic::Object(WorkKey::new(WorkKind::Group, &key.namespace, group)),
+            Topic::Members(key.namespace.clone(), key.name.clone()),
+        ],
+    }
+}
+
 fn bundle_interests(key: &WorkKey, bundle: &Bundle) -> Interests {
+    if bundle.spec.kind == BundleType::Group {
+        return group_interests(key, bundle);
+    }
     let Some(pipeline) = bundle.pipeline() else { return Interests::default() };
     let namespace = key.namespace.clone();
     let siblings = Topic::PipelineBundles(namespace.clone(), pipeline.to_owned());
@@ -175,7 +218,13 @@ fn bundle_interests(key: &WorkKey, bundle: &Bundle) -> Interests {
         BundlePhase::Superseded => vec![of_pipeline, parts],
         BundlePhase::Verified | BundlePhase::Failed | BundlePhase::SkipDenied => vec![of_pipeline],
     };
-    Interests { announces: vec![siblings], follows }
+    let mut announces = vec![siblings];
+    if let Some((namespace, name)) =
+        bundle.metadata.annotation(labels::GROUP_BUNDLE).and_then(|group| group.split_once('/'))
+    {
+        announces.push(Topic::Members(namespace.to_owned(), name.to_owned()));
+    }
+    Interests { announces, follows }
 }
 
 fn step_interests(key: &WorkKey, step: &PromotionStep) -> Interests {
@@ -210,6 +259,7 @@ fn gate_interests(key: &WorkKey, gate: &PolicyGate) -> Interests {
     if let (Some(pipeline), Some(environment)) = (&gate.spec.pipeline, &gate.spec.environment) {
         follows.push(Topic::Environment(namespace.clone(), pipeline.clone(), environment.clone()));
     }
+    follows.extend(contract_names(&gate.spec.expression).filter_map(provider_topic));
     if let Some(template) = &gate.spec.template_ref {
         follows.push(Topic::Object(WorkKey::new(WorkKind::Gate, &template.namespace, &template.name)));
         if template.namespace != namespace {
@@ -237,6 +287,8 @@ pub(super) fn watched_kinds() -> Vec<(WorkKind, slipway_manifest::Gvk)> {
         (WorkKind::Metric, MetricCheckSpec::gvk()),
         (WorkKind::Window, kinds::ChangeWindowSpec::gvk()),
         (WorkKind::Subscription, kinds::SubscriptionSpec::gvk()),
+        (WorkKind::Contract, PromotionContractSpec::gvk()),
+        (WorkKind::Group, kinds::PipelineGroupSpec::gvk()),
         (WorkKind::Hook, kinds::NotificationHookSpec::gvk()),
         (WorkKind::Audit, kinds::AuditEventSpec::gvk()),
     ]

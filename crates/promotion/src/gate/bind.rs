@@ -64,6 +64,14 @@ fn value<'a>(context: &'a GateContext, used: &VariableUse, now: Timestamp) -> Va
         ]),
         Variable::ExternalApproval => aliased(&context.approvals, |approval| approval_value(approval, now)),
         Variable::Contracts => named(&context.contracts, |contract| Some(contract_value(contract, now))),
+        Variable::Group => {
+            let texts = |all: &'a [String]| Value::list(all.iter().map(|one| text(one)).collect::<Vec<_>>());
+            object([
+                ("name", text(&context.group.name)),
+                ("verified", texts(&context.group.verified)),
+                ("failed", texts(&context.group.failed)),
+            ])
+        }
         Variable::TargetDrift => {
             let details = context.drift.details.iter().map(|detail| text(detail)).collect::<Vec<_>>();
             let fields = [
@@ -188,6 +196,7 @@ pub(crate) fn type_name(kind: BundleType) -> &'static str {
         BundleType::Image => "image",
         BundleType::Config => "config",
         BundleType::Mixed => "mixed",
+        BundleType::Group => "group",
     }
 }
 

@@ -35,6 +35,8 @@ pub struct GateContext {
     pub approval_errors: BTreeMap<String, String>,
     /// Environments of other pipelines, by `namespace/pipeline/environment`.
     pub contracts: BTreeMap<String, ContractContext>,
+    /// The group of the bundle, as its own bundle tells of it.
+    pub group: GroupContext,
     pub drift: DriftContext,
     /// The parts that could not be read, with the reason.
     pub unavailable: BTreeMap<ContextPart, String>,
@@ -51,6 +53,7 @@ pub enum ContextPart {
     Delegation,
     ExternalApproval,
     Contracts,
+    Group,
     TargetDrift,
     Pipeline,
 }
@@ -67,6 +70,7 @@ impl ContextPart {
             Self::Delegation => "delegation",
             Self::ExternalApproval => "externalApproval",
             Self::Contracts => "contracts",
+            Self::Group => "group",
             Self::TargetDrift => "targetDrift",
             Self::Pipeline => "pipeline",
         }
@@ -89,6 +93,7 @@ impl ContextPart {
             Self::Delegation => variable == Variable::Delegation,
             Self::ExternalApproval => variable == Variable::ExternalApproval,
             Self::Contracts => variable == Variable::Contracts,
+            Self::Group => variable == Variable::Group,
             Self::TargetDrift => variable == Variable::TargetDrift,
             Self::Pipeline => {
                 (variable == Variable::Pipeline && matches!(field, None | Some("labels")))
@@ -288,6 +293,16 @@ pub struct ContractContext {
     pub labels: BTreeMap<String, String>,
 }
 
+/// The other members of the bundle's group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupContext {
+    pub name: String,
+    /// Environments that are verified, as `alias/environment`.
+    pub verified: Vec<String>,
+    /// Members whose bundle has failed.
+    pub failed: Vec<String>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriftContext {
     pub unreconciled: bool,
@@ -323,6 +338,7 @@ impl GateContext {
             approvals: BTreeMap::new(),
             approval_errors: BTreeMap::new(),
             contracts: BTreeMap::new(),
+            group: GroupContext::default(),
             drift: DriftContext::default(),
             unavailable: BTreeMap::new(),
         }

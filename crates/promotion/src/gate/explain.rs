@@ -118,6 +118,8 @@ fn scope_word(scope: GateScope) -> &'static str {
         GateScope::Org => "[org]",
         GateScope::Team => "[team]",
         GateScope::System => "[system]",
+        GateScope::Contract => "[contract]",
+        GateScope::Group => "[group]",
     }
 }
 

@@ -243,6 +243,7 @@ fn time_use(program: &Program) -> TimeUse {
             | Variable::Pipeline
             | Variable::PreviousBundle
             | Variable::Delegation
+            | Variable::Group
             | Variable::TargetDrift => {}
         }
     }

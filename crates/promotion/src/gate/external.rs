@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use slipway_cluster::Cluster;
-use slipway_http::HttpClient;
+use slipway_http::HttpError;
 
 use super::context::{ApprovalContext, GateContext};
+use crate::OutboundClients;
 use crate::kinds::{
     ExternalGate, ExternalGateStatus, ExternalMode, KindError, PolicyGate, PolicyGateSpec, get, patch_status,
 };
@@ -77,12 +78,12 @@ pub(crate) fn next_poll(gate: &PolicyGate, external: &ExternalGate) -> Option<Ti
 /// Asks an external system. Whatever goes wrong is no approval.
 pub(crate) async fn poll(
     cluster: &Cluster,
-    http: &HttpClient,
+    outbound: &OutboundClients,
     gate: &PolicyGate,
     external: &ExternalGate,
     context: &GateContext,
 ) -> ExternalGateStatus {
-    match ask(cluster, http, gate, external, context).await {
+    match ask(cluster, outbound, gate, external, context).await {
         Ok(answer) => answer,
         Err(why) => ExternalGateStatus {
             answered_at: Some(context.now),
@@ -96,6 +97,8 @@ pub(crate) async fn poll(
 enum PollError {
     #[error(transparent)]
     Webhook(#[from] WebhookError),
+    #[error(transparent)]
+    Client(#[from] HttpError),
     #[error("answered with status {0}")]
     Status(u16),
     #[error("the answer is not as it should be: {0}")]
@@ -108,7 +111,7 @@ enum PollError {
 
 async fn ask(
     cluster: &Cluster,
-    http: &HttpClient,
+    outbound: &OutboundClients,
     gate: &PolicyGate,
     external: &ExternalGate,
     context: &GateContext,
@@ -143,7 +146,7 @@ async fn ask(
         credential,
         timeout: external.timeout.map_or(TIMEOUT, |timeout| timeout.0),
     };
-    let answer = call_webhook(http, call).await?;
+    let answer = call_webhook(outbound.shared()?, call).await?;
     if !(200..300).contains(&answer.status) {
         return Err(PollError::Status(answer.status));
     }

@@ -8,17 +8,17 @@ use slipway_cluster::{Cluster, ListOptions};
 
 use super::context::{
     BundleContext, ContextPart, ContractContext, DelegationContext, DriftContext, EnvironmentContext,
-    GateContext, MetricContext, PipelineContext, PreviousBundle, PullRequestContext, UpstreamContext,
-    WindowContext,
+    GateContext, GroupContext, MetricContext, PipelineContext, PreviousBundle, PullRequestContext,
+    UpstreamContext, WindowContext,
 };
 use super::evaluate::{GateEvaluator, expression_text};
 use super::expression::GateExpression;
 use super::external;
 use super::schema::Variable;
 use crate::kinds::{
-    Bundle, BundleEnvironmentStatus, BundleSpec, ChangeWindowSpec, DeliveryDelegate, GateTiming, KindError,
-    MetricCheck, MetricCheckSpec, PipelineSpec, PolicyGate, PolicyGateSpec, PrStatusSpec, PromotionStep,
-    StepState, get, labels, list,
+    Bundle, BundleEnvironmentStatus, BundlePhase, BundleSpec, ChangeWindowSpec, DeliveryDelegate, GateTiming,
+    KindError, MetricCheck, MetricCheckSpec, PipelineSpec, PolicyGate, PolicyGateSpec, PrStatusSpec,
+    PromotionStep, StepState, get, labels, list,
 };
 use crate::metric;
 
@@ -116,9 +116,19 @@ pub(crate) async fn gather(
         note(ContextPart::ExternalApproval, &error);
     }
     for name in contract_names(expression) {
-        match contract(cluster, &name).await {
+        match read_contract(cluster, &name).await {
             Ok(found) => context.contracts.extend(found.map(|found| (name, found))),
             Err(error) => note(ContextPart::Contracts, &error),
+        }
+    }
+    if expression.uses(Variable::Group) {
+        match read_group(cluster, subject.bundle).await {
+            Ok(Some(found)) => context.group = found,
+            Ok(None) => {
+                let why = "the bundle is no member of a group that knows it".to_owned();
+                unavailable.insert(ContextPart::Group, why);
+            }
+            Err(error) => drop(unavailable.insert(ContextPart::Group, describe(&error))),
         }
     }
     context.unavailable = unavailable;
@@ -406,8 +416,34 @@ fn contract_names(expression: &GateExpression) -> BTreeSet<String> {
         .collect()
 }
 
+/// The group of a bundle. Only the group's own bundle says who its members are.
+async fn read_group(cluster: &Cluster, bundle: &Bundle) -> Result<Option<GroupContext>, KindError> {
+    let alias = bundle.metadata.annotation(labels::GROUP_ALIAS);
+    let place = bundle.metadata.annotation(labels::GROUP_BUNDLE).and_then(|key| key.split_once('/'));
+    let (Some(alias), Some((namespace, name))) = (alias, place) else { return Ok(None) };
+    let Some(of) = get::<BundleSpec>(cluster, namespace, name).await? else { return Ok(None) };
+    let members = &of.status.members;
+    let is_known = members
+        .get(alias)
+        .is_some_and(|member| member.namespace == bundle.namespace() && member.bundle == bundle.name());
+    let has_failed =
+        |phase: Option<BundlePhase>| matches!(phase, Some(BundlePhase::Failed | BundlePhase::SkipDenied));
+    let failed = members.iter().filter(|(_, member)| has_failed(member.phase));
+    let verified = members.iter().flat_map(|(alias, member)| {
+        member.verified.iter().map(move |environment| format!("{alias}/{environment}"))
+    });
+    Ok(is_known.then(|| GroupContext {
+        name: of.spec.group.clone().unwrap_or_default(),
+        verified: verified.collect(),
+        failed: failed.map(|(alias, _)| alias.clone()).collect(),
+    }))
+}
+
 /// An environment of another pipeline; none if nothing was verified there.
-async fn contract(cluster: &Cluster, name: &str) -> Result<Option<ContractContext>, KindError> {
+pub(crate) async fn read_contract(
+    cluster: &Cluster,
+    name: &str,
+) -> Result<Option<ContractContext>, KindError> {
     let [namespace, pipeline, environment] = name.split('/').collect::<Vec<_>>()[..] else { return Ok(None) };
     let bundles = bundles_of(cluster, namespace, pipeline).await?;
     Ok(last_verified(&bundles, environment).map(|(bundle, at)| ContractContext {

@@ -32,8 +32,8 @@ pub use check::{
 };
 pub use context::{
     ApprovalContext, BundleContext, ContextPart, ContractContext, DelegationContext, DriftContext,
-    EnvironmentContext, GateContext, MetricContext, PipelineContext, PreviousBundle, PullRequestContext,
-    UpstreamContext, WindowContext,
+    EnvironmentContext, GateContext, GroupContext, MetricContext, PipelineContext, PreviousBundle,
+    PullRequestContext, UpstreamContext, WindowContext,
 };
 pub use evaluate::GateEvaluator;
 pub use explain::{Explanation, GateLine, PromotionReach};
@@ -41,7 +41,7 @@ pub(crate) use explain::{span_text, window_text, write_gates};
 pub use expression::{ExpressionError, GateExpression};
 pub use external::{PushError, parse_answer, store_answer};
 pub use fresh::{is_fresh, is_open};
-pub(crate) use gather::current_values;
+pub(crate) use gather::{current_values, read_contract};
 pub use outcome::{EtaBasis, GateEta, GateFault, GateOutcome, LeafValue};
 pub use overrides::{OverrideSubject, find_override};
 pub use reconcile::GateReconciler;

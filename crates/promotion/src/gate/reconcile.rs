@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Map;
 use slipway_cluster::{Cluster, ListOptions};
 use slipway_event::Clock;
-use slipway_http::HttpClient;
 use slipway_manifest::ObjectRef;
 
 use super::context::GateContext;
@@ -22,7 +21,7 @@ use crate::kinds::{
     GatePhase, GateTiming, KindError, NewCondition, PolicyGate, PolicyGateSpec, PolicyGateStatus,
     PromotionStep, PromotionStepSpec, StepState, get, labels, list, patch_status, set_condition,
 };
-use crate::{PromotionOptions, Requeue};
+use crate::{OutboundClients, PromotionOptions, Requeue};
 
 /// The shortest time between two evaluations.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
@@ -34,7 +33,7 @@ pub struct GateReconciler {
     cluster: Cluster,
     clock: Arc<dyn Clock>,
     evaluator: Arc<GateEvaluator>,
-    http: HttpClient,
+    outbound: OutboundClients,
     options: PromotionOptions,
     audit: AuditTrail,
 }
@@ -44,11 +43,11 @@ impl GateReconciler {
         cluster: Cluster,
         clock: Arc<dyn Clock>,
         evaluator: Arc<GateEvaluator>,
-        http: HttpClient,
+        outbound: OutboundClients,
         options: PromotionOptions,
     ) -> Self {
         let audit = AuditTrail::new(cluster.clone());
-        Self { cluster, clock, evaluator, http, options, audit }
+        Self { cluster, clock, evaluator, outbound, options, audit }
     }
 
     /// Brings the status of a gate up to date.
@@ -202,7 +201,7 @@ impl GateReconciler {
         if context.now < due {
             return None;
         }
-        Some(external::poll(&self.cluster, &self.http, gate, external_gate, context).await)
+        Some(external::poll(&self.cluster, &self.outbound, gate, external_gate, context).await)
     }
 
     async fn steps(&self, bundle: &Bundle) -> Result<Vec<PromotionStep>, KindError> {

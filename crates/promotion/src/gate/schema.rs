@@ -25,6 +25,7 @@ pub(crate) enum Variable {
     Delegation,
     ExternalApproval,
     Contracts,
+    Group,
     TargetDrift,
 }
 
@@ -43,6 +44,7 @@ impl Variable {
         Self::Delegation,
         Self::ExternalApproval,
         Self::Contracts,
+        Self::Group,
         Self::TargetDrift,
     ];
 
@@ -61,6 +63,7 @@ impl Variable {
             Self::Delegation => "delegation",
             Self::ExternalApproval => "externalApproval",
             Self::Contracts => "contracts",
+            Self::Group => "group",
             Self::TargetDrift => "targetDrift",
         }
     }
@@ -183,6 +186,10 @@ impl Variable {
                     ("labels", texts()),
                 ],
             )),
+            Self::Group => Type::object(
+                "group",
+                [("name", String), ("verified", Type::list(String)), ("failed", Type::list(String))],
+            ),
             Self::TargetDrift => Type::object(
                 "targetDrift",
                 [("unreconciled", Bool), ("details", Type::list(String)), ("since", Timestamp)],
@@ -267,6 +274,7 @@ mod tests {
             "delegation.status == 'Healthy' && delegation.delegate == '' && delegation.weight > delegation.step",
             "externalApproval.self.approved && externalApproval.x.approvedBy != '' && externalApproval.x.data.n == 1",
             "contracts['shop/api/prod'].soakMinutes > 3 && contracts['a/b/c'].labels.x == 'y'",
+            "'api/prod' in group.verified && group.failed.size() == 0 && group.name == ''",
             "!targetDrift.unreconciled && targetDrift.details.size() == 0 && targetDrift.since < now()",
             "semver('1.2.3').isGreaterThan(semver(bundle.version)) && quantity('1Gi').isGreaterThan(quantity('1Mi'))",
         ] {

@@ -4,6 +4,8 @@ use slipway_cluster::ErrorClass;
 use slipway_git::GitError;
 use slipway_problem::Problem;
 
+use crate::ForbiddenHost;
+
 /// A health check that came to no result. It says nothing about health.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
@@ -17,6 +19,15 @@ pub enum HealthError {
     KubeconfigMissing { namespace: String, name: String },
     #[error("Secret {namespace}/{name}: {}", problem.message)]
     KubeconfigRejected { namespace: String, name: String, problem: Box<Problem> },
+    #[error("Secret {namespace}/{name}: the kubeconfig names a server that cannot be used: {server}")]
+    ServerInvalid { namespace: String, name: String, server: String },
+    #[error("Secret {namespace}/{name}: the server of the kubeconfig may not be called")]
+    ServerForbidden {
+        namespace: String,
+        name: String,
+        #[source]
+        source: ForbiddenHost,
+    },
 }
 
 impl HealthError {
@@ -30,7 +41,8 @@ impl HealthError {
             },
             Self::Git(_) => "GitUnavailable",
             Self::SecretMissing { .. } | Self::KubeconfigMissing { .. } => "CredentialsMissing",
-            Self::KubeconfigRejected { .. } => "KubeconfigRejected",
+            Self::KubeconfigRejected { .. } | Self::ServerInvalid { .. } => "KubeconfigRejected",
+            Self::ServerForbidden { .. } => "ForbiddenAddress",
         }
     }
 

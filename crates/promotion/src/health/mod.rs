@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use slipway_cluster::{Cluster, Deadline, ErrorClass, RetryPolicy};
 use slipway_event::{Clock, Redactor};
+use tokio_util::sync::CancellationToken;
 
 use adapters::{Adapter, Purpose, Seen, adapter_name, shown_name};
 use detect::{Discovery, FoundObject, NamedCluster, Selection, SelectionOrigin};
@@ -31,6 +32,7 @@ use remote::RemoteClusters;
 use report::Finding;
 
 use crate::kinds::{DeliveryDelegate, HealthBaseline, HealthLevel, HealthSpec, HealthType};
+use crate::{OutboundClients, OutboundPolicy};
 
 pub use drift::{DriftDetail, DriftExpectation, DriftKind, DriftReport, GitState, find_drift};
 pub use error::HealthError;
@@ -53,6 +55,7 @@ pub struct HealthCheck {
     clock: Arc<dyn Clock>,
     discovery: Discovery,
     ancestors: KnownAncestors,
+    outbound: OutboundClients,
 }
 
 impl HealthCheck {
@@ -67,6 +70,7 @@ impl HealthCheck {
             clock,
             discovery: Discovery::default(),
             ancestors: KnownAncestors::default(),
+            outbound: OutboundClients::new(OutboundPolicy::default(), CancellationToken::new()),
         }
     }
 
@@ -74,6 +78,12 @@ impl HealthCheck {
     #[must_use]
     pub fn with_workloads(self, workloads: Cluster) -> Self {
         Self { workloads: patient(workloads), ..self }
+    }
+
+    /// Keeps to a policy when kubeconfigs name servers; without it to the strictest.
+    #[must_use]
+    pub fn with_outbound(self, outbound: OutboundClients) -> Self {
+        Self { outbound, ..self }
     }
 
     /// Also uses Secrets of this namespace that are shared by their annotation.
@@ -139,7 +149,7 @@ impl HealthCheck {
             secret => {
                 let control = self.control.with_deadline(Deadline::after(LOOK_LIMIT));
                 let shared = self.shared_namespace.as_deref();
-                self.remotes.connect(&control, &target.namespace, secret, shared).await?
+                self.remotes.connect(&control, &target.namespace, secret, shared, &self.outbound).await?
             }
         };
         Ok(NamedCluster { name, cluster: cluster.with_deadline(Deadline::after(LOOK_LIMIT)) })

@@ -8,9 +8,11 @@ use data_encoding::BASE64;
 use slipway_cluster::Cluster;
 use slipway_cluster::connect::{ConnectOptions, CredentialPolicy, KubeconfigSource, connect};
 use slipway_event::Redactor;
+use slipway_http::parse_url;
 use slipway_manifest::{ObjectRef, object};
 
 use super::error::HealthError;
+use crate::OutboundClients;
 use crate::kinds::labels::ALLOW_NAMESPACES;
 
 /// The longest a remote cluster may take to accept a connection.
@@ -31,8 +33,11 @@ struct SecretName {
     name: String,
 }
 
+#[derive(Clone)]
 struct OpenCluster {
     resource_version: String,
+    /// The host of its server.
+    host: String,
     cluster: Cluster,
 }
 
@@ -49,6 +54,7 @@ impl RemoteClusters {
         namespace: &str,
         name: &str,
         shared_namespace: Option<&str>,
+        outbound: &OutboundClients,
     ) -> Result<Cluster, HealthError> {
         let own = control.get(&ObjectRef::core("Secret", Some(namespace), name)).await?;
         let (place, secret) = match (own, shared_namespace) {
@@ -62,14 +68,25 @@ impl RemoteClusters {
         };
         let key = SecretName { namespace: place.to_owned(), name: name.to_owned() };
         let version = secret["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if let Some(open) = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
-            && open.resource_version == version
-        {
-            return Ok(open.cluster.clone());
-        }
+        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let open = match known.filter(|open| open.resource_version == version) {
+            Some(open) => open,
+            None => self.open(&key, &secret).await?,
+        };
+        // A name may lead elsewhere tomorrow.
+        outbound.check_host(&open.host).await.map_err(|source| HealthError::ServerForbidden {
+            namespace: place.to_owned(),
+            name: name.to_owned(),
+            source,
+        })?;
+        Ok(open.cluster)
+    }
+
+    /// Connects anew. Nothing is sent yet.
+    async fn open(&self, key: &SecretName, secret: &serde_json::Value) -> Result<OpenCluster, HealthError> {
         let data = KEYS.into_iter().find_map(|key| secret["data"][key].as_str());
         let text = data.and_then(|data| String::from_utf8(BASE64.decode(data.as_bytes()).ok()?).ok());
-        let (namespace, name) = (place.to_owned(), name.to_owned());
+        let (namespace, name) = (key.namespace.clone(), key.name.clone());
         let Some(text) = text else { return Err(HealthError::KubeconfigMissing { namespace, name }) };
         let options = ConnectOptions {
             kubeconfig: KubeconfigSource::Text(text.into()),
@@ -78,12 +95,16 @@ impl RemoteClusters {
             ..ConnectOptions::default()
         };
         let connection = connect(&options, &self.redactor).await.map_err(|problem| {
+            let (namespace, name) = (namespace.clone(), name.clone());
             HealthError::KubeconfigRejected { namespace, name, problem: Box::new(problem) }
         })?;
-        let cluster = super::patient(connection.cluster);
-        let open = OpenCluster { resource_version: version.to_owned(), cluster: cluster.clone() };
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key, open);
-        Ok(cluster)
+        let server = connection.server;
+        let host = parse_url(&server).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let Some(host) = host else { return Err(HealthError::ServerInvalid { namespace, name, server }) };
+        let resource_version = secret["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let open = OpenCluster { resource_version, host, cluster: super::patient(connection.cluster) };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), open.clone());
+        Ok(open)
     }
 
     /// Forgets a connection whose credentials were refused.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::conditions::{Condition, conditions_schema};
 use super::evidence::Evidence;
 use super::labels;
+use super::pipeline_group::{GroupMemberStatus, GroupVersion};
 use super::promotion_step::StepState;
 use super::reference::SecretRef;
 use super::resource::{KindSpec, Resource, is_false};
@@ -62,6 +63,12 @@ pub struct BundleSpec {
     pub provenance: Option<Provenance>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
+    /// The PipelineGroup of a bundle of the type `group`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The versions of its members, by alias.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<String, GroupVersion>,
 }
 
 impl BundleSpec {
@@ -91,6 +98,10 @@ struct BundleSpecForm {
     artifacts: Artifacts,
     provenance: Option<Provenance>,
     intent: Option<Intent>,
+    /// The PipelineGroup of a bundle of the type `group`.
+    group: Option<String>,
+    /// The versions of its members, by alias.
+    members: BTreeMap<String, GroupVersion>,
     /// Older form of `artifacts.images`.
     images: Vec<OlderImage>,
     /// Older form of `artifacts.gitCommit`.
@@ -138,6 +149,8 @@ impl From<BundleSpecForm> for BundleSpec {
             artifacts,
             provenance: form.provenance,
             intent: form.intent,
+            group: form.group,
+            members: form.members,
         }
     }
 }
@@ -150,6 +163,8 @@ pub enum BundleType {
     Image,
     Config,
     Mixed,
+    /// Versions of the members of a group, promoted by bundles of their own.
+    Group,
 }
 
 impl BundleType {
@@ -310,6 +325,9 @@ pub struct BundleStatus {
     pub step_definitions: BTreeMap<String, StepDefinition>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, BundleEnvironmentStatus>,
+    /// The bundles of a group's members, by alias.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<String, GroupMemberStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<BundleMetrics>,
     #[serde(skip_serializing_if = "Option::is_none")]

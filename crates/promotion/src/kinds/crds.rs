@@ -6,15 +6,16 @@ use super::labels::{GROUP, VERSION};
 use super::resource::{KindScope, KindSpec};
 use super::schema::structural_schema;
 use super::{
-    AuditEventSpec, BundleSpec, ChangeWindowSpec, MetricCheckSpec, NotificationHookSpec, PipelineSpec,
-    PolicyGateSpec, PrStatusSpec, PromotionRecordSpec, PromotionStepSpec, PromotionTemplateSpec,
-    RollbackPolicySpec, SubscriptionSpec,
+    AuditEventSpec, BundleSpec, ChangeWindowSpec, MetricCheckSpec, NotificationHookSpec, PipelineGroupSpec,
+    PipelineSpec, PolicyGateSpec, PrStatusSpec, PromotionContractSpec, PromotionRecordSpec,
+    PromotionStepSpec, PromotionTemplateSpec, RollbackPolicySpec, SubscriptionSpec,
 };
 
 /// The definitions of every kind.
 pub fn definitions() -> Vec<Value> {
     vec![pipeline(), bundle(), promotion_step(), policy_gate(), metric_check(), change_window()]
         .into_iter()
+        .chain([pipeline_group(), promotion_contract()])
         .chain(supporting())
         .collect()
 }
@@ -54,10 +55,33 @@ fn bundle() -> Value {
     let images = "(has(self.artifacts) && has(self.artifacts.images) && self.artifacts.images.size() > 0) \
                   || (has(self.images) && self.images.size() > 0)";
     let config = "(has(self.artifacts) && has(self.artifacts.gitCommit)) || has(self.configRef)";
-    definition.rule(&format!("self.type == 'config' || ({images})"), "a bundle of images needs one");
-    definition
-        .rule(&format!("self.type == 'image' || ({config})"), "a bundle of configuration needs a commit");
+    let rule = |types: &str, needs: &str| format!("self.type in [{types}] || ({needs})");
+    definition.rule(&rule("'config', 'group'", images), "a bundle of images needs one");
+    definition.rule(&rule("'image', 'group'", config), "a bundle of configuration needs a commit");
+    let members = "has(self.group) && self.group != '' && has(self.members) && self.members.size() > 0";
+    definition.rule(
+        &rule("'image', 'config', 'mixed'", members),
+        "a bundle of a group names the group and a version of its members",
+    );
     definition.finish()
+}
+
+fn pipeline_group() -> Value {
+    Definition::of::<PipelineGroupSpec>()
+        .column("Mode", "string", ".spec.mode")
+        .column("Bundle", "string", ".status.activeBundle")
+        .column("Phase", "string", ".status.phase")
+        .finish()
+}
+
+fn promotion_contract() -> Value {
+    Definition::of::<PromotionContractSpec>()
+        .column("Consumer", "string", ".spec.consumer.pipeline")
+        .column("Env", "string", ".spec.consumer.environment")
+        .column("Provider", "string", ".spec.provider.pipeline")
+        .column("Satisfied", "boolean", ".status.satisfied")
+        .wide_column("Reason", "string", ".status.reason")
+        .finish()
 }
 
 fn promotion_step() -> Value {

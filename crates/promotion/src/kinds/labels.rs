@@ -57,12 +57,15 @@ pub const REFRESH: &str = "kardinal.io/refresh";
 pub const CREATED_THROUGH: &str = "kardinal.io/created-through";
 /// Annotation: the bundle a manual promotion was copied from.
 pub const PROMOTED_FROM: &str = "kardinal.io/promoted-from";
+/// Annotations on bundles of a group's members: the bundle of the group as `namespace/name`, and the member.
+pub const GROUP_BUNDLE: &str = "kardinal.io/group-bundle";
+pub const GROUP_ALIAS: &str = "kardinal.io/group-alias";
 /// Annotation on bundles: the Graph to use instead of a generated one.
 pub const GRAPH_TEMPLATE: &str = "kardinal.io/graph-template";
 pub const PIPELINE_GENERATION: &str = "kardinal.io/pipeline-generation";
 pub const SPEC_HASH: &str = "kardinal.io/spec-hash";
 pub const BUILDER_VERSION: &str = "kardinal.io/builder-version";
-/// Annotation on a Secret: namespaces whose pipelines may use it.
+/// Annotation on a Secret: namespaces whose pipelines may use it; on a pipeline: whose groups may promote it.
 pub const ALLOW_NAMESPACES: &str = "kardinal.io/allow-namespaces";
 /// Annotation on pipelines: `true` deletes their bundles with them.
 pub const CASCADE: &str = "kardinal.io/cascade";

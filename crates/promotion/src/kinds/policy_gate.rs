@@ -172,6 +172,10 @@ pub enum GateScope {
     #[default]
     Team,
     System,
+    /// The consumer of a contract.
+    Contract,
+    /// The members of a group.
+    Group,
 }
 
 /// A decision to let promotions through although the gate says no.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use slipway_http::{Authorization, HttpClient, HttpError, HttpRequest, Method, parse_url};
+use slipway_http::{Authorization, HttpError, HttpRequest, Method, parse_url};
+
+use crate::OutboundClients;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A query has one number as its answer.
@@ -47,7 +49,7 @@ struct AnswerData {
 
 /// Asks for the present value of a query.
 pub async fn query_prometheus(
-    http: &HttpClient,
+    outbound: &OutboundClients,
     address: &str,
     authorization: Option<&PrometheusLogin>,
     query: &str,
@@ -63,7 +65,7 @@ pub async fn query_prometheus(
         });
     }
     let asked = async {
-        let response = http.send_request(request).await?;
+        let response = outbound.shared()?.send_request(request).await?;
         let status = response.status_code().as_u16();
         Ok::<_, HttpError>((status, response.read_body(LARGEST).await?))
     };

@@ -7,18 +7,18 @@ use data_encoding::BASE64;
 use jiff::Timestamp;
 use slipway_cluster::{Cluster, ListOptions};
 use slipway_event::Clock;
-use slipway_http::{HttpClient, Login};
+use slipway_http::Login;
 use slipway_manifest::{Gvk, ObjectRef};
 
 use super::judge::{MetricConditions, judge_answer};
 use super::prometheus::{PrometheusLogin, query_prometheus};
 use super::query::{QueryNames, is_templated, render_query};
 use super::result_key;
-use crate::Requeue;
 use crate::kinds::{
     Bundle, BundleSpec, ConditionStatus, KindError, MetricCheck, MetricCheckSpec, MetricResultStatus,
     NewCondition, PolicyGate, PolicyGateSpec, SecretRef, get, labels, list, patch_status, set_condition,
 };
+use crate::{OutboundClients, Requeue};
 
 /// The shortest interval that is honoured.
 const SHORTEST: std::time::Duration = std::time::Duration::from_secs(10);
@@ -27,7 +27,7 @@ const SHORTEST: std::time::Duration = std::time::Duration::from_secs(10);
 pub struct MetricReconciler {
     cluster: Cluster,
     clock: Arc<dyn Clock>,
-    http: HttpClient,
+    outbound: OutboundClients,
 }
 
 /// A promotion a query is asked for.
@@ -37,8 +37,8 @@ struct MetricTarget {
 }
 
 impl MetricReconciler {
-    pub fn new(cluster: Cluster, clock: Arc<dyn Clock>, http: HttpClient) -> Self {
-        Self { cluster, clock, http }
+    pub fn new(cluster: Cluster, clock: Arc<dyn Clock>, outbound: OutboundClients) -> Self {
+        Self { cluster, clock, outbound }
     }
 
     /// Brings a check up to date: asks where its interval has passed.
@@ -112,7 +112,7 @@ impl MetricReconciler {
             return before;
         }
         let answer = match render_query(&check.spec.query, names) {
-            Ok(query) => query_prometheus(&self.http, &check.spec.provider.address, login, &query)
+            Ok(query) => query_prometheus(&self.outbound, &check.spec.provider.address, login, &query)
                 .await
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

@@ -196,6 +196,7 @@ pub(super) fn rollback_bundle(
             target: Some(environment.to_owned()),
             skip: Vec::new(),
         }),
+        ..BundleSpec::default()
     };
     Bundle::new(metadata, spec)
 }

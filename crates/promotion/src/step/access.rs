@@ -164,7 +164,7 @@ impl StepShared {
             Some(reference) => self.read_secret(step.namespace(), reference, Dependency::Git).await?,
             None => SecretContent::default(),
         };
-        let address = self.parse_address(&git.url)?;
+        let address = self.parse_address(&git.url).await?;
         let kind = provider_kind(git.provider);
         let invalid =
             |error: slipway_scm::RemoteError| StepError::failed("InvalidGitSettings", error.to_string());
@@ -198,7 +198,7 @@ impl StepShared {
         step: &PromotionStep,
         commit: &GitCommit,
     ) -> Result<Repository, StepError> {
-        let address = self.parse_address(&commit.repository)?;
+        let address = self.parse_address(&commit.repository).await?;
         let own =
             (commit.repository == step.spec.git.url).then_some(step.spec.git.secret_ref.as_ref()).flatten();
         let secret = match commit.secret_ref.as_ref().or(own) {
@@ -226,9 +226,13 @@ impl StepShared {
         })
     }
 
-    fn parse_address(&self, url: &str) -> Result<RepositoryAddress, StepError> {
-        RepositoryAddress::parse(url, self.options.transports)
-            .map_err(|error| StepError::failed("InvalidGitSettings", error.to_string()))
+    /// The address of a repository that may be reached from here.
+    async fn parse_address(&self, url: &str) -> Result<RepositoryAddress, StepError> {
+        let address = RepositoryAddress::parse(url, self.options.transports)
+            .map_err(|error| StepError::failed("InvalidGitSettings", error.to_string()))?;
+        let judged = self.outbound.check_repository(&address).await;
+        judged.map_err(|error| StepError::failed("ForbiddenAddress", error.to_string()))?;
+        Ok(address)
     }
 
     /// The client of a server; made anew when its Secret has changed.
@@ -245,7 +249,8 @@ impl StepShared {
         {
             return Ok(provider.clone());
         }
-        let options = secret.connect_options(&self.options.scm);
+        let mut options = secret.connect_options(&self.options.scm);
+        options.addresses = Some(self.outbound.policy().addresses.clone());
         let provider = self.scm.connect(remote, credential, &options)?;
         let known = KnownProvider { version: secret.version.clone(), provider: provider.clone() };
         providers.insert(key.to_owned(), known);

@@ -16,7 +16,6 @@ mod edit;
 mod finish;
 mod hold;
 mod orphans;
-mod outbound;
 mod outcome;
 mod plain_merge;
 mod pull_request;
@@ -32,7 +31,6 @@ mod workspace;
 
 pub use actions::StepAction;
 pub use diagnose::{RepositoryFault, RepositoryReport};
-pub use outbound::OutboundPolicy;
 pub use reconciler::{ArgoCdWrites, StepOptions, StepReconciler, StepServices};
 pub use retry::{RetryOutcome, retry_step};
 pub use sequence::{SequenceInputs, default_sequence};

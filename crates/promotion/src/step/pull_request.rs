@@ -204,6 +204,8 @@ impl RequiredGate {
         let scope = match self.scope() {
             Some(GateScope::Org) => "org",
             Some(GateScope::System) => "system",
+            Some(GateScope::Contract) => "contract",
+            Some(GateScope::Group) => "group",
             Some(GateScope::Team) | None => "team",
         };
         let (status, detail) = match &self.gate {

@@ -18,9 +18,8 @@ use crate::kinds::{
     HealthObservation, KindError, PromotionStep, PromotionStepSpec, StepState, labels,
 };
 use crate::translate::{DefinitionProblem, check_definition};
-use crate::{PromotionOptions, Requeue};
+use crate::{OutboundClients, OutboundPolicy, PromotionOptions, Requeue};
 
-use super::outbound::OutboundPolicy;
 use super::outcome::{Dependency, StepError};
 use super::run::{PENDING_POLL, StepRun, sequence_of};
 use super::status::{StatusWriter, set_step_condition};
@@ -38,7 +37,7 @@ pub struct StepOptions {
     pub scm: ConnectOptions,
     /// The secret of webhooks whose repository has none of its own.
     pub webhook_secret: Option<WebhookSecret>,
-    /// The hosts custom steps and registries may be reached at besides public ones.
+    /// The hosts that are called for pipelines: repositories, their servers, registries, custom steps.
     pub outbound: OutboundPolicy,
     /// The address of the console, for links in pull requests.
     pub console: Option<String>,
@@ -84,6 +83,7 @@ pub(super) struct StepShared {
     pub(super) evaluator: GateEvaluator,
     pub(super) redactor: Redactor,
     pub(super) options: StepOptions,
+    pub(super) outbound: OutboundClients,
     /// Nothing outside changes once it is cancelled: the process ends, or has lost its lease.
     pub(super) stop: CancellationToken,
     pub(super) receiver: WebhookReceiver,
@@ -135,6 +135,7 @@ impl StepReconciler {
             health,
             evaluator: GateEvaluator::new(),
             redactor,
+            outbound: OutboundClients::new(options.outbound.clone(), stop.clone()),
             options,
             stop,
             providers: Mutex::default(),

@@ -1,10 +1,18 @@
 //! Deliveries of servers: reasons to look at a step's pull request, and never more.
 
-use slipway_cluster::ListOptions;
-use slipway_manifest::ObjectRef;
-use slipway_scm::{ProviderKind, WebhookError, WebhookEvent, WebhookHeaders, WebhookOutcome, WebhookSecret};
+use std::collections::BTreeSet;
 
-use crate::kinds::{self, KindError, PromotionStep, PromotionStepSpec, StepState};
+use slipway_cluster::ListOptions;
+use slipway_git::RepositoryAddress;
+use slipway_manifest::ObjectRef;
+use slipway_scm::{
+    ProviderKind, RemoteRepository, WebhookError, WebhookEvent, WebhookHeaders, WebhookOutcome,
+    WebhookReceiver, WebhookSecret,
+};
+
+use crate::kinds::{
+    self, GitSpec, KindError, Pipeline, PipelineSpec, PromotionStep, PromotionStepSpec, SecretRef, StepState,
+};
 
 use super::access::provider_kind;
 use super::outcome::Dependency;
@@ -37,6 +45,17 @@ impl DeliveryError {
     }
 }
 
+/// Secrets that are tried at most: a forged delivery must not read a whole cluster.
+const MOST_SECRETS: usize = 200;
+
+/// A secret a delivery may be signed with.
+enum KnownSecret {
+    /// That of the process.
+    Value(WebhookSecret),
+    /// That of a repository, in a Secret.
+    Reference { namespace: String, reference: SecretRef },
+}
+
 impl StepReconciler {
     /// Takes a delivery and returns the steps to look at now. Deliveries about others, and repeated ones, name none.
     pub async fn receive_webhook(
@@ -47,7 +66,11 @@ impl StepReconciler {
         let kind = kind.ok_or(WebhookError::Malformed)?;
         let waiting = self.waiting_steps().await?;
         let mut refusal = WebhookError::NoSecret;
-        for secret in self.webhook_secrets(kind, &waiting).await {
+        let own = self.shared.options.webhook_secret.iter().cloned();
+        let mut secrets = own.map(KnownSecret::Value).collect::<Vec<_>>();
+        secrets.extend(self.repository_secrets(kind, &delivery, &waiting).await?);
+        for secret in secrets {
+            let Some(secret) = self.read_webhook_secret(secret).await else { continue };
             match self.shared.receiver.accept(kind, delivery.headers, delivery.body, Some(&secret)) {
                 Ok(WebhookOutcome::Repeated) => return Ok(Vec::new()),
                 Ok(WebhookOutcome::Event(event)) => return Ok(self.nudge_steps(kind, &event, &waiting)),
@@ -73,21 +96,53 @@ impl StepReconciler {
         Ok(steps.into_iter().filter(|step| step.state() == StepState::WaitingForMerge).collect())
     }
 
-    /// The secrets a delivery may be signed with: those of the repositories, then that of the process.
-    async fn webhook_secrets(&self, kind: ProviderKind, waiting: &[PromotionStep]) -> Vec<WebhookSecret> {
-        let mut seen = std::collections::BTreeSet::new();
+    /// The Secrets a delivery may be signed with: those of pipelines, whether or not one of their steps waits, and of
+    /// steps whose pipeline has changed since. Only those of the repository it names, if that is known.
+    async fn repository_secrets(
+        &self,
+        kind: ProviderKind,
+        delivery: &WebhookDelivery<'_>,
+        waiting: &[PromotionStep],
+    ) -> Result<Vec<KnownSecret>, KindError> {
+        let pipelines =
+            kinds::list::<PipelineSpec>(&self.shared.cluster, None, &ListOptions::default()).await?;
+        let of_steps = waiting.iter().map(|step| (step.namespace(), &step.spec.git));
+        let of_pipelines =
+            pipelines.iter().map(|pipeline: &Pipeline| (pipeline.namespace(), &pipeline.spec.git));
+        let fitting: Vec<(&str, &GitSpec)> =
+            of_steps.chain(of_pipelines).filter(|(_, git)| provider_kind(git.provider) == kind).collect();
+        let named = WebhookReceiver::named_repository(kind, delivery.headers, delivery.body);
+        let is_named = |git: &GitSpec| {
+            let address = RepositoryAddress::parse(&git.url, self.shared.options.transports).ok();
+            let remote = address
+                .and_then(|address| RemoteRepository::new(&address, Some(kind), git.api_url.as_deref()).ok());
+            let slug = remote.map(|remote| remote.slug());
+            named.as_deref().is_some_and(|named| slug.is_some_and(|slug| slug.eq_ignore_ascii_case(named)))
+        };
+        let known: Vec<_> = fitting.iter().filter(|(_, git)| is_named(git)).copied().collect();
+        let mut seen = BTreeSet::new();
         let mut secrets = Vec::new();
-        for step in waiting.iter().filter(|step| provider_kind(step.spec.git.provider) == kind) {
-            let Some(reference) = &step.spec.git.secret_ref else { continue };
-            let place = reference.namespace.clone().unwrap_or_else(|| step.namespace().to_owned());
-            if !seen.insert((place, reference.name.clone())) {
-                continue;
+        for (namespace, git) in if known.is_empty() { fitting } else { known } {
+            let Some(reference) = &git.secret_ref else { continue };
+            let place = reference.namespace.as_deref().unwrap_or(namespace);
+            // Whoever may use a Secret depends on the namespace it is used from.
+            if seen.insert((place.to_owned(), reference.name.clone(), namespace.to_owned())) {
+                let (namespace, reference) = (namespace.to_owned(), reference.clone());
+                secrets.push(KnownSecret::Reference { namespace, reference });
             }
-            let secret = self.shared.read_secret(step.namespace(), reference, Dependency::Scm).await;
-            secrets.extend(secret.ok().and_then(|secret| secret.webhook_secret()));
         }
-        secrets.extend(self.shared.options.webhook_secret.clone());
-        secrets
+        secrets.truncate(MOST_SECRETS);
+        Ok(secrets)
+    }
+
+    async fn read_webhook_secret(&self, known: KnownSecret) -> Option<WebhookSecret> {
+        match known {
+            KnownSecret::Value(secret) => Some(secret),
+            KnownSecret::Reference { namespace, reference } => {
+                let read = self.shared.read_secret(&namespace, &reference, Dependency::Scm).await;
+                read.ok().and_then(|secret| secret.webhook_secret())
+            }
+        }
     }
 
     fn nudge_steps(

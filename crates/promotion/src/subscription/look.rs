@@ -5,16 +5,14 @@ use std::path::Path;
 use data_encoding::BASE64;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use secrecy::SecretString;
-use slipway_chart::net::{
-    ClientOptions, HttpClient, ImageDetails, Login, NetworkOptions, OciReference, list_all_tags, read_image,
-};
+use slipway_chart::net::{HttpClient, ImageDetails, Login, OciReference, list_all_tags, read_image};
 use slipway_cluster::Cluster;
 use slipway_git::{BranchName, CommitId, GitCredential, RepositoryAddress, RepositoryCache, TransportPolicy};
 use slipway_manifest::ObjectRef;
 use slipway_scm::{ProviderKind, ScmCredential};
-use tokio_util::sync::CancellationToken;
 
 use super::select::{SelectError, newest_tag, newest_version, wanted_tags};
+use crate::OutboundClients;
 use crate::kinds::{
     Artifacts, ChartSource, GitCommit, GitSource, HelmChart, ImageArtifact, ImageSource, SecretRef,
     TagStrategy,
@@ -42,6 +40,8 @@ pub(super) enum LookError {
     Registry(#[from] slipway_chart::ChartError),
     #[error("the repository: {0}")]
     Git(#[from] slipway_git::GitError),
+    #[error("the repository: {0}")]
+    Forbidden(#[from] crate::ForbiddenHost),
     #[error("{0}")]
     Settings(String),
     #[error("the Secret cannot be read: {0}")]
@@ -80,7 +80,7 @@ pub(super) struct Lookout<'r> {
     pub(super) cluster: &'r Cluster,
     pub(super) repositories: &'r RepositoryCache,
     pub(super) transports: TransportPolicy,
-    pub(super) stop: &'r CancellationToken,
+    pub(super) outbound: &'r OutboundClients,
     pub(super) namespace: &'r str,
 }
 
@@ -104,20 +104,16 @@ impl Lookout<'_> {
         Ok(password.map(|password| SourceLogin { user: text("username"), password }))
     }
 
-    fn client(&self, is_plain: bool) -> Result<HttpClient, LookError> {
-        let options = ClientOptions {
-            plain_http: is_plain,
-            network: NetworkOptions { stop: self.stop.clone(), ..NetworkOptions::default() },
-            ..ClientOptions::default()
-        };
-        HttpClient::new(&options).map_err(|error| LookError::Settings(error.to_string()))
+    fn client(&self, reference: &OciReference, is_plain: bool) -> Result<HttpClient, LookError> {
+        let client = self.outbound.registry(&reference.host, is_plain);
+        client.map_err(|error| LookError::Settings(error.to_string()))
     }
 
     pub(super) async fn image(&self, source: &ImageSource) -> Result<Option<FoundVersion>, LookError> {
-        let client = self.client(source.insecure)?;
+        let reference = registry_reference(&source.repository)?;
+        let client = self.client(&reference, source.insecure)?;
         let login = self.login(source.secret_ref.as_ref()).await?;
         let login = login.map(SourceLogin::for_registry);
-        let reference = registry_reference(&source.repository)?;
         let tags = list_all_tags(&client, login.clone(), &reference).await?;
         let tag = match source.strategy {
             TagStrategy::NewestBuild => {
@@ -162,10 +158,10 @@ impl Lookout<'_> {
         let Some(place) = source.repo_url.strip_prefix("oci://") else {
             return Err(LookError::Settings("`repoURL` must begin with oci://".to_owned()));
         };
-        let client = self.client(source.insecure)?;
+        let reference = OciReference::parse(&format!("{}/{}", place.trim_end_matches('/'), source.name))?;
+        let client = self.client(&reference, source.insecure)?;
         let login = self.login(source.secret_ref.as_ref()).await?;
         let login = login.map(SourceLogin::for_registry);
-        let reference = OciReference::parse(&format!("{}/{}", place.trim_end_matches('/'), source.name))?;
         let tags = list_all_tags(&client, login.clone(), &reference).await?;
         let Some(tag) = newest_version(&tags, source.semver.as_deref())? else { return Ok(None) };
         let digest = read_image(&client, login, &reference, &tag, ImageDetails::Digest).await?.digest;
@@ -193,6 +189,7 @@ impl Lookout<'_> {
         let settings = |error: String| LookError::Settings(error);
         let address = RepositoryAddress::parse(&source.repository, self.transports)
             .map_err(|error| settings(error.to_string()))?;
+        self.outbound.check_repository(&address).await?;
         let branch = BranchName::parse(&source.branch).map_err(|error| settings(error.to_string()))?;
         let credential = match self.login(source.secret_ref.as_ref()).await? {
             Some(login) => login.for_git(address.host()),

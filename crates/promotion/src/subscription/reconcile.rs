@@ -6,14 +6,13 @@ use std::time::Duration;
 use slipway_cluster::Cluster;
 use slipway_event::Clock;
 use slipway_git::{RepositoryCache, TransportPolicy};
-use tokio_util::sync::CancellationToken;
 
 use super::look::{FoundVersion, LookError, Lookout};
-use crate::Requeue;
 use crate::kinds::{
     Bundle, BundleSpec, BundleType, DiscoveredVersion, KindError, Metadata, SourceType, Subscription,
     SubscriptionPhase, SubscriptionSpec, create, get, labels, patch_status,
 };
+use crate::{OutboundClients, Requeue};
 
 /// The shortest time between two looks.
 const SHORTEST: Duration = Duration::from_secs(10);
@@ -27,7 +26,7 @@ pub struct SubscriptionReconciler {
     clock: Arc<dyn Clock>,
     repositories: RepositoryCache,
     transports: TransportPolicy,
-    stop: CancellationToken,
+    outbound: OutboundClients,
 }
 
 impl SubscriptionReconciler {
@@ -36,9 +35,9 @@ impl SubscriptionReconciler {
         clock: Arc<dyn Clock>,
         repositories: RepositoryCache,
         transports: TransportPolicy,
-        stop: CancellationToken,
+        outbound: OutboundClients,
     ) -> Self {
-        Self { cluster, clock, repositories, transports, stop }
+        Self { cluster, clock, repositories, transports, outbound }
     }
 
     /// Looks for a new version if it is time to, or somebody asked for it.
@@ -95,7 +94,7 @@ impl SubscriptionReconciler {
             cluster: &self.cluster,
             repositories: &self.repositories,
             transports: self.transports,
-            stop: &self.stop,
+            outbound: &self.outbound,
             namespace: subscription.namespace(),
         };
         let source = &subscription.spec.source;
@@ -198,6 +197,7 @@ fn bundle_of(subscription: &Subscription, found: &FoundVersion) -> Bundle {
         artifacts: found.artifacts.clone(),
         provenance: None,
         intent: template.intent,
+        ..BundleSpec::default()
     };
     Bundle::new(metadata, spec)
 }

@@ -49,6 +49,8 @@ pub fn trusted_scope(gate: &PolicyGate, policy_namespaces: &BTreeSet<String>) ->
     match gate.metadata.label(labels::SCOPE) {
         Some("org") if policy_namespaces.contains(gate.namespace()) => GateScope::Org,
         Some("system") => GateScope::System,
+        Some("contract") => GateScope::Contract,
+        Some("group") => GateScope::Group,
         _ => GateScope::Team,
     }
 }

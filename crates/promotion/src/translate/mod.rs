@@ -4,9 +4,11 @@
 //! and named (`names`); then every gate and step becomes a node (`nodes`).
 
 mod authored;
+mod contract;
 mod definition;
 mod error;
 mod gates;
+mod group;
 mod names;
 mod nodes;
 mod order;
@@ -18,10 +20,12 @@ use serde_json::{Value, json};
 use slipway_kro::{ApiGroup, GraphSpec};
 
 pub use authored::adopt_graph;
+pub use contract::{contract_expression, contract_gates};
 pub use definition::{DefinitionProblem, check_definition, define_step, definition_key};
 pub use error::BuildError;
 pub use gates::{applied_environments, gate_applies, trusted_scope};
 pub(crate) use gates::{applying, org_gates};
+pub use group::{GroupInput, GroupProblem, orphan_gates};
 pub(crate) use order::EnvironmentOrder;
 pub use order::OrderProblem;
 pub use select::Selection;

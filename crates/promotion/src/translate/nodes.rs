@@ -126,6 +126,8 @@ impl<'a> NodeContext<'a> {
             GateScope::Org => "org",
             GateScope::Team => "team",
             GateScope::System => "system",
+            GateScope::Contract => "contract",
+            GateScope::Group => "group",
         };
         metadata.labels = self.labels(environment);
         metadata.labels.extend([

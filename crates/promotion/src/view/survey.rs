@@ -11,6 +11,7 @@ use slipway_manifest::{Gvk, ObjectRef};
 
 use super::overview::PipelineOverview;
 use crate::bundle::{GraphEnvironment, compare_age, graph_environments};
+use crate::contract::read_contract_gates;
 use crate::gate::freeze::{ActiveFreeze, active_freeze};
 use crate::gate::{GateEvaluator, current_values};
 use crate::kinds::{
@@ -130,6 +131,7 @@ pub async fn survey_pipeline(
         gate.bundle_namespace() == namespace && gate.spec.pipeline.as_deref().is_none_or(|of| of == name)
     });
     templates.retain(|gate| !gate.metadata.is_being_deleted());
+    templates.extend(read_contract_gates(cluster, &pipeline).await?);
     refresh_values(cluster, &mut gates, &bundles, &steps, now).await;
     let graphs = read_graphs(cluster, settings.group, &bundles).await?;
     let missing_secret = find_missing_secret(cluster, &pipeline).await?;

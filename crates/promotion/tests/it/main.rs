@@ -69,6 +69,8 @@
 //! | E06 | `health::remote` |
 //! | E07 | `health::workloads::every_selected_deployment_must_be_healthy_and_one_must_prove_the_change` |
 //! | E08 | `promotion::health::a_restart_does_not_extend_a_health_check` |
+//! | F16 | `promotion::groups` |
+//! | F17 | `promotion::upkeep::an_edit_by_hand_is_drift` |
 //! | G01–G13 | tests of `kro` |
 //!
 //! Besides: Events, drift and orphaned pull requests in `promotion::upkeep`.

@@ -7,17 +7,16 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, ErrorClass, WriteOptions, crd};
+use slipway_cluster::{Cluster, ErrorClass, ServedKind, WriteOptions, crd};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{
     BranchName, CacheOptions, CommitIdentity, Git, LocalFile, LocalRepository, RepositoryCache,
     TransportPolicy,
 };
-use slipway_http::{ClientOptions, HttpClient};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{self, GitSpec, ScmProvider, SecretRef};
 use slipway_promotion::{PromotionController, PromotionServices, PromotionSettings};
-use slipway_sandbox::Sandbox;
+use slipway_sandbox::{Sandbox, Store};
 use slipway_scm::InProcessServer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -29,9 +28,8 @@ use crate::RehearsalError;
 const SECRET: &str = "rehearsal";
 /// The time the embedded cluster has to serve a kind.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The real time in which nothing may happen before the controller counts as resting, and the looks at it.
+/// The pause between two looks at a controller that does not rest yet.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-const QUIET_LOOKS: u32 = 25;
 /// The looks after which a controller that never rests is given up.
 const MOST_LOOKS: u32 = 120_000;
 
@@ -50,6 +48,7 @@ pub struct PromotionStage {
     pub forge: LocalForge,
     pub controller: PromotionController,
     clock: Arc<dyn Clock>,
+    store: Arc<Store>,
     stop: CancellationToken,
     working: JoinHandle<()>,
 }
@@ -88,7 +87,6 @@ impl PromotionStage {
             cluster: Cluster::new(sandbox.client()),
             clock: clock.clone(),
             repositories,
-            http: HttpClient::new(&ClientOptions::default())?,
             redactor: Redactor::new(),
             stop: stop.clone(),
         };
@@ -98,7 +96,7 @@ impl PromotionStage {
             // It ends with the stage; what went wrong before shows in what it did not do.
             let _ = running.run().await;
         });
-        Ok(Self { cluster, forge, controller, clock, stop, working })
+        Ok(Self { cluster, forge, controller, clock, store: sandbox.store().clone(), stop, working })
     }
 
     /// The repository as pipelines of the stage name it.
@@ -133,18 +131,13 @@ impl PromotionStage {
         self.clock.now()
     }
 
-    /// Waits until the controller has nothing to do but wait for the clock.
+    /// Waits until the controller has seen everything there is and has nothing to do but wait for the clock.
     pub async fn settle(&self) -> Result<(), RehearsalError> {
-        let mut quiet = 0;
-        let mut turns = self.controller.turns();
         for _ in 0..MOST_LOOKS {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let now = self.controller.turns();
-            quiet = if self.controller.is_idle() && now == turns { quiet + 1 } else { 0 };
-            turns = now;
-            if quiet >= QUIET_LOOKS {
+            if self.controller.is_settled(&|kind, version| has_newer(&self.store, kind, version)) {
                 return Ok(());
             }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
         Err(RehearsalError::Restless)
     }
@@ -154,6 +147,12 @@ impl PromotionStage {
         self.stop.cancel();
         let _ = self.working.await;
     }
+}
+
+/// Tells that a kind has changed in the embedded cluster since a version.
+fn has_newer(store: &Store, kind: &ServedKind, version: u64) -> bool {
+    let table = format!("{}.{}", kind.plural, kind.gvk.group);
+    store.events_after(&table, version, 1).is_ok_and(|events| !events.is_empty())
 }
 
 async fn create_at(cluster: &Cluster, at: &ObjectRef, object: &Value) -> Result<(), RehearsalError> {

@@ -132,6 +132,19 @@ impl WebhookReceiver {
         Ok(if deliveries.is_new(&id) { WebhookOutcome::Event(event) } else { WebhookOutcome::Repeated })
     }
 
+    /// The repository a delivery says it is about. Anybody may say so: it helps to choose a secret, and proves nothing.
+    pub fn named_repository(kind: ProviderKind, headers: &WebhookHeaders, body: &[u8]) -> Option<String> {
+        if body.len() > LARGEST_BODY {
+            return None;
+        }
+        match event::parse(kind, headers, body).ok()? {
+            WebhookEvent::PullRequest { repository, .. } | WebhookEvent::Review { repository, .. } => {
+                Some(repository)
+            }
+            WebhookEvent::Ping | WebhookEvent::Other => None,
+        }
+    }
+
     fn check_age(&self, signed_at: Timestamp) -> Result<(), WebhookError> {
         let age = self.clock.now().duration_since(signed_at).abs();
         if age > LONGEST_AGE { Err(WebhookError::Stale) } else { Ok(()) }

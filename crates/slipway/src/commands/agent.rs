@@ -8,7 +8,6 @@ use slipway_cluster::election::ElectionTimes;
 use slipway_controller::{AgentOptions, ListenAddresses, run_agent};
 use slipway_event::SystemClock;
 use slipway_git::CacheOptions;
-use slipway_http::{ClientOptions, HttpClient};
 
 use super::controller::run::{OptionalAddress, ProcessFlags, address, say_started};
 use crate::exit::Exit;
@@ -73,7 +72,6 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             cache: CacheOptions::default(),
             promotion: args.process.settings(),
             clock: Arc::new(SystemClock),
-            http: HttpClient::new(&ClientOptions::default())?,
             redactor: session.redactor().clone(),
             stop: interrupt.token().clone(),
         };

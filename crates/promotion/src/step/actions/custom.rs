@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use slipway_http::HttpError;
 
 use crate::kinds::SecretRef;
+use crate::outbound::CallOptions;
 use crate::step::access::SecretContent;
 use crate::step::context::{StepContext, outputs};
-use crate::step::outbound::open_client;
 use crate::step::outcome::{Dependency, StepError, StepOutput, StepProgressed};
 use crate::step::pull_request::read_gates;
 use crate::step::run::entry_name;
@@ -41,8 +41,9 @@ pub(super) async fn run(context: &mut StepContext<'_>) -> Result<StepProgressed,
         }
         None => None,
     };
-    let policy = &context.shared.options.outbound;
-    let client = open_client(policy, &call.url, ca, call.timeout, &context.shared.stop).await?;
+    let options = CallOptions { ca, limit: call.timeout };
+    let client = context.shared.outbound.call(&call.url, options);
+    let client = client.map_err(|error| StepError::failed("InvalidURL", error.to_string()))?;
     let body = request_body(context).await?;
     let attempt = context.status.steps.get(context.index).map_or(1, |progress| progress.attempts.max(1));
     let request = WebhookCall {
@@ -59,6 +60,9 @@ pub(super) async fn run(context: &mut StepContext<'_>) -> Result<StepProgressed,
         Err(WebhookError::Http(HttpError::Interrupted(_))) => return Err(StepError::Stopped),
         Err(WebhookError::Http(error @ (HttpError::Invalid(_) | HttpError::Redirect(_)))) => {
             return Err(StepError::failed("InvalidURL", error.to_string()));
+        }
+        Err(WebhookError::Http(error @ HttpError::ForbiddenAddress { .. })) => {
+            return Err(StepError::failed("ForbiddenAddress", error.to_string()));
         }
         Err(WebhookError::Http(HttpError::TooLarge { .. })) => {
             let message = format!("the answer is larger than {LARGEST} bytes");

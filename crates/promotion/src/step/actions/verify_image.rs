@@ -11,7 +11,7 @@ use data_encoding::BASE64;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use slipway_chart::ChartError;
-use slipway_chart::net::{ClientOptions, HttpClient, Login, NetworkOptions, pull_layers};
+use slipway_chart::net::{Login, pull_layers};
 
 use crate::kinds::{ImageArtifact, SecretRef};
 use crate::registry::registry_reference;
@@ -74,13 +74,8 @@ async fn verify(
     };
     let mut reference = registry_reference(image.repository()).map_err(|error| invalid(error.to_string()))?;
     reference.tag = Some(format!("{}.sig", digest.replace(':', "-")));
-    let plain_http = context.shared.options.outbound.plain_registries.contains(&reference.host);
-    let options = ClientOptions {
-        plain_http,
-        network: NetworkOptions { stop: context.shared.stop.clone(), ..NetworkOptions::default() },
-        ..ClientOptions::default()
-    };
-    let client = HttpClient::new(&options).map_err(|error| invalid(error.to_string()))?;
+    let client = context.shared.outbound.registry(&reference.host, false);
+    let client = client.map_err(|error| invalid(error.to_string()))?;
     let login = login.and_then(|secret| {
         let (user, password) = (secret.word("username")?, secret.word("password")?);
         let username = user.expose_secret().to_owned();

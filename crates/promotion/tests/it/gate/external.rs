@@ -136,3 +136,64 @@ fn an_answer_is_read_as_it_is_written() {
         assert!(parse_answer(wrong.as_bytes(), now).is_err(), "{wrong}");
     }
 }
+
+/// Whoever writes gates and checks must not have the controller ask its own machine or cloud.
+#[tokio::test]
+async fn addresses_of_the_machine_and_its_cloud_are_not_asked() {
+    let inner = Server::start().await;
+    inner.answers(200, json!({"approved": true}));
+    let port = inner.address.rsplit_once(':').expect("has a port").1;
+    let world = World::start("2026-04-13T09:00:00Z").await;
+    world.bundle("shop-1", json!({})).await;
+    for (number, url) in [
+        "http://169.254.169.254/latest/meta-data".to_owned(),
+        "http://[fd00:ec2::254]/".to_owned(),
+        "http://[::ffff:169.254.169.254]/".to_owned(),
+        "http://2852039166/".to_owned(),
+        "http://0xA9FEA9FE/".to_owned(),
+        "http://metadata.example/".to_owned(),
+        format!("http://127.0.0.2:{port}/"),
+        format!("http://[::1]:{port}/"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("board-{number}");
+        let template = world.template(&name, json!({"external": {"url": url}})).await;
+        let gate = world.instance(&template, &[]).await;
+        let (gate, _) = world.reconcile(&gate).await;
+        assert_eq!((gate.status.ready, gate.status.phase), (false, Some(GatePhase::Error)), "{url}");
+        let reason = gate.status.reason.unwrap_or_default();
+        assert!(reason.contains("which may not be called from here"), "{url}: {reason}");
+
+        let spec = json!({"provider": {"type": "prometheus", "address": url}, "query": "vector(1)",
+            "successCondition": "> 0"});
+        let check = world.metric_check(&format!("check-{number}"), spec).await;
+        let (check, _) = world.reconcile_metric(&check).await;
+        let reason = check.status.latest.reason.unwrap_or_default();
+        assert!(reason.contains("which may not be called from here"), "{url}: {reason}");
+    }
+    assert!(inner.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_may_be_asked_cannot_send_on_to_one_that_may_not() {
+    let (entry, inner) = (Server::start().await, Server::start().await);
+    inner.answers(200, json!({"approved": true}));
+    let port = inner.address.rsplit_once(':').expect("has a port").1.to_owned();
+    let world = World::start("2026-04-13T09:00:00Z").await;
+    world.bundle("shop-1", json!({})).await;
+    for (number, host) in
+        ["127.0.0.2", "metadata.example", "0x7f000002", "[::ffff:127.0.0.2]"].into_iter().enumerate()
+    {
+        entry.redirects(&format!("http://{host}:{port}/"));
+        let template =
+            world.template(&format!("board-{number}"), json!({"external": {"url": entry.address}})).await;
+        let gate = world.instance(&template, &[]).await;
+        let (gate, _) = world.reconcile(&gate).await;
+        assert_eq!((gate.status.ready, gate.status.phase), (false, Some(GatePhase::Error)), "{host}");
+        let reason = gate.status.reason.unwrap_or_default();
+        assert!(reason.contains("which may not be called from here"), "{host}: {reason}");
+    }
+    assert!(inner.requests().is_empty());
+}

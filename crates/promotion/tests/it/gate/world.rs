@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ListOptions, WriteOptions, crd};
 use slipway_event::{Clock, ManualClock};
-use slipway_http::{ClientOptions, HttpClient};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::gate::{GateEvaluator, GateReconciler};
 use slipway_promotion::kinds::{
@@ -16,10 +15,11 @@ use slipway_promotion::kinds::{
 };
 use slipway_promotion::metric::MetricReconciler;
 use slipway_promotion::window::WindowReconciler;
-use slipway_promotion::{PromotionOptions, Requeue};
+use slipway_promotion::{OutboundClients, OutboundPolicy, PromotionOptions, Requeue};
 use slipway_sandbox::Sandbox;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::support::time;
 
@@ -52,15 +52,19 @@ impl World {
         let sandbox = Sandbox::builder().without_workloads().seed(1).build().expect("the sandbox starts");
         let cluster = Cluster::new(sandbox.client());
         let clock = Arc::new(ManualClock::at(time(now)));
-        let http = HttpClient::new(&ClientOptions::default()).expect("a client can be made");
+        let mut policy = OutboundPolicy::default();
+        policy.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
+        let forbidden = "169.254.169.254".parse().expect("is an address");
+        policy.addresses.known_hosts.insert("metadata.example".to_owned(), vec![forbidden]);
+        let outbound = OutboundClients::new(policy, CancellationToken::new());
         let gates = GateReconciler::new(
             cluster.clone(),
             clock.clone(),
             Arc::new(GateEvaluator::new()),
-            http.clone(),
+            outbound.clone(),
             options,
         );
-        let metrics = MetricReconciler::new(cluster.clone(), clock.clone(), http);
+        let metrics = MetricReconciler::new(cluster.clone(), clock.clone(), outbound);
         let windows = WindowReconciler::new(cluster.clone(), clock.clone());
         let world = Self { _sandbox: sandbox, cluster, clock, gates, metrics, windows };
         for definition in kinds::definitions() {
@@ -200,6 +204,8 @@ impl World {
     }
 }
 
+const REDIRECT: u16 = 303;
+
 /// A server that gives the same answer until it is told another.
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -228,8 +234,10 @@ impl Server {
                     continue;
                 }
                 let length = body.len();
+                let location =
+                    if status == REDIRECT { format!("location: {body}\r\n") } else { String::new() };
                 let text = format!(
-                    "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                    "HTTP/1.1 {status} X\r\n{location}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
                 );
                 let _ = connection.write_all(text.as_bytes()).await;
             }
@@ -239,6 +247,11 @@ impl Server {
 
     pub(crate) fn answers(&self, status: u16, body: impl ToString) {
         *self.answer.lock().expect("is whole") = (status, body.to_string());
+    }
+
+    /// Sends whoever asks somewhere else from now on.
+    pub(crate) fn redirects(&self, target: &str) {
+        self.answers(REDIRECT, target);
     }
 
     /// Never answers from now on.

@@ -7,7 +7,7 @@ use slipway_promotion::health::HealthCheck;
 use slipway_promotion::kinds::{HealthLevel, HealthType};
 use slipway_sandbox::{Fault, FaultRule, Sandbox};
 
-use super::support::{Scene, Tools, apply, deployment, rolled_out};
+use super::support::{Scene, Tools, apply, deployment, local_servers, rolled_out};
 
 fn kubeconfig_secret(namespace: &str, key: &str, text: &str) -> Value {
     json!({
@@ -97,7 +97,7 @@ async fn a_secret_of_the_controller_is_used_only_where_it_is_shared() {
     let remote = Remote::start().await;
     let mut scene = scene().await;
     let check = HealthCheck::new(scene.cluster.clone(), scene.clock.clone(), slipway_event::Redactor::new());
-    scene.check = check.with_shared_namespace("argocd");
+    scene.check = check.with_outbound(local_servers()).with_shared_namespace("argocd");
     let mut secret = kubeconfig_secret("argocd", "kubeconfig", &remote.kubeconfig());
     scene.set(secret.clone()).await;
     scene.expect(HealthLevel::Unknown, "CredentialsMissing").await;
@@ -126,4 +126,26 @@ async fn a_cluster_that_does_not_answer_says_nothing_about_health() {
     let report = scene.look().await;
     assert!(report.is_healthy());
     assert_eq!(report.observation.unknown_since, None);
+}
+
+/// Whoever may write a Secret must not have the controller ask its own machine or cloud.
+#[tokio::test]
+async fn a_kubeconfig_that_names_the_machine_or_its_cloud_is_not_used() {
+    let remote = Remote::start().await;
+    let good = remote.kubeconfig();
+    let mut scene = scene().await;
+    scene.check =
+        HealthCheck::new(scene.cluster.clone(), scene.clock.clone(), slipway_event::Redactor::new());
+    let host = remote.address.to_string();
+    for server in
+        [&host, "169.254.169.254", "[fd00:ec2::254]:443", "[::ffff:127.0.0.1]:6443", "localhost:6443"]
+    {
+        let text = good.replace(&host, server);
+        scene.set(kubeconfig_secret("apps", "kubeconfig", &text)).await;
+        scene.expect(HealthLevel::Unknown, "ForbiddenAddress").await;
+    }
+    let proxied = good.replace("  cluster:\n", "  cluster:\n    proxy-url: http://169.254.169.254\n");
+    assert_ne!(proxied, good);
+    scene.set(kubeconfig_secret("apps", "kubeconfig", &proxied)).await;
+    scene.expect(HealthLevel::Unknown, "KubeconfigRejected").await;
 }

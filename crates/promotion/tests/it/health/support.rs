@@ -12,7 +12,9 @@ use slipway_promotion::health::{HealthCheck, HealthProof, HealthReport, HealthTa
 use slipway_promotion::kinds::{
     HealthBaseline, HealthLevel, HealthObservation, HealthSpec, HealthType, ImageArtifact,
 };
+use slipway_promotion::{OutboundClients, OutboundPolicy};
 use slipway_sandbox::Sandbox;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) const OLD: &str = "1111111111111111111111111111111111111111";
 pub(crate) const NEW: &str = "2222222222222222222222222222222222222222";
@@ -41,12 +43,20 @@ pub(crate) enum Tools {
     All,
 }
 
+/// Lets kubeconfigs name servers of this machine.
+pub(crate) fn local_servers() -> OutboundClients {
+    let mut policy = OutboundPolicy::default();
+    policy.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
+    OutboundClients::new(policy, CancellationToken::new())
+}
+
 impl Scene {
     pub(crate) async fn new(tools: Tools) -> Scene {
         let sandbox = Sandbox::builder().without_workloads().seed(1).build().expect("the sandbox starts");
         let cluster = Cluster::new(sandbox.client());
         let clock = Arc::new(ManualClock::at("2026-04-10T12:00:00Z".parse().expect("is a time")));
-        let check = HealthCheck::new(cluster.clone(), clock.clone(), Redactor::new());
+        let check =
+            HealthCheck::new(cluster.clone(), clock.clone(), Redactor::new()).with_outbound(local_servers());
         for namespace in ["argocd", "flux-system", "prod", "apps"] {
             apply(
                 &cluster,

@@ -34,6 +34,8 @@ async fn a_version_goes_from_a_bundle_to_production() {
     assert!(
         ["kardinal", "kardinal/promotion"].iter().all(|label| pull.labels.iter().any(|known| known == label))
     );
+    // The record of an environment follows its step.
+    world.settle().await;
     let promoting = world.read_bundle("app-1").await;
     assert_eq!(promoting.phase(), BundlePhase::Promoting);
     assert_eq!(promoting.status.environments["staging"].state, Some(StepState::Verified));

@@ -5,6 +5,7 @@ mod bypass;
 mod custom;
 mod files;
 mod flow;
+mod groups;
 mod health;
 mod lifecycle;
 mod upkeep;

@@ -45,7 +45,9 @@ async fn a_transition_has_one_event() {
         let distinct: BTreeSet<_> = events.iter().collect();
         assert_eq!(distinct.len(), events.len(), "{events:?}");
     }
-    assert!(world.events("PolicyGate").await.iter().any(|(_, reason, _)| reason == "GatePassed"));
+    let passed =
+        async || world.events("PolicyGate").await.iter().any(|(_, reason, _)| reason == "GatePassed");
+    world.until("the gate is told of", passed).await;
 }
 
 /// A lease can be held by two for a moment: what both do is done once.
@@ -61,12 +63,14 @@ async fn two_controllers_at_once_do_everything_once() {
         world.bundle(bundle, version).await;
         let waits = async || {
             other.controller.clock_moved();
+            world.settle_one(&other.controller).await;
             world.state(bundle, "prod").await == Some(StepState::WaitingForMerge)
         };
         world.pass(30 * MINUTE, "production waits for its merge", waits).await;
         world.merge(bundle, "prod").await;
         let verified = async || {
             other.controller.clock_moved();
+            world.settle_one(&other.controller).await;
             world.read_bundle(bundle).await.phase() == BundlePhase::Verified
         };
         world.pass(30 * MINUTE, "the bundle is verified", verified).await;
@@ -154,7 +158,8 @@ async fn an_edit_by_hand_is_drift() {
     world.forge.person("main", "By hand", &[(path, &text.replace("1.29.0", "1.29.1"))]);
     world.pass(6 * MINUTE, "drift is found", async || drift().await.drift).await;
     assert!(drift().await.drift_details[0].contains(path), "{:?}", drift().await);
-    assert!(world.events("Pipeline").await.iter().any(|(_, reason, _)| reason == "DriftFound"));
+    let told = async || world.events("Pipeline").await.iter().any(|(_, reason, _)| reason == "DriftFound");
+    world.until("the drift is told", told).await;
     world.bundle("app-2", "1.30.0").await;
     world.until_state("app-2", "dev", StepState::Verified).await;
     world.pass_time(2 * MINUTE).await;

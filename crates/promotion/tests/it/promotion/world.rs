@@ -11,7 +11,6 @@ use slipway_cluster::{
 };
 use slipway_event::{Clock as _, ManualClock, Redactor};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
-use slipway_http::HttpClient;
 use slipway_kro::ApiGroup;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{
@@ -29,6 +28,10 @@ use crate::forge::{Forge, TOKEN};
 use crate::steps::world::{DEPLOYMENT, KUSTOMIZATION};
 
 pub(crate) const NAMESPACE: &str = "default";
+/// The longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 pub(crate) const POLICY: &str = "platform-policies";
 
 /// The cluster, the forge, and the controller that works on them.
@@ -56,6 +59,16 @@ impl Running {
         self.stop.cancel();
         self.task.await.expect("the controller ends");
     }
+}
+
+/// Tells that a kind has changed in the embedded cluster since a version.
+pub(crate) fn has_newer(
+    store: &slipway_sandbox::Store,
+    kind: &slipway_cluster::ServedKind,
+    version: u64,
+) -> bool {
+    let table = format!("{}.{}", kind.plural, kind.gvk.group);
+    store.events_after(&table, version, 1).is_ok_and(|events| !events.is_empty())
 }
 
 /// Wakes whoever waits for a change.
@@ -164,13 +177,12 @@ impl World {
             cluster: cluster.clone(),
             clock: self.clock.clone(),
             repositories: repositories.expect("the cache opens"),
-            http: HttpClient::new(&slipway_http::ClientOptions::default()).expect("a client"),
             redactor: Redactor::new(),
             stop: stop.clone(),
         };
         let mut settings = PromotionSettings::default();
         settings.steps.scm.settle_pause = Duration::from_millis(1);
-        settings.steps.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+        settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         let controller = PromotionController::new(services, settings);
         let working = controller.clone();
         let task = tokio::spawn(async move { working.run().await.expect("the controller runs") });
@@ -347,8 +359,12 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), told).await.is_err() {
-            panic!("a minute passed without {wanted:?}: {:?}{}", self.events(kind).await, self.show().await);
+        if tokio::time::timeout(PATIENCE, told).await.is_err() {
+            panic!(
+                "two minutes passed without {wanted:?}: {:?}{}",
+                self.events(kind).await,
+                self.show().await
+            );
         }
     }
 
@@ -407,15 +423,15 @@ impl World {
         shown
     }
 
-    /// Waits until something holds; looks again whenever something changed.
+    /// Waits until something holds; looks again whenever something changed, and now and then for what no watch tells.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let wait = async {
             while !holds().await {
-                self.changed.notified().await;
+                let _ = tokio::time::timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), wait).await.is_err() {
-            panic!("a minute passed and still not: {what}{}", self.show().await);
+        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+            panic!("two minutes passed and still not: {what}{}", self.show().await);
         }
     }
 
@@ -431,19 +447,18 @@ impl World {
         self.until(&format!("{bundle} is {state:?} in {environment}"), holds).await;
     }
 
-    /// Waits until the controller has nothing to do but wait for the clock.
+    /// Waits until the controller has seen everything and has nothing to do but wait for the clock.
     pub(crate) async fn settle(&self) {
+        self.settle_one(self.controller()).await;
+    }
+
+    pub(crate) async fn settle_one(&self, controller: &PromotionController) {
         let calm = async {
-            let mut rounds = 0;
-            let mut turns = self.controller().turns();
-            while rounds < 500 {
-                tokio::task::yield_now().await;
-                let now = self.controller().turns();
-                rounds = if self.controller().is_idle() && now == turns { rounds + 1 } else { 0 };
-                turns = now;
+            while !controller.is_settled(&|kind, version| has_newer(self.sandbox.store(), kind, version)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), calm).await.is_err() {
+        if tokio::time::timeout(PATIENCE, calm).await.is_err() {
             panic!("the controller never rests{}", self.show().await);
         }
     }

@@ -110,3 +110,45 @@ async fn without_a_secret_nothing_is_taken() {
     waiting(&world).await;
     assert_eq!(deliver(&world, "1", &merged(2), "").await.unwrap_err().status(), 503);
 }
+
+/// The codes of the specification, whether or not a step waits for a merge.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_is_judged_the_same_when_no_step_waits() {
+    let mut world = World::new().await;
+    world.options.webhook_secret = None;
+    world.restart();
+    // Nobody has told a secret yet.
+    assert_eq!(deliver(&world, "0", &merged(2), "its-own").await.unwrap_err().status(), 503);
+    world.secret("forge", &[("token", crate::forge::TOKEN), ("webhookSecret", "its-own")]).await;
+    world.secret("other", &[("token", crate::forge::TOKEN), ("webhookSecret", "of-another")]).await;
+    for (name, url, secret) in [
+        ("app", world.forge.url(), "forge"),
+        ("other", world.forge.url().replace("org/app", "org/other"), "other"),
+    ] {
+        world
+            .create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+                "metadata": {"name": name, "namespace": world.namespace},
+                "spec": {"git": {"url": url, "provider": "gitea", "secretRef": {"name": secret}},
+                    "environments": [{"name": "dev"}]}}))
+            .await;
+    }
+    let foreign = |name: &str| {
+        let mut body = merged(2);
+        body["repository"]["full_name"] = json!(name);
+        body
+    };
+    for (id, body, secret, expected) in [
+        ("1", merged(2), "its-own", None),
+        ("2", merged(2), "guessed", Some(401)),
+        // The secret of one repository says nothing about another.
+        ("3", merged(2), "of-another", Some(401)),
+        ("4", foreign("org/other"), "of-another", None),
+        // A repository without a pipeline: true deliveries are ignored, others refused.
+        ("5", foreign("org/unknown"), "its-own", None),
+        ("6", foreign("org/unknown"), "guessed", Some(401)),
+    ] {
+        let answered = deliver(&world, id, &body, secret).await;
+        assert_eq!(answered.as_ref().err().map(DeliveryError::status), expected, "{id}: {answered:?}");
+        assert!(answered.unwrap_or_default().is_empty(), "{id}");
+    }
+}

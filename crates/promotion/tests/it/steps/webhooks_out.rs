@@ -194,7 +194,7 @@ async fn a_step_after_the_merge_runs_before_the_environment_is_verified() {
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_the_machine_and_its_cloud_are_not_called() {
     let mut world = World::new().await;
-    world.options.outbound.allowed_hosts.clear();
+    world.options.outbound.addresses.allowed_hosts.clear();
     world.restart();
     world.bundle("app-1", "1.29.0").await;
     for (number, url) in [
@@ -202,6 +202,10 @@ async fn addresses_of_the_machine_and_its_cloud_are_not_called() {
         "http://127.0.0.1:8080/",
         "http://[::1]/",
         "http://localhost/",
+        "http://[fd00:ec2::254]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://2852039166/",
+        "http://0xA9FEA9FE/",
     ]
     .into_iter()
     .enumerate()
@@ -216,4 +220,30 @@ async fn addresses_of_the_machine_and_its_cloud_are_not_called() {
     spec["steps"] = steps_with(json!({"uses": "nowhere"}));
     let step = world.step("nowhere", spec).await;
     assert_eq!(ended(&world.settle(&step).await), (StepState::Failed, "MissingURL"));
+}
+
+/// The addresses of repositories and of their servers are the pipeline's as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn repositories_of_the_machine_and_its_cloud_are_not_reached() {
+    let mut world = World::new().await;
+    world.options.outbound.addresses.allowed_hosts.clear();
+    world.restart();
+    world.bundle("app-1", "1.29.0").await;
+    let own = world.forge.url();
+    for (number, url) in [
+        own.as_str(),
+        "http://169.254.169.254/org/app.git",
+        "ssh://git@localhost/org/app.git",
+        "https://0xA9FEA9FE/org/app.git",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut spec = world.spec("app-1", "dev");
+        spec["pipeline"] = json!(format!("p{number}"));
+        spec["git"]["url"] = json!(url);
+        let step = world.step(&format!("probe-{number}"), spec).await;
+        assert_eq!(ended(&world.settle(&step).await), (StepState::Failed, "ForbiddenAddress"), "{url}");
+    }
+    assert!(world.forge.state.lock().unwrap().requests.is_empty(), "nobody was asked");
 }

@@ -12,13 +12,13 @@ use slipway_event::{Clock as _, ManualClock, Redactor};
 use slipway_git::{CacheOptions, Git, GitCall, GitProgram, ReplayPolicy, RepositoryCache};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_process::{ProgramError, ProgramOutput};
-use slipway_promotion::Requeue;
 use slipway_promotion::health::HealthCheck;
 use slipway_promotion::kinds::{
     self, BundleSpec, KindSpec, PolicyGateSpec, PromotionStep, PromotionStepSpec, StepState, definitions,
 };
 use slipway_promotion::step::{StepOptions, StepReconciler, StepServices};
 use slipway_promotion::translate::{define_step, definition_key};
+use slipway_promotion::{OutboundClients, Requeue};
 use slipway_sandbox::Sandbox;
 use slipway_scm::WebhookSecret;
 use tempfile::TempDir;
@@ -155,7 +155,7 @@ impl World {
         options.scm.settle_pause = Duration::from_millis(1);
         options.promotion.policy_namespaces = ["platform".to_owned()].into();
         options.webhook_secret = Some(WebhookSecret::new(WEBHOOK_SECRET));
-        options.outbound.allowed_hosts.insert("127.0.0.1".to_owned());
+        options.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         let caches = tempfile::tempdir().expect("a directory");
         let namespace = namespace.to_owned();
         let (process, started) = (None, 0);
@@ -194,7 +194,8 @@ impl World {
             stop.clone(),
         );
         let redactor = Redactor::new();
-        let health = HealthCheck::new(cluster.clone(), self.clock.clone(), redactor.clone());
+        let health = HealthCheck::new(cluster.clone(), self.clock.clone(), redactor.clone())
+            .with_outbound(OutboundClients::new(self.options.outbound.clone(), stop.clone()));
         let services = StepServices {
             cluster,
             clock: self.clock.clone(),

@@ -125,6 +125,7 @@ async fn a_gate_that_does_not_compile_is_named_with_its_error() {
     world.bundle("app-1", "1.29.0").await;
     let decided = async || world.gates(POLICY).await.iter().any(|gate| gate.status.phase.is_some());
     world.until("the gate is evaluated", decided).await;
+    world.settle().await;
     let text = explained(&world, "dev").await;
     assert!(text.contains("broken  [org]   ERROR  CompileError"), "{text}");
     assert!(text.contains("gate broken: broken: CompileError"), "{text}");

@@ -11,7 +11,6 @@ use slipway_controller::{
     run_controller,
 };
 use slipway_event::SystemClock;
-use slipway_http::{ClientOptions, HttpClient};
 use slipway_promotion::PromotionSettings;
 
 use crate::exit::Exit;
@@ -29,7 +28,7 @@ pub struct ProcessFlags {
     #[arg(long, value_name = "DIR")]
     pub git_cache_dir: Option<PathBuf>,
 
-    /// Host that custom steps may reach although it is not public; repeat for more
+    /// Host that may be called for pipelines, gates and hooks although it is this machine's; repeat for more
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
 }
@@ -50,7 +49,7 @@ impl ProcessFlags {
 
     pub fn settings(&self) -> PromotionSettings {
         let mut settings = PromotionSettings::default();
-        settings.steps.outbound.allowed_hosts.extend(self.allow_host.iter().cloned());
+        settings.steps.outbound.addresses.allowed_hosts.extend(self.allow_host.iter().cloned());
         settings
     }
 }
@@ -141,7 +140,6 @@ pub fn run(args: &RunArgs, session: &Session) -> anyhow::Result<Exit> {
         let services = ControllerServices {
             cluster,
             clock: Arc::new(SystemClock),
-            http: HttpClient::new(&ClientOptions::default())?,
             redactor: session.redactor().clone(),
             stop: interrupt.token().clone(),
         };
