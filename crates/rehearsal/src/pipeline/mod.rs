@@ -102,6 +102,9 @@ pub async fn rehearse_pipeline(request: &PipelineRehearsal) -> Result<PipelineTi
     let branch = BranchName::parse(&request.pipeline.spec.git.branch).map_err(slipway_git::GitError::from)?;
     let files = repository_files(request);
     let mut settings = PromotionSettings::default();
+    // Nobody edits the repository of a rehearsal by hand; looking for that every five minutes of a weekend took most of
+    // the time.
+    settings.steps.promotion.drift_interval = None;
     settings.steps.promotion.policy_namespaces = request.policy_namespaces.clone();
     // The rehearsal says when there is something to see.
     settings.steps.promotion.safety_poll = Duration::from_secs(30 * 24 * 3600);

@@ -97,7 +97,7 @@ fn has_values(fields: &FieldReader<'_, '_>) -> bool {
 fn mapped_values(fields: &mut FieldReader<'_, '_>) -> Vec<MappedValue> {
     let written = fields.string_map("set");
     let values = fields.has_key("set").then(|| fields.node_of("set")).and_then(YamlNode::as_map);
-    for (key, _) in values.into_iter().flat_map(|map| map.iter()) {
+    for (key, _) in values.into_iter().flat_map(slipway_yaml::Mapping::iter) {
         if let Err(why) = parse_path(&key.key_text()) {
             let hint = "write it as `--set` does: `backend.images[0].tag`";
             fields.problems().push(Problem::error(why).at(key.location()).hint(hint));

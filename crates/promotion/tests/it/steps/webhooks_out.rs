@@ -88,6 +88,12 @@ fn steps_with(custom: Value) -> Value {
         {"uses": "git-commit"}, {"uses": "git-push"}, {"uses": "health-check"}])
 }
 
+/// The same with the custom step first: the repository of the tests is on this machine and may be refused as well.
+fn asked_first(custom: Value) -> Value {
+    json!([custom, {"uses": "git-clone"}, {"uses": "kustomize-set-image"},
+        {"uses": "git-commit"}, {"uses": "git-push"}, {"uses": "health-check"}])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_custom_step_is_asked_again_after_trouble_with_one_idempotency_key_a_call() {
     let world = World::new().await;
@@ -212,12 +218,12 @@ async fn addresses_of_the_machine_and_its_cloud_are_not_called() {
     {
         let mut spec = world.spec("app-1", "dev");
         spec["pipeline"] = json!(format!("p{number}"));
-        spec["steps"] = steps_with(json!({"uses": "probe", "config": {"url": url}}));
+        spec["steps"] = asked_first(json!({"uses": "probe", "config": {"url": url}}));
         let step = world.step(&format!("probe-{number}"), spec).await;
         assert_eq!(ended(&world.settle(&step).await), (StepState::Failed, "ForbiddenAddress"), "{url}");
     }
     let mut spec = world.spec("app-1", "dev");
-    spec["steps"] = steps_with(json!({"uses": "nowhere"}));
+    spec["steps"] = asked_first(json!({"uses": "nowhere"}));
     let step = world.step("nowhere", spec).await;
     assert_eq!(ended(&world.settle(&step).await), (StepState::Failed, "MissingURL"));
 }
