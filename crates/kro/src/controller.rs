@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{ApiGroup, NodeState};
-use crate::feed::{Feed, Feeds, Place};
+use crate::feed::{Feed, Feeds};
 use crate::memory::GraphMemory;
-use crate::names::GraphId;
+use crate::names::{GraphId, Place};
 use crate::queue::{Queue, lock};
 use crate::revision::Revisions;
 use crate::specs::Specs;

@@ -37,54 +37,64 @@ pub fn definitions(group: ApiGroup) -> Vec<Value> {
         "type": "object",
         "properties": {
             "observedGeneration": {"type": "integer", "format": "int64"},
-            "conditions": conditions(),
+            "conditions": conditions_schema(),
             "topologicalOrder": {"type": "array", "items": {"type": "string"}},
             "nodes": {"type": "array", "items": node_status()},
         },
     });
-    let frozen_status = json!({"type": "object", "properties": {"conditions": conditions()}});
+    let frozen_status = json!({"type": "object", "properties": {"conditions": conditions_schema()}});
+    let group = group.name();
+    let frame = |kind, plural| DefinitionFrame { group, version: VERSION, kind, plural, scope: "Namespaced" };
     vec![
-        definition(group, "graphs", "Graph", &spec, &status, &columns),
-        definition(group, "graphrevisions", "GraphRevision", &frozen, &frozen_status, &revision_columns),
+        frame("Graph", "graphs").definition(&spec, &status, &columns),
+        frame("GraphRevision", "graphrevisions").definition(&frozen, &frozen_status, &revision_columns),
     ]
 }
 
-fn definition(
-    group: ApiGroup,
-    plural: &str,
-    kind: &str,
-    spec: &Value,
-    status: &Value,
-    columns: &Value,
-) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{}", group.name())},
-        "spec": {
-            "group": group.name(),
-            "scope": "Namespaced",
-            "names": {
-                "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase(),
+/// What a definition says of a kind besides its schemas.
+#[derive(Clone, Copy, Debug)]
+pub struct DefinitionFrame<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+    pub plural: &'a str,
+    /// `Namespaced` or `Cluster`.
+    pub scope: &'a str,
+}
+
+impl DefinitionFrame<'_> {
+    /// The definition of a kind with one version and a status that is written apart.
+    pub fn definition(&self, spec: &Value, status: &Value, columns: &Value) -> Value {
+        let Self { group, version, kind, plural, scope } = self;
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "scope": scope,
+                "names": {
+                    "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase(),
+                },
+                "versions": [{
+                    "name": version, "served": true, "storage": true,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": columns,
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "apiVersion": {"type": "string"},
+                            "kind": {"type": "string"},
+                            "metadata": {"type": "object"},
+                            "spec": spec,
+                            "status": status,
+                        },
+                    }},
+                }],
             },
-            "versions": [{
-                "name": VERSION, "served": true, "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": columns,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string"},
-                        "kind": {"type": "string"},
-                        "metadata": {"type": "object"},
-                        "spec": spec,
-                        "status": status,
-                    },
-                }},
-            }],
-        },
-    })
+        })
+    }
 }
 
 fn nodes() -> Value {
@@ -135,7 +145,8 @@ fn nodes() -> Value {
     })
 }
 
-fn conditions() -> Value {
+/// The schema of a list of conditions.
+pub fn conditions_schema() -> Value {
     json!({
         "type": "array",
         "x-kubernetes-list-type": "map",

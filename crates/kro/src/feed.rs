@@ -9,22 +9,9 @@ use slipway_cluster::{Cluster, Error, ErrorClass, KindWatch, ServedKind, WatchSi
 use slipway_manifest::selector::LabelSelector;
 use slipway_manifest::{Gvk, object};
 
-use crate::names::{GraphId, OwnerId, Ownership, ownership};
+use crate::names::{GraphId, OwnerId, Ownership, Place, ownership};
 use crate::queue::{Queue, lock};
-
-/// Where an object of a kind lives; the namespace is empty for objects of the whole cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-impl Place {
-    pub(crate) fn of(value: &Value) -> Place {
-        let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
-        Place { namespace: text(object::namespace(value)), name: text(object::name(value)) }
-    }
-}
+use crate::tombstones::Tombstones;
 
 /// What is known of an object.
 pub(crate) enum Lookup {
@@ -67,35 +54,6 @@ struct FeedState {
     sync: Sync,
     /// Who waits for the first state.
     waiting: Vec<Arc<GraphId>>,
-}
-
-/// The versions objects were last seen to be gone at. The answer to a write of ours may arrive after the watch has told
-/// of the deletion that followed; without them it would bring the object back for good.
-#[derive(Default)]
-struct Tombstones {
-    recent: HashMap<Place, u64>,
-    /// Those before; they go when `recent` is full again.
-    older: HashMap<Place, u64>,
-}
-
-impl Tombstones {
-    /// Answers are seconds late, not thousands of deletions.
-    const MOST: usize = 2_048;
-
-    fn add(&mut self, place: &Place, version: u64) {
-        if self.recent.len() >= Self::MOST {
-            self.older = std::mem::take(&mut self.recent);
-        }
-        let latest = self.recent.entry(place.clone()).or_default();
-        *latest = version.max(*latest);
-    }
-
-    /// Returns true if an object of a version was seen to be gone since.
-    fn covers(&self, place: &Place, version: u64) -> bool {
-        [&self.recent, &self.older]
-            .iter()
-            .any(|gone| gone.get(place).is_some_and(|&at| at >= version && version > 0))
-    }
 }
 
 #[derive(Default)]
@@ -539,16 +497,5 @@ mod tests {
             state.insert(FeedRole::Objects, &object(version));
             assert_eq!(state.objects.contains_key(&place), is_back, "version {version}");
         }
-    }
-
-    #[test]
-    fn only_the_latest_tombstones_are_kept() {
-        let mut gone = Tombstones::default();
-        let place = |n: usize| Place { namespace: String::new(), name: n.to_string() };
-        for n in 0..3 * Tombstones::MOST {
-            gone.add(&place(n), 1);
-        }
-        assert!(gone.recent.len() + gone.older.len() <= 2 * Tombstones::MOST);
-        assert!(gone.covers(&place(3 * Tombstones::MOST - 1), 1) && !gone.covers(&place(0), 1));
     }
 }

@@ -23,13 +23,14 @@ mod scan;
 mod specs;
 mod status;
 mod template;
+mod tombstones;
 mod walk;
 mod work_queue;
 
 pub use api::{ApiGroup, GraphSpec, NodeSpec, NodeState};
 pub use compile::{CompileError, SpecFault, SpecProblem, check_spec};
 pub use controller::{AllowedKinds, ControllerError, ControllerOptions, GraphController, WriteScope};
-pub use definition::definitions;
+pub use definition::{DefinitionFrame, conditions_schema, definitions};
 pub use flip::probe_change;
 pub use names::GraphId;
 pub use scan::{Segment, UnterminatedExpression, scan};

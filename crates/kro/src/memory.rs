@@ -9,7 +9,7 @@ use slipway_manifest::{Gvk, ObjectRef};
 
 use crate::api::NodeState;
 use crate::compile::SharedGraph;
-use crate::feed::Place;
+use crate::names::Place;
 
 #[derive(Default)]
 pub(crate) struct GraphMemory {

@@ -1,7 +1,9 @@
-//! The names a Graph writes under: field managers, labels, revisions.
+//! Names: of objects and Graphs, and those a Graph writes under (field managers, labels, revisions).
 
 use data_encoding::HEXLOWER;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+use slipway_manifest::object;
 
 /// What every label and manager of a Graph ends with.
 pub(crate) const DOMAIN: &str = "internal.kro.run";
@@ -15,6 +17,20 @@ pub(crate) const REVISION_HASH: &str = "internal.kro.run/hash";
 const LONGEST_LABEL: usize = 63;
 const LONGEST_PREFIX: usize = 253;
 const LONGEST_MANAGER: usize = 128;
+
+/// Where an object of a kind lives; the namespace is empty for objects of the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Place {
+    pub(crate) fn of(value: &Value) -> Place {
+        let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+        Place { namespace: text(object::namespace(value)), name: text(object::name(value)) }
+    }
+}
 
 /// Names a Graph: prints as `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

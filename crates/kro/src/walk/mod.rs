@@ -21,9 +21,9 @@ pub(crate) use prune::{PruneOutcome, TeardownTrouble};
 
 use crate::compile::{BodyKind, CompiledGraph};
 use crate::controller::{AllowedKinds, WriteScope};
-use crate::feed::{Feed, Feeds, Followed, Lookup, Place, Reading};
+use crate::feed::{Feed, Feeds, Followed, Lookup, Reading};
 use crate::memory::NodeMemory;
-use crate::names::{GraphId, OwnerId};
+use crate::names::{GraphId, OwnerId, Place};
 
 /// How many nodes are worked on at once.
 const CONCURRENCY: usize = 8;

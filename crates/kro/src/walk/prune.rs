@@ -12,9 +12,9 @@ use super::evaluate::Stop;
 use super::{Walk, WalkMode, scope};
 use crate::api::NodeState;
 use crate::compile::{CompiledGraph, Node};
-use crate::feed::{Feed, Lookup, Place};
+use crate::feed::{Feed, Lookup};
 use crate::memory::{NodeMemory, Superseded};
-use crate::names::{DOMAIN, Role, ownership};
+use crate::names::{DOMAIN, Place, Role, ownership};
 use crate::project::project;
 
 /// What stands in the way of removing something.

@@ -1,7 +1,7 @@
 //! Conditions of a status: a list with one entry a type.
 
 use jiff::Timestamp;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator};
 pub use slipway_kro::api::{Condition, ConditionStatus};
 
 /// A condition to set, without the moment it came about.
@@ -46,21 +46,5 @@ pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a
 
 /// The schema of a list of conditions.
 pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
-        "items": {
-            "type": "object",
-            "required": ["type", "status", "reason", "lastTransitionTime"],
-            "properties": {
-                "type": {"type": "string"},
-                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                "reason": {"type": "string"},
-                "message": {"type": "string"},
-                "observedGeneration": {"type": "integer", "format": "int64"},
-                "lastTransitionTime": {"type": "string", "format": "date-time"},
-            },
-        },
-    })
+    slipway_kro::conditions_schema().try_into().unwrap_or_default()
 }

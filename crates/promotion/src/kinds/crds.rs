@@ -1,6 +1,7 @@
 //! The definitions of every kind, as a cluster installs them; made from the types.
 
 use serde_json::{Value, json};
+use slipway_kro::DefinitionFrame;
 
 use super::labels::{GROUP, VERSION};
 use super::resource::{KindScope, KindSpec};
@@ -268,42 +269,22 @@ impl Definition {
     fn finish(self) -> Value {
         let mut columns = self.columns;
         columns.push(json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}));
-        let mut names = json!({
-            "kind": self.kind, "listKind": format!("{}List", self.kind),
-            "plural": self.plural, "singular": self.kind.to_lowercase(),
-            "categories": ["promotion"],
-        });
+        let frame = DefinitionFrame {
+            group: GROUP,
+            version: VERSION,
+            kind: self.kind,
+            plural: self.plural,
+            scope: match self.scope {
+                KindScope::Namespaced => "Namespaced",
+                KindScope::Cluster => "Cluster",
+            },
+        };
+        let mut definition = frame.definition(&self.spec, &self.status, &Value::Array(columns));
+        let names = &mut definition["spec"]["names"];
+        names["categories"] = json!(["promotion"]);
         if !self.short_names.is_empty() {
             names["shortNames"] = json!(self.short_names);
         }
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{}.{GROUP}", self.plural)},
-            "spec": {
-                "group": GROUP,
-                "scope": match self.scope {
-                    KindScope::Namespaced => "Namespaced",
-                    KindScope::Cluster => "Cluster",
-                },
-                "names": names,
-                "versions": [{
-                    "name": VERSION, "served": true, "storage": true,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": columns,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object",
-                        "required": ["spec"],
-                        "properties": {
-                            "apiVersion": {"type": "string"},
-                            "kind": {"type": "string"},
-                            "metadata": {"type": "object"},
-                            "spec": self.spec,
-                            "status": self.status,
-                        },
-                    }},
-                }],
-            },
-        })
+        definition
     }
 }
