@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
+mod compare;
 mod release;
 mod units;
 
@@ -51,6 +52,9 @@ const REAL: &[Bench] =
     &[Bench { name: "release", run: release::run }, Bench { name: "stack", run: crate::stack::real }];
 
 pub fn run(args: &[&str]) -> Result<()> {
+    if let ["compare", before, after] = args {
+        return finish("compare", &compare::run(Path::new(before), Path::new(after))?);
+    }
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
     let args = match args {
         [args @ .., "--objects", count] => {
@@ -68,13 +72,19 @@ pub fn run(args: &[&str]) -> Result<()> {
     let suffix = if args.contains(&"--real") { "-real" } else { "" };
     for bench in benches.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
         let rows = (bench.run)(effort).with_context(|| format!("benchmark {}", bench.name))?;
-        print_table(bench.name, &rows);
-        let directory = shell::target().join("bench");
-        fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{}{suffix}.json", bench.name));
-        fs::write(&path, serde_json::to_string_pretty(&rows)? + "\n")?;
-        eprintln!("wrote {}", path.display());
+        finish(&format!("{}{suffix}", bench.name), &rows)?;
     }
+    Ok(())
+}
+
+/// Prints the rows and keeps them.
+fn finish(name: &str, rows: &[Value]) -> Result<()> {
+    print_table(name, rows);
+    let directory = shell::target().join("bench");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join(format!("{name}.json"));
+    fs::write(&path, serde_json::to_string_pretty(rows)? + "\n")?;
+    eprintln!("wrote {}", path.display());
     Ok(())
 }
 

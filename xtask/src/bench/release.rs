@@ -157,7 +157,7 @@ fn planning(slipway: &Path, work: &Path, real: &Real) -> Result<Vec<Value>> {
 }
 
 /// Deployments that use ConfigMaps; `text` is the content of the first ConfigMap alone.
-fn write_chart(chart: &Path, deployments: usize, maps: usize) -> Result<()> {
+pub fn write_chart(chart: &Path, deployments: usize, maps: usize) -> Result<()> {
     fs::create_dir_all(chart.join("templates"))?;
     fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: bench\nversion: 1.0.0\n")?;
     fs::write(chart.join("values.yaml"), format!("text: one\nmaps: {maps}\ndeployments: {deployments}\n"))?;
