@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_chart::lint::{self, LintOptions};
+use slipway_chart::lint::{self, LintFinding, LintOptions, LintReport, LintSeverity};
 use slipway_chart::{KubeVersion, Notices};
+use slipway_secrets::discover_references;
 
 use super::flags::ValueFlags;
 use super::inputs::TemplateFlags;
@@ -19,9 +20,6 @@ pub struct Args {
     #[arg(value_name = "CHART", default_value = ".")]
     charts: Vec<PathBuf>,
 
-    #[command(flatten)]
-    values: ValueFlags,
-
     /// Fail on warnings as well
     #[arg(long)]
     strict: bool,
@@ -34,12 +32,15 @@ pub struct Args {
     #[arg(long)]
     skip_schema_validation: bool,
 
-    #[command(flatten)]
-    templates: TemplateFlags,
-
     /// Look the charts inside the charts over too
     #[arg(long)]
     with_subcharts: bool,
+
+    #[command(flatten)]
+    values: ValueFlags,
+
+    #[command(flatten)]
+    templates: TemplateFlags,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
@@ -60,8 +61,12 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         }
     }
     let mut notices = Notices::new();
-    let reports: Vec<_> =
-        charts.iter().map(|path| lint::lint_chart(path, &values, &options, &mut notices)).collect();
+    let report = |path: &PathBuf| {
+        let mut report = lint::lint_chart(path, &values, &options, &mut notices);
+        warn_of_references(path, &mut report);
+        report
+    };
+    let reports: Vec<_> = charts.iter().map(report).collect();
     let (text, last) = lint::to_text(&reports, &options);
     show::print(&text)?;
     if reports.iter().any(|report| report.has_failed(&options)) {
@@ -72,6 +77,19 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         show::print(&format!("{last}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Warns of references to secrets among a chart's defaults: only values a user gives are resolved.
+fn warn_of_references(chart: &Path, report: &mut LintReport) {
+    let (found, _) = discover_references(&chart.join("values.yaml"));
+    report.findings.extend(found.into_iter().map(|found| LintFinding {
+        severity: LintSeverity::Warning,
+        file: format!("values.yaml:{}:{}", found.place.line, found.place.column),
+        text: format!(
+            "{} stays as it is: references in a chart's defaults are not resolved",
+            found.reference
+        ),
+    }));
 }
 
 /// The directories under `charts/` that hold a chart, in order, those inside them included.

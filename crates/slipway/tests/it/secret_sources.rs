@@ -90,6 +90,12 @@ fn a_chart_whose_defaults_hold_a_reference_gets_no_secret() {
     let applied = run(&place, "apply web chart --sandbox -n shop");
     assert_ne!(applied.code, Some(0), "{}", applied.out);
     assert!(applied.err.contains("unresolved secret reference"), "{}", applied.err);
+    let linted = run(&place, "lint chart").ok();
+    assert!(
+        linted.contains("[WARNING] values.yaml:1:11: secret://local/db#password stays as it is"),
+        "{linted}"
+    );
+    assert_eq!(run(&place, "lint chart --strict").code, Some(10));
     assert!(!place.path().join(".slipway/audit.jsonl").exists(), "no provider was asked");
 }
 
@@ -111,12 +117,17 @@ fn a_secret_that_must_be_parsed_takes_a_stand_in() {
         plan.err
     );
     run(&place, &format!("plan web chart {here} --check-secrets")).ok();
+    let bundle = "unit bundle web chart -n shop -f values.yaml -O web.unit";
+    let bundled = run(&place, bundle);
+    assert_ne!(bundled.code, Some(0), "{}", bundled.out);
+    assert!(bundled.err.contains("standins") && !place.path().join("web.unit").exists(), "{}", bundled.err);
     place.write(
         "slipway.yaml",
         "secrets:\n  standins: {\"secret://local/*#password\": '{\"size\": 0}'}\n  providers:\n    \
          local: {type: file, path: dev.yaml}\n",
     );
     run(&place, &format!("plan web chart {here}")).ok();
+    run(&place, bundle).ok();
     place.write(
         "chart/templates/more.yaml",
         "{{- if contains \"7\" .Values.password }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n{{- end }}\n",
