@@ -33,6 +33,6 @@ pub use failure::{FailedPart, Failure, FailureCause};
 pub use name::{Namespace, ReleaseName, Revision};
 pub use object_state::{ObjectCondition, ObjectState, read_object_states};
 pub use plan::{
-    MissingNamespace, PlanOptions, PlanPurpose, ReleaseContent, ReleasePlan, ReleaseRequest, plan,
+    MissingNamespace, PlanOptions, PlanPurpose, ReleaseContent, ReleasePlan, ReleaseRequest, TestFilter, plan,
 };
 pub use policy::PolicyCheck;

@@ -7,10 +7,11 @@ use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, RevisionStatus};
 use slipway_event::Redactor;
+use slipway_manifest::object;
 use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_source::{Document, RecordPart, RenderedSource, SecretState};
 
-use super::request::{PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest};
+use super::request::{PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest, TestFilter};
 use super::secrets;
 use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
@@ -120,13 +121,15 @@ pub(super) fn delete_intent(
 /// The tests of a release.
 pub(super) fn test_intent(
     request: &ReleaseRequest,
+    filter: &TestFilter,
     situation: &ReleaseSituation,
 ) -> Result<ReleaseIntent, Failure> {
     let history = &situation.history;
     let Some(last) = history.last_deployed().or(history.last_release()) else {
         return Err(Failure::NotFound(format!("release `{}` not found", request.name)));
     };
-    let (documents, warnings) = record::read_documents(last);
+    let (mut documents, warnings) = record::read_documents(last);
+    documents.retain(|document| filter.admits(object::name(&document.object).unwrap_or_default()));
     Ok(ReleaseIntent {
         deploy_type: DeployType::Test,
         release: last.clone(),
@@ -218,7 +221,7 @@ async fn render_release(
             let (deploy_type, problems) = (DeployType::Rollback, Problems::new());
             return Ok(RenderedRelease { release, documents, warnings, problems, deploy_type });
         }
-        ReleaseContent::Nothing | ReleaseContent::Tests => RenderedSource::default(),
+        ReleaseContent::Nothing | ReleaseContent::Tests(_) => RenderedSource::default(),
     };
     let (mut documents, found) =
         transform_documents(rendered.documents.clone(), &options.extra, options.normalise);

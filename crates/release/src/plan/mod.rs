@@ -42,7 +42,9 @@ pub use planned::{
     DeletionIndex, ExternalDependency, ExternalIndex, Indexed, KeptObject, ObjectIndex, PlannedDeletion,
     PlannedObject, PlannedVisit, VisitIndex,
 };
-pub use request::{MissingNamespace, PlanOptions, PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest};
+pub use request::{
+    MissingNamespace, PlanOptions, PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest, TestFilter,
+};
 pub use situation::{ReleaseSituation, read_situation, rollback_target};
 
 /// Everything that will be done to a release, and why.
@@ -176,7 +178,7 @@ async fn make_plan(
         read_situation(cluster, &request.name, &request.namespace, request.options.driver).await?;
     let needs_release = matches!(
         request.content,
-        ReleaseContent::Nothing | ReleaseContent::Tests | ReleaseContent::Revision(_)
+        ReleaseContent::Nothing | ReleaseContent::Tests(_) | ReleaseContent::Revision(_)
     );
     if needs_release && situation.history.releases.is_empty() {
         let ReleaseRequest { name, namespace, options, .. } = request;
@@ -184,7 +186,7 @@ async fn make_plan(
     }
     let intent = match &request.content {
         ReleaseContent::Nothing => intent::delete_intent(request, &situation)?,
-        ReleaseContent::Tests => intent::test_intent(request, &situation)?,
+        ReleaseContent::Tests(filter) => intent::test_intent(request, filter, &situation)?,
         _ => {
             Box::pin(intent::deploy_intent(cluster, request, &situation, purpose, events.redactor())).await?
         }

@@ -100,7 +100,23 @@ pub enum ReleaseContent {
     /// Nothing: the release goes away.
     Nothing,
     /// The tests of the last revision.
-    Tests,
+    Tests(TestFilter),
+}
+
+/// The tests to run, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestFilter {
+    /// Only these; all if empty.
+    pub only: Vec<String>,
+    pub without: Vec<String>,
+}
+
+impl TestFilter {
+    /// Returns true if a test is to run.
+    pub fn admits(&self, name: &str) -> bool {
+        (self.only.is_empty() || self.only.iter().any(|only| only == name))
+            && !self.without.iter().any(|without| without == name)
+    }
 }
 
 /// A state of a release that is asked for.

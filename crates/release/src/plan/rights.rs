@@ -46,7 +46,7 @@ async fn missing_rights(cluster: &Cluster, request: &ReleaseRequest) -> Problems
         StorageDriver::ConfigMap => "configmaps",
     };
     let records: &[&str] = match request.content {
-        ReleaseContent::Tests => &[],
+        ReleaseContent::Tests(_) => &[],
         ReleaseContent::Nothing if request.options.keep_history => &["update"],
         ReleaseContent::Nothing => &["update", "delete"],
         _ => &["create", "update"],
