@@ -21,6 +21,9 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/policy.schema.json", &["reference", "policy-schema"]),
 ];
 
+/// Commands and flags of other programs beside ours.
+const PARITY: &str = "docs/reference/helm-and-nelm.md";
+
 /// Generated definitions: the file, the example that prints it, and what the example is asked for.
 const DEFINITIONS: &[(&str, &str, &str)] = &[
     ("crates/kro/crds/experimental.kro.run.yaml", "graph_definitions", "experimental.kro.run"),
@@ -70,6 +73,7 @@ fn made() -> Result<Vec<(&'static str, String)>> {
     let slipway = shell::slipway(shell::Profile::Debug)?;
     let pages =
         PAGES.iter().map(|(path, args)| Ok((*path, shell::output(Command::new(&slipway).args(*args))?)));
+    let parity = std::iter::once(crate::parity::page(&slipway).map(|page| (PARITY, page)));
     let mut examples = BTreeMap::new();
     let definitions = DEFINITIONS.iter().map(|(path, example, wanted)| {
         let printer = match examples.entry(*example) {
@@ -78,5 +82,5 @@ fn made() -> Result<Vec<(&'static str, String)>> {
         };
         Ok((*path, shell::output(Command::new(printer).arg(wanted))?))
     });
-    pages.chain(definitions).collect()
+    pages.chain(parity).chain(definitions).collect()
 }

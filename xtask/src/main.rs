@@ -11,6 +11,7 @@ mod image;
 mod layers;
 mod lint;
 mod oracle;
+mod parity;
 mod peers;
 mod real;
 mod shell;
@@ -30,6 +31,7 @@ cargo xtask COMMAND
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   bench release --real     a release on a real API server beside Helm: install, upgrade, no change
   bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
+  bench compare OLD NEW    two builds of slipway in instructions (needs valgrind): render, install, stacks, sandbox
   bench sandbox --objects N
                            N objects created, watched and listed in pages, none lost
   conformance [SUITE..] [--charts DIR]
@@ -39,6 +41,7 @@ cargo xtask COMMAND
                            an OCI image of the binary as a layout, on a base with git, without a container engine
   real                     run a real control plane on loopback until standard input ends
   oracle                   record anew what real Helm says to our own charts
+  parity                   list the flags of real Helm 3 and 4 anew, for docs/reference/helm-and-nelm.md
   fuzz [TARGET..] [--seconds N]
                            feed every parser mutated inputs; 60 seconds each unless told
   soak sandbox [--minutes N]
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         ["image", rest @ ..] => image::run(rest),
         ["real"] => real::run(),
         ["oracle"] => oracle::run(),
+        ["parity"] => parity::write_lists(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["ci"] => ci::run(),

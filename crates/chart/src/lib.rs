@@ -29,7 +29,7 @@ mod show;
 mod values;
 mod version;
 
-pub use create::create;
+pub use create::{create, create_from};
 pub use error::{ChartError, LogNotice, Notices};
 pub use load::{
     Chart, ChartFile, ChartInput, CrdFile, IgnoreError, IgnoreRules, LoadLimits, LoadOptions, unpack,

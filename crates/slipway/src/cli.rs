@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 use crate::config::ProgressInterval;
 use crate::deferred::Deferred;
+use crate::examples::tree_with_examples;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -33,18 +35,63 @@ const STYLES: Styles = Styles::styled()
                   16 a secret could not be had, 17 the required daemon is not reachable, 64 usage,\n\
                   130/143 interrupted."
 )]
-pub struct Cli {
+struct Root {
     #[command(flatten)]
-    pub globals: Globals,
+    globals: Globals,
+}
 
-    #[command(subcommand)]
+/// A command line that was read.
+#[derive(Debug)]
+pub struct Cli {
+    pub globals: Globals,
     pub command: Command,
 }
 
 impl Cli {
     /// Reads a command line.
     pub fn read(words: &[OsString]) -> Result<Self, clap::Error> {
-        Self::try_parse_from(commands::package::flags::spelled(&spell_words_as_flags(words)))
+        let words = commands::package::flags::spelled(&spell_words_as_flags(words));
+        match Self::parse(Self::narrow_tree(&words), &words) {
+            Ok(cli) => return Ok(cli),
+            Err(error) if error.kind() == ErrorKind::DisplayVersion => return Err(error),
+            // The narrow tree knows one command; what is wrong is told by the whole one.
+            Err(_) => {}
+        }
+        Self::parse(Self::command(), &words).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp => {
+                tree_with_examples().try_get_matches_from(&words).err().unwrap_or(error)
+            }
+            _ => error,
+        })
+    }
+
+    fn parse(mut tree: clap::Command, words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut matches = tree.try_get_matches_from_mut(words)?;
+        let cli = Globals::from_arg_matches_mut(&mut matches)
+            .and_then(|globals| Ok(Self { globals, command: Command::from_arg_matches_mut(&mut matches)? }));
+        cli.map_err(|error| error.format(&mut tree))
+    }
+
+    /// The tree with the one command that seems to be asked for. Declaring the others, each with the flags of every command,
+    /// takes longer than rendering a small chart.
+    fn narrow_tree(words: &[OsString]) -> clap::Command {
+        let commands = Command::augment_subcommands(clap::Command::default());
+        let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
+        match words.find_map(|word| commands.find_subcommand(word)) {
+            Some(command) => Root::command().subcommand_required(true).subcommand(command.clone()),
+            None => Root::command(),
+        }
+    }
+}
+
+impl CommandFactory for Cli {
+    fn command() -> clap::Command {
+        let root = Root::command().subcommand_required(true).arg_required_else_help(true);
+        Command::augment_subcommands(root)
+    }
+
+    fn command_for_update() -> clap::Command {
+        Self::command()
     }
 }
 
@@ -298,12 +345,12 @@ mod tests {
     /// Finds what clap itself finds wrong with a tree, in every command.
     #[test]
     fn the_whole_tree_is_sound() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        <Cli as CommandFactory>::command().debug_assert();
     }
 
     #[test]
     fn only_the_command_asked_for_declares_its_arguments() {
-        let mut tree = <Cli as clap::CommandFactory>::command();
+        let mut tree = <Cli as CommandFactory>::command();
         let count = |tree: &clap::Command, name: &str| {
             let command = tree.get_subcommands().find(|command| command.get_name() == name);
             command.map_or(0, |command| command.get_arguments().count() + command.get_subcommands().count())

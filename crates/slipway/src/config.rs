@@ -274,8 +274,10 @@ pub enum Variable {
     HelmRegistryConfig,
     HelmConfigHome,
     HelmCacheHome,
+    HelmDataHome,
     XdgConfigHome,
     XdgCacheHome,
+    XdgDataHome,
     DockerConfig,
     GnupgHome,
     UnitBuilder,
@@ -286,7 +288,7 @@ pub enum Variable {
 
 impl Variable {
     /// Every variable, in the order they are shown.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::HelmDriver,
         Self::StackRoot,
         Self::StackProfile,
@@ -307,8 +309,10 @@ impl Variable {
         Self::HelmRegistryConfig,
         Self::HelmConfigHome,
         Self::HelmCacheHome,
+        Self::HelmDataHome,
         Self::XdgConfigHome,
         Self::XdgCacheHome,
+        Self::XdgDataHome,
         Self::DockerConfig,
         Self::GnupgHome,
         Self::UnitBuilder,
@@ -340,8 +344,10 @@ impl Variable {
             Self::HelmRegistryConfig => ("HELM_REGISTRY_CONFIG", "charts.registries"),
             Self::HelmConfigHome => ("HELM_CONFIG_HOME", "charts.configHome"),
             Self::HelmCacheHome => ("HELM_CACHE_HOME", "charts.cacheHome"),
+            Self::HelmDataHome => ("HELM_DATA_HOME", "charts.dataHome"),
             Self::XdgConfigHome => ("XDG_CONFIG_HOME", "configHome"),
             Self::XdgCacheHome => ("XDG_CACHE_HOME", "cacheHome"),
+            Self::XdgDataHome => ("XDG_DATA_HOME", "dataHome"),
             Self::DockerConfig => ("DOCKER_CONFIG", "charts.dockerConfig"),
             Self::GnupgHome => ("GNUPGHOME", "charts.keyring"),
             Self::UnitBuilder => ("SLIPWAY_UNIT_BUILDER", "unit.builder"),

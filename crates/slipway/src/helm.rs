@@ -35,6 +35,11 @@ pub fn home() -> HelmHome {
     }
 }
 
+/// The directory of charts that new ones begin as.
+pub fn starters() -> PathBuf {
+    place(Variable::HelmDataHome, Variable::XdgDataHome, ".local/share").join("starters")
+}
+
 /// The way to charts that are not on this machine yet.
 pub fn remote(access: AccessOptions) -> RemoteCharts {
     remote_with(home(), access)

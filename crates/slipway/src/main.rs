@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod connect;
 mod deferred;
+mod examples;
 mod exit;
 mod files;
 mod helm;

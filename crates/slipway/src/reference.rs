@@ -5,11 +5,11 @@ use std::fmt::Write;
 use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
+use crate::examples::tree_with_examples;
 
 /// Describes every visible command and flag.
 pub fn markdown() -> String {
-    let mut root = Cli::command();
-    root.build();
+    let root = tree_with_examples();
     let mut page = String::from(
         "# Command line\n\n<!-- Made by `cargo xtask docs` from the command tree; do not edit. -->\n\n",
     );
@@ -19,6 +19,32 @@ pub fn markdown() -> String {
         describe(&mut page, command, "slipway");
     }
     page
+}
+
+/// Lists the flags each command takes, hidden ones and other spellings included: `apply: --atomic --auto-rollback …`.
+pub fn flag_list() -> String {
+    let mut root = Cli::command();
+    root.build();
+    let mut list = String::new();
+    for command in root.get_subcommands() {
+        list_flags(&mut list, command, "");
+    }
+    list
+}
+
+fn list_flags(list: &mut String, command: &Command, parent: &str) {
+    let name = format!("{parent}{}", command.get_name());
+    let _ = write!(list, "{name}:");
+    for arg in command.get_arguments() {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        for spelling in arg.get_long().into_iter().chain(aliases) {
+            let _ = write!(list, " --{spelling}");
+        }
+    }
+    list.push('\n');
+    for child in command.get_subcommands() {
+        list_flags(list, child, &format!("{name} "));
+    }
 }
 
 fn describe(page: &mut String, command: &Command, parent: &str) {

@@ -69,9 +69,6 @@ struct VerifyArgs {
 
 #[derive(Debug, clap::Args)]
 struct TimelineArgs {
-    #[command(flatten)]
-    entries: EntryFlags,
-
     /// Only entries of this actor
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
@@ -87,6 +84,9 @@ struct TimelineArgs {
     /// Most entries to show
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
+
+    #[command(flatten)]
+    entries: EntryFlags,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use slipway_chart::net::{AccessOptions, HelmHome, Login, RemoteCharts, run_blocking};
 use slipway_chart::{Capabilities, ChartError, KubeVersion, UserValues};
 use slipway_event::without_credentials;
+use slipway_gotmpl::TemplateHost;
+use slipway_problem::Problem;
 
 use crate::charts::{self, ChartRequest};
 use crate::config::Variable;
+use crate::exit::UsageError;
 use crate::files;
 use crate::helm;
 use crate::logs::Verbosity;
@@ -64,6 +67,42 @@ pub struct AccessFlags {
 
     #[command(flatten)]
     pub files: FileFlags,
+}
+
+/// The name of a release that is not given one.
+#[derive(Debug, Default, clap::Args)]
+pub struct NameFlags {
+    /// Generate the release's name
+    #[arg(short = 'g', long)]
+    pub generate_name: bool,
+
+    /// Template that gives the release's name
+    #[arg(long, value_name = "TEMPLATE", conflicts_with = "generate_name")]
+    pub name_template: Option<String>,
+}
+
+impl NameFlags {
+    /// Makes a name for what comes from a source, unless no flag asks for one.
+    pub fn make_name(
+        &self,
+        given: Option<&str>,
+        source: &str,
+        host: &dyn TemplateHost,
+    ) -> anyhow::Result<Option<String>> {
+        if let Some(template) = &self.name_template {
+            return Ok(Some(slipway_chart::name_from_template(template, host)?));
+        }
+        if !self.generate_name {
+            return Ok(None);
+        }
+        if given.is_some() {
+            let problem = Problem::error("cannot set --generate-name and also specify a name")
+                .hint("leave out the name, or the flag");
+            return Err(UsageError(problem.into()).into());
+        }
+        let now = host.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Ok(Some(slipway_chart::generate_name(source, now.as_secs())))
+    }
 }
 
 /// Helm's own files, when they are elsewhere.
@@ -278,6 +317,7 @@ impl ValueFlags {
 
 /// What the cluster is said to be capable of.
 #[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Rendering")]
 pub struct CapabilityFlags {
     /// Kubernetes version templates see
     #[arg(long, value_name = "VERSION")]

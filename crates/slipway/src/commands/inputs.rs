@@ -43,6 +43,7 @@ impl SecretFlags {
 
 /// Bounds on rendering a chart.
 #[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Rendering")]
 pub struct TemplateFlags {
     /// Time limit for a chart's templates, 0 for none [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = time)]
@@ -74,6 +75,7 @@ const LARGEST_OUTPUT: usize = 256 << 20;
 
 /// A program between rendering and everything after.
 #[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Rendering")]
 pub struct PostRenderFlags {
     /// Program every manifest is passed through
     #[arg(long, value_name = "PROGRAM")]

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::examples::tree_with_examples;
 use crate::exit::Exit;
 
 #[derive(Debug, clap::Args)]
@@ -18,9 +17,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let directory = &args.directory;
     std::fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
-    let mut command = Cli::command();
-    command.build();
-    let mut pending = vec![("slipway".to_owned(), command)];
+    let mut pending = vec![("slipway".to_owned(), tree_with_examples())];
     while let Some((name, command)) = pending.pop() {
         for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
             pending.push((format!("{name}-{}", child.get_name()), child.clone()));

@@ -17,6 +17,8 @@ pub struct Args {
 enum Page {
     /// Every command, as Markdown
     Cli,
+    /// Every flag of every command, with other spellings that are taken, for programs
+    Flags,
     /// The table of exit codes, as Markdown
     ExitCodes,
     /// JSON Schema of the configuration file
@@ -34,6 +36,7 @@ enum Page {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = match args.page {
         Page::Cli => reference::markdown(),
+        Page::Flags => reference::flag_list(),
         Page::ExitCodes => Exit::markdown(),
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",

@@ -15,7 +15,7 @@ use slipway_problem::Problem;
 use slipway_release::validate::ExistingObjects;
 use slipway_source::{LoadedSource, OfflineFetcher, SourceContent, SourcePath, SourceRequest};
 
-use super::flags::{CapabilityFlags, SourceFlags, ValueFlags, notes};
+use super::flags::{CapabilityFlags, NameFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
 use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
@@ -23,7 +23,7 @@ use crate::charts;
 use crate::cli::Output;
 use crate::commands::secrets::flags::{ReferenceFlags, RevealFlag};
 use crate::commands::secrets::resolution::ReferenceResolver;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
@@ -36,27 +36,6 @@ pub struct Args {
     /// The release's name and the source, or the source alone
     #[arg(value_name = "[NAME] SOURCE", required = true, num_args = 1..=2)]
     words: Vec<String>,
-
-    #[command(flatten)]
-    values: ValueFlags,
-
-    #[command(flatten)]
-    capabilities: CapabilityFlags,
-
-    #[command(flatten)]
-    source: SourceFlags,
-
-    #[command(flatten)]
-    secrets: SecretFlags,
-
-    #[command(flatten)]
-    references: ReferenceFlags,
-
-    #[command(flatten)]
-    reveal: RevealFlag,
-
-    #[command(flatten)]
-    ignored: IgnoredFlags,
 
     /// Render for the cluster, and check that it serves every kind and that nothing is in the way
     #[arg(long)]
@@ -115,17 +94,6 @@ pub struct Args {
     #[arg(long)]
     skip_schema_validation: bool,
 
-    #[command(flatten)]
-    templates: TemplateFlags,
-
-    /// Generate the release's name
-    #[arg(short = 'g', long)]
-    generate_name: bool,
-
-    /// Template that gives the release's name
-    #[arg(long, value_name = "TEMPLATE", conflicts_with = "generate_name")]
-    name_template: Option<String>,
-
     /// Write a file per template here instead of standard output
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -134,9 +102,6 @@ pub struct Args {
     #[arg(long, requires = "output_dir")]
     release_name: bool,
 
-    #[command(flatten)]
-    post: PostRenderFlags,
-
     /// Notes of subcharts as well (notes are not part of the output)
     #[arg(long, hide = true)]
     render_subchart_notes: bool,
@@ -144,6 +109,36 @@ pub struct Args {
     /// Show the output even when it is not valid YAML
     #[arg(long)]
     debug: bool,
+
+    #[command(flatten)]
+    naming: NameFlags,
+
+    #[command(flatten)]
+    ignored: IgnoredFlags,
+
+    #[command(flatten)]
+    values: ValueFlags,
+
+    #[command(flatten)]
+    capabilities: CapabilityFlags,
+
+    #[command(flatten)]
+    source: SourceFlags,
+
+    #[command(flatten)]
+    secrets: SecretFlags,
+
+    #[command(flatten)]
+    references: ReferenceFlags,
+
+    #[command(flatten)]
+    reveal: RevealFlag,
+
+    #[command(flatten)]
+    templates: TemplateFlags,
+
+    #[command(flatten)]
+    post: PostRenderFlags,
 }
 
 /// Flags of `helm template` that change nothing of what it prints.
@@ -298,16 +293,8 @@ fn options(
     if let Some(namespace) = &session.settings.namespace.value {
         options.namespace.clone_from(namespace);
     }
-    if let Some(template) = &args.name_template {
-        options.name = slipway_chart::name_from_template(template, host)?;
-    } else if args.generate_name {
-        if name.is_some() {
-            let problem = Problem::error("cannot set --generate-name and also specify a name")
-                .hint("leave out the name, or the flag");
-            return Err(UsageError(problem.into()).into());
-        }
-        let now = host.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        options.name = slipway_chart::generate_name(path, now.as_secs());
+    if let Some(made) = args.naming.make_name(name, path, host)? {
+        options.name = made;
     } else if let Some(name) = name {
         name.clone_into(&mut options.name);
     }

@@ -356,3 +356,34 @@ fn templates_that_take_too_long_are_stopped() {
         assert_ne!(ran.code, Some(0));
     }
 }
+
+#[test]
+fn a_chart_begins_as_a_starter() {
+    let place = Place::new();
+    place
+        .write("data/starters/mine/Chart.yaml", "apiVersion: v2\nname: mine\nversion: 9.9.9\nkeywords: [a]\n")
+        .write("data/starters/mine/values.yaml", "# for <CHARTNAME>\nport: 80\nlist: [1, {x: 2.5}]\n")
+        .write("data/starters/mine/templates/a.yaml", "kind: {{ .Chart.Name }}-<CHARTNAME>\n")
+        .write("data/starters/mine/README.md", "<CHARTNAME>\n")
+        .write("data/starters/mine/charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n");
+    let mut command = place.command(&["chart", "create", "web", "--starter", "mine"]);
+    let made =
+        crate::support::Ran::from(command.env("HELM_DATA_HOME", place.path().join("data")).output().unwrap());
+    assert_eq!(made.ok(), "web\n");
+    let read = |name: &str| std::fs::read_to_string(place.path().join("web").join(name)).unwrap();
+    assert_eq!(
+        read("Chart.yaml"),
+        "apiVersion: v2\nappVersion: 0.1.0\ndescription: A Helm chart for Kubernetes\nname: web\ntype: application\n\
+         version: 0.1.0\n",
+        "Helm's bytes"
+    );
+    assert_eq!(read("templates/a.yaml"), "kind: {{ .Chart.Name }}-web\n");
+    assert_eq!(read("README.md"), "<CHARTNAME>\n", "only templates and values have room for the name");
+    assert!(place.path().join("web/charts/sub-1.0.0.tgz").exists());
+    let value = |template: &str| place.run(&["chart", "show", "values", "web", "--jsonpath", template]);
+    assert_eq!(value("{.port} and {.list}").ok(), "80 and [1,{\"x\":2.5}]");
+    assert_eq!(value("{.none}").ok(), "");
+    let wrong = value("{.port");
+    assert!(wrong.code == Some(1) && wrong.err.contains("unclosed action"), "{}", wrong.err);
+    assert_eq!(place.run(&["chart", "show", "readme", "web", "--jsonpath", "{.a}"]).code, Some(64));
+}

@@ -260,3 +260,48 @@ fn flags_reach_the_release() {
     let said = place.run(&brief).ok();
     assert!(said.contains("<hidden verbose changes>") && !said.contains("nginx:1"), "{said}");
 }
+
+#[test]
+fn names_are_made_where_a_flag_asks_for_one() {
+    let place = furnished();
+    let _down = Down(&place);
+    let said = apply(&place, &["--name-template", "shop-{{ \"A\" | lower }}", "web", "--replace"]).ok();
+    assert!(said.contains("release shop-a in shop is deployed"), "{said}");
+    let said = place.run(&["apply", "--sandbox", "-q", "-n", "made", "-g", "./web"]).ok();
+    assert!(said.contains("release web-1"), "the chart's name and the time: {said}");
+    for (word, listed) in [("--dry-run", "[]\n"), ("--dry-run=server", "[]\n"), ("--dry-run=none", "x")] {
+        place.run(&["apply", "dry", "web", "--sandbox", "-q", "-n", "dry", word]).ok();
+        let found = place.run(&["list", "--sandbox", "-n", "dry", "-o", "json"]).ok();
+        assert_eq!(found == "[]\n", listed == "[]\n", "{word}: {found}");
+    }
+    let both = apply(&place, &["name", "web", "--generate-name"]);
+    assert!(both.code == Some(64) && both.err.contains("also specify a name"), "{}", both.err);
+    assert_eq!(apply(&place, &[]).code, Some(64), "a release needs a name");
+}
+
+#[test]
+fn tests_are_chosen_by_name() {
+    let place = furnished();
+    let _down = Down(&place);
+    let test = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations: {{helm.sh/hook: test}}\nspec: \
+             {{restartPolicy: Never, containers: [{{name: c, image: busybox}}]}}\n"
+        )
+    };
+    place.write("web/templates/tests.yaml", test("first") + &test("second"));
+    apply(&place, &["web", "web"]).ok();
+    let tested = |filter: &[&str]| place.run(&[&["test", "web", "--sandbox", "-n", "shop"], filter].concat());
+    for (filter, first, second) in [
+        (&[][..], true, true),
+        (&["--filter", "name=first,name=second"], true, true),
+        (&["--filter", "name=first"], true, false),
+        (&["--filter", "!name=first"], false, true),
+    ] {
+        let ran = tested(filter);
+        assert_eq!(ran.code, Some(0), "{filter:?}: {}", ran.err);
+        let told = |name: &str| ran.err.contains(&format!("Pod shop/{name}"));
+        assert_eq!((told("first"), told("second")), (first, second), "{filter:?}: {}", ran.err);
+    }
+    assert_eq!(tested(&["--filter", "first"]).code, Some(64));
+}

@@ -12,10 +12,11 @@ use clap::ValueEnum;
 use slipway_chart::deps::{self, UpdateOptions};
 use slipway_chart::net::AccessOptions;
 use slipway_chart::{Chart, ChartPart, LoadOptions, PackageOptions};
+use slipway_manifest::jsonpath::JsonPath;
 use slipway_problem::{Location, Problem};
 
 use super::flags::{AccessFlags, SourceFlags, default_keyring};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::helm;
 use crate::session::Session;
@@ -34,6 +35,9 @@ enum Command {
     Create {
         #[arg(value_name = "NAME")]
         path: PathBuf,
+        /// Chart to begin as: an absolute path, or a name under Helm's directory of starters; `<CHARTNAME>` stands for the name
+        #[arg(short = 'p', long, value_name = "CHART")]
+        starter: Option<PathBuf>,
     },
     /// Show a part of a chart
     Show {
@@ -41,6 +45,9 @@ enum Command {
         part: ShownPart,
         /// A directory, `.tgz`, `REPO/NAME`, `oci://…` or address
         chart: String,
+        /// Print this of the values instead, as kubectl writes it: `{.image.tag}`
+        #[arg(long, value_name = "TEMPLATE")]
+        jsonpath: Option<String>,
         #[command(flatten)]
         source: Box<SourceFlags>,
     },
@@ -142,16 +149,9 @@ enum ShownPart {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Create { path } => create(path)?,
-        Command::Show { part, chart, source } => {
-            let part = match part {
-                ShownPart::Chart => ChartPart::Chart,
-                ShownPart::Values => ChartPart::Values,
-                ShownPart::Readme => ChartPart::Readme,
-                ShownPart::Crds => ChartPart::Crds,
-                ShownPart::All => ChartPart::All,
-            };
-            show::data(slipway_chart::show_chart(&load(&source.locate(chart, session)?)?, part)?)?;
+        Command::Create { path, starter } => create(path, starter.as_deref())?,
+        Command::Show { part, chart, jsonpath, source } => {
+            show_part(*part, jsonpath.as_deref(), &source.locate(chart, session)?)?;
         }
         Command::Package(args) => package(args)?,
         Command::Verify { chart, keyring } => {
@@ -180,6 +180,30 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn show_part(part: ShownPart, jsonpath: Option<&str>, path: &Path) -> anyhow::Result<()> {
+    let part = match part {
+        ShownPart::Chart => ChartPart::Chart,
+        ShownPart::Values => ChartPart::Values,
+        ShownPart::Readme => ChartPart::Readme,
+        ShownPart::Crds => ChartPart::Crds,
+        ShownPart::All => ChartPart::All,
+    };
+    let Some(template) = jsonpath else {
+        return show::data(slipway_chart::show_chart(&load(path)?, part)?);
+    };
+    if part != ChartPart::Values {
+        let problem = Problem::error("--jsonpath reads values");
+        return Err(
+            UsageError(problem.hint("write `slipway chart show values CHART --jsonpath …`").into()).into()
+        );
+    }
+    let template = JsonPath::parse(template)?;
+    // Read again: the chart has every number as a float, and nobody wants to see port 80.0.
+    let values = slipway_chart::show_chart(&load(path)?, part)?;
+    let values = slipway_yaml::from_str_helm(&String::from_utf8_lossy(&values))?;
+    show::data(template.print_object(&values)?.into_bytes())
 }
 
 fn package(args: &Package) -> anyhow::Result<()> {
@@ -229,9 +253,12 @@ fn lines(lines: &[String]) -> anyhow::Result<()> {
     show::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
-fn create(path: &Path) -> anyhow::Result<()> {
+fn create(path: &Path, starter: Option<&Path>) -> anyhow::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let files = slipway_chart::create(name)?;
+    let files = match starter {
+        Some(starter) => slipway_chart::create_from(&load(&helm::starters().join(starter))?, name)?,
+        None => slipway_chart::create(name)?,
+    };
     if path.exists() {
         bail!(
             Problem::error("something of that name is there already")

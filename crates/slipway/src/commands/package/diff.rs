@@ -29,6 +29,10 @@ pub struct Args {
     #[arg(value_name = "OTHER")]
     other: Option<PathBuf>,
 
+    /// Show lines that differ instead of fields
+    #[arg(long)]
+    unified: bool,
+
     #[command(flatten)]
     loading: LoadFlags,
 
@@ -40,10 +44,6 @@ pub struct Args {
 
     #[command(flatten)]
     references: ReferenceFlags,
-
-    /// Show lines that differ instead of fields
-    #[arg(long)]
-    unified: bool,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {

@@ -50,14 +50,14 @@ enum Command {
     /// List the fields a parameter or a patch reaches
     #[command(group = clap::ArgGroup::new("of").required(true))]
     Trace {
-        #[command(flatten)]
-        selected: Selected,
         /// The parameter
         #[arg(long, value_name = "PATH", group = "of")]
         param: Option<String>,
         /// The patch, such as `features/10-monitoring.kpatch`
         #[arg(long, value_name = "ID", group = "of")]
         patch: Option<String>,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Say which manifest, patch and parameter set a field: `Deployment/apps/web.spec.replicas`
     Explain {
@@ -92,14 +92,17 @@ enum Command {
 struct SchemaArgs {
     #[command(subcommand)]
     command: Option<SchemaCommand>,
+
     /// The package's directory
     #[arg(value_name = "PACKAGE", required = true)]
     package: Option<PathBuf>,
-    #[command(flatten)]
-    loading: LoadFlags,
+
     /// Write it into the package, to schemas/parameters.schema.json
     #[arg(long)]
     write: bool,
+
+    #[command(flatten)]
+    loading: LoadFlags,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -124,6 +127,8 @@ struct PatchesArgs {
     #[arg(value_name = "PACKAGE", required = true)]
     package: Option<PathBuf>,
     #[command(flatten)]
+    form: ListForm,
+    #[command(flatten)]
     loading: LoadFlags,
     #[command(flatten)]
     parameters: ParameterFlags,
@@ -131,8 +136,6 @@ struct PatchesArgs {
     checks: CheckFlags,
     #[command(flatten)]
     references: ReferenceFlags,
-    #[command(flatten)]
-    form: ListForm,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -140,9 +143,9 @@ enum PatchesCommand {
     /// List the patches and why each applies or not
     List {
         #[command(flatten)]
-        selected: Box<Selected>,
-        #[command(flatten)]
         form: ListForm,
+        #[command(flatten)]
+        selected: Box<Selected>,
     },
 }
 

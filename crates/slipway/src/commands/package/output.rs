@@ -22,6 +22,10 @@ use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Write an Argo CD Application as well: repository, path in it and revision
+    #[arg(long, value_name = "REPO,PATH[,REVISION]", help_heading = "Output")]
+    argocd_app: Option<String>,
+
     #[command(flatten)]
     selected: Selected,
 
@@ -30,10 +34,6 @@ pub struct Args {
 
     #[command(flatten)]
     flux: FluxFlags,
-
-    /// Write an Argo CD Application as well: repository, path in it and revision
-    #[arg(long, value_name = "REPO,PATH[,REVISION]", help_heading = "Output")]
-    argocd_app: Option<String>,
 
     #[command(flatten)]
     reveal: RevealFlag,

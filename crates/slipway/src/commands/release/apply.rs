@@ -10,7 +10,7 @@ use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
 use slipway_secrets::Purpose;
 
-use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
+use super::flags::{DiffFlags, DryRunFlag, RunFlags, SourceArgs, time};
 use super::{
     BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, plan_exit, say_target,
     show_plan,
@@ -29,15 +29,21 @@ pub struct ApplyArgs {
     source: SourceArgs,
 
     /// Carry out a saved plan instead of planning anew
-    #[arg(id = "saved", long = "plan", value_name = "FILE", alias = "use-plan")]
+    #[arg(
+        id = "saved",
+        long = "plan",
+        value_name = "FILE",
+        alias = "use-plan",
+        help_heading = "Saved plans"
+    )]
     plan: Option<PathBuf>,
 
     /// How old a saved plan may be
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2h")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2h", help_heading = "Saved plans")]
     plan_lifetime: Duration,
 
     /// Carry a saved plan out although somebody changed objects since
-    #[arg(long)]
+    #[arg(long, help_heading = "Saved plans")]
     allow_drift: bool,
 
     #[command(flatten)]
@@ -59,13 +65,24 @@ pub struct ApplyArgs {
     #[arg(short, long, hide = true)]
     install: bool,
 
+    /// The name of a deleted release can be used again anyway; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    replace: bool,
+
+    /// Values of Secrets are hidden anyway; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    hide_secret: bool,
+
+    /// The server checks every object anyway; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    disable_openapi_validation: bool,
+
     /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
     #[arg(long)]
     rehearse: bool,
 
-    /// Only show the plan
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
 
     /// Text for the revision's entry in the history
     #[arg(long, value_name = "TEXT")]
@@ -89,13 +106,14 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, context, path, args, session).await;
         }
-        let mode = if args.dry_run { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
+        let mode =
+            if args.dry_run.is_set() { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
         let references = ReferenceResolver::new(&args.source.references, mode, "apply", session);
         let mut request = args.source.request(&cluster, &namespace, &references, session).await?;
         request.options.description.clone_from(&args.description);
         request.options.missing_namespace = args.missing_namespace();
         request.options.policy = args.source.policy_check(context)?;
-        if args.dry_run {
+        if args.dry_run.is_set() {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
         let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
@@ -139,7 +157,7 @@ async fn apply_saved(
     let drift = if args.allow_drift { DriftPolicy::Allow } else { DriftPolicy::Refuse };
     saved.check_age(jiff::Timestamp::now(), args.plan_lifetime).map_err(fail)?;
     saved.check_cluster(&saved::cluster_identity(cluster).await).map_err(fail)?;
-    if args.dry_run {
+    if args.dry_run.is_set() {
         let plan = slipway_release::plan(cluster, &saved.request, &session.events()).await.map_err(fail)?;
         saved.check_plan(&plan, drift).map_err(fail)?;
         show_plan(&plan, &args.diff, session)?;

@@ -4,7 +4,7 @@ use slipway_cluster::connect::Connection;
 use slipway_release::plan::read_situation;
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, inspect};
 
-use super::flags::{DiffFlags, PlanningFlags, RunFlags};
+use super::flags::{DiffFlags, DryRunFlag, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, fail, say_target};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -15,12 +15,6 @@ pub struct DeleteArgs {
     /// The releases' names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-
-    #[command(flatten)]
-    planning: PlanningFlags,
-
-    #[command(flatten)]
-    run: RunFlags,
 
     /// Delete the namespace as well
     #[arg(long)]
@@ -38,9 +32,14 @@ pub struct DeleteArgs {
     #[arg(long)]
     rehearse: bool,
 
-    /// Only show the plan
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunFlag,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+
+    #[command(flatten)]
+    run: RunFlags,
 
     #[command(flatten)]
     diff: DiffFlags,
@@ -72,7 +71,7 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
                 say!("{missing}: nothing to delete");
                 continue;
             }
-            exit = if args.dry_run {
+            exit = if args.dry_run.is_set() {
                 dry_run(&cluster, &request, &args.diff, session).await?
             } else {
                 carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await?

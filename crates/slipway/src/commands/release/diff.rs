@@ -23,15 +23,15 @@ pub struct DiffArgs {
     #[arg(num_args = 0..=2)]
     revisions: Vec<u32>,
 
-    #[command(flatten)]
-    diff: DiffFlags,
-
     /// Exit with 2 if something differs
     #[arg(long)]
     exit_code: bool,
 
     #[command(flatten)]
     storage: StorageFlag,
+
+    #[command(flatten)]
+    diff: DiffFlags,
 }
 
 pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -17,7 +17,7 @@ use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{DefaultValues, LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
 
 use crate::charts;
-use crate::commands::flags::{SourceFlags, ValueFlags, notes};
+use crate::commands::flags::{NameFlags, SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use crate::commands::policy::PolicyFlags;
@@ -29,37 +29,20 @@ use crate::session::Session;
 /// What a release is made of.
 #[derive(Debug, clap::Args)]
 pub struct SourceArgs {
-    /// The release's name; a saved plan knows it
-    #[arg(required_unless_present = "saved")]
+    /// The release's name; a saved plan knows it, --generate-name and --name-template make one
+    #[arg(required_unless_present_any = ["saved", "generate_name", "name_template"])]
     name: Option<String>,
 
     /// Chart, package, kustomization or manifests: a path, an archive, `-` for an archive on standard input,
-    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo
-    #[arg(value_name = "SOURCE", default_value = ".")]
-    reference: String,
+    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo [default: .]
+    #[arg(value_name = "SOURCE")]
+    reference: Option<String>,
+
+    #[command(flatten)]
+    naming: NameFlags,
 
     #[command(flatten)]
     values: ValueFlags,
-
-    #[command(flatten)]
-    source: SourceFlags,
-
-    #[command(flatten)]
-    pub secrets: SecretFlags,
-
-    #[command(flatten)]
-    pub references: ReferenceFlags,
-
-    #[command(flatten)]
-    post: PostRenderFlags,
-
-    /// Bring in missing dependencies first
-    #[arg(long)]
-    dependency_update: bool,
-
-    /// Let `getHostByName` ask the name service
-    #[arg(long, alias = "templates-allow-dns")]
-    enable_dns: bool,
 
     /// Begin with the values of the last revision, under those given now
     #[arg(long, alias = "reset-then-reuse-values")]
@@ -73,19 +56,40 @@ pub struct SourceArgs {
     #[arg(long)]
     no_default_values: bool,
 
+    #[command(flatten)]
+    source: SourceFlags,
+
+    /// Bring in missing dependencies first
+    #[arg(long)]
+    dependency_update: bool,
+
+    #[command(flatten)]
+    pub secrets: SecretFlags,
+
+    #[command(flatten)]
+    pub references: ReferenceFlags,
+
+    #[command(flatten)]
+    rendering: RenderingFlags,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+}
+
+/// How a source is rendered.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Rendering")]
+struct RenderingFlags {
     /// Version of what the chart installs, instead of the chart's appVersion
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
 
-    #[command(flatten)]
-    planning: PlanningFlags,
-
-    /// Do not check values against the chart's schema
-    #[arg(long)]
-    skip_schema_validation: bool,
+    /// Let `getHostByName` ask the name service
+    #[arg(long, alias = "templates-allow-dns")]
+    enable_dns: bool,
 
     #[command(flatten)]
-    templates: TemplateFlags,
+    post: PostRenderFlags,
 
     /// Notes of subcharts as well
     #[arg(long, alias = "show-subchart-notes")]
@@ -94,6 +98,13 @@ pub struct SourceArgs {
     /// Ignore crds/
     #[arg(long, alias = "no-install-crds")]
     skip_crds: bool,
+
+    /// Do not check values against the chart's schema
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    #[command(flatten)]
+    templates: TemplateFlags,
 }
 
 /// How to plan.
@@ -144,9 +155,6 @@ pub struct PlanningFlags {
     #[arg(long, value_name = "WHEN", default_value = "after")]
     prune_order: Prune,
 
-    #[command(flatten)]
-    pub storage: StorageFlag,
-
     /// Leave hooks out
     #[arg(long)]
     no_hooks: bool,
@@ -158,6 +166,9 @@ pub struct PlanningFlags {
     /// Where a list names something twice, which the server refuses, let the last count
     #[arg(long)]
     normalise: bool,
+
+    #[command(flatten)]
+    pub storage: StorageFlag,
 
     #[command(flatten)]
     pub policy: PolicyFlags,
@@ -257,6 +268,29 @@ impl DiffFlags {
             show_verbose_crds: self.show_verbose_crd_diffs,
             show_verbose: self.show_verbose_diffs,
         }
+    }
+}
+
+/// Whether to stop before anything is written.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct DryRunFlag {
+    /// Only show the plan; the cluster is asked in any case, whichever of Helm's words is given
+    #[arg(long = "dry-run", value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "server")]
+    way: Option<DryRunWay>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DryRunWay {
+    #[value(alias = "true")]
+    Client,
+    Server,
+    #[value(alias = "false")]
+    None,
+}
+
+impl DryRunFlag {
+    pub fn is_set(self) -> bool {
+        self.way.is_some_and(|way| way != DryRunWay::None)
     }
 }
 
@@ -399,6 +433,21 @@ impl SourceArgs {
         self.name.as_deref()
     }
 
+    /// The release's name and its source. Where a flag makes the name, the only word is the source.
+    fn name_and_reference(&self, host: &RenderHost) -> anyhow::Result<(String, String)> {
+        const HERE: &str = ".";
+        let words = [&self.name, &self.reference].map(Option::as_deref);
+        let is_made = self.naming.generate_name || self.naming.name_template.is_some();
+        let (name, source) = match words {
+            [source, None] if is_made => (None, source),
+            [name, source] => (name, source),
+        };
+        let source = source.unwrap_or(HERE);
+        let made = self.naming.make_name(name, source, host)?;
+        let name = made.or_else(|| name.map(str::to_owned)).unwrap_or_default();
+        Ok((name, source.to_owned()))
+    }
+
     /// The policies the release is held against on the cluster of a context.
     pub fn policy_check(&self, context: Option<String>) -> anyhow::Result<Option<Arc<PolicyCheck>>> {
         self.planning.policy.check(context)
@@ -412,14 +461,15 @@ impl SourceArgs {
         references: &ReferenceResolver,
         session: &Session,
     ) -> anyhow::Result<ReleaseRequest> {
-        let name = self.name.clone().unwrap_or_default();
+        let host = RenderHost::new(None, self.rendering.enable_dns);
+        let (name, reference) = self.name_and_reference(&host)?;
         let options = PlanOptions {
-            no_install_crds: self.skip_crds,
-            skip_schema_validation: self.skip_schema_validation,
-            subchart_notes: self.render_subchart_notes,
+            no_install_crds: self.rendering.skip_crds,
+            skip_schema_validation: self.rendering.skip_schema_validation,
+            subchart_notes: self.rendering.render_subchart_notes,
             ..self.planning.options()?
         };
-        let fetched = charts::fetch(&self.source.request(&self.reference, self.dependency_update))?;
+        let fetched = charts::fetch(&self.source.request(&reference, self.dependency_update))?;
         notes(&fetched.notes, session);
         let mut values = self.values.collect_with(&self.source.access)?;
         if self.reuse_values {
@@ -435,14 +485,14 @@ impl SourceArgs {
                 true => DefaultValues::LeaveOut,
                 false => DefaultValues::Keep,
             },
-            app_version: self.app_version.clone(),
+            app_version: self.rendering.app_version.clone(),
             digest: None,
             node: release_node(&name, namespace, session),
             settings: RenderSettings {
-                host: Some(Arc::new(RenderHost::new(None, self.enable_dns))),
-                post_renderer: self.post.post_renderer(),
-                limits: self.templates.limits(),
-                schemas: self.templates.schemas(),
+                host: Some(Arc::new(host)),
+                post_renderer: self.rendering.post.post_renderer(),
+                limits: self.rendering.templates.limits(),
+                schemas: self.rendering.templates.schemas(),
             },
         };
         let context =

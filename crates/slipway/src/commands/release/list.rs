@@ -31,9 +31,6 @@ pub struct ListArgs {
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "", hide_default_value = true)]
     selector: String,
 
-    #[command(flatten)]
-    statuses: StatusFlags,
-
     /// By when they were last deployed instead of by name
     #[arg(short, long)]
     date: bool,
@@ -60,6 +57,9 @@ pub struct ListArgs {
 
     #[command(flatten)]
     storage: StorageFlag,
+
+    #[command(flatten)]
+    statuses: StatusFlags,
 }
 
 /// Which statuses are shown; all unless one is named.

@@ -20,12 +20,6 @@ use crate::term::style::{DIM, paint};
 /// Show what applying would change; writes nothing
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
-    #[command(flatten)]
-    source: SourceArgs,
-
-    #[command(flatten)]
-    diff: DiffFlags,
-
     /// Exit with 2 if objects change, 3 if only a revision is made
     #[arg(long, alias = "detailed-exitcode")]
     exit_code: bool,
@@ -49,6 +43,12 @@ pub struct PlanArgs {
     /// Say which dependencies were found in the objects
     #[arg(long)]
     explain: bool,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    diff: DiffFlags,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -3,7 +3,7 @@
 use slipway_cluster::connect::Connection;
 use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest};
 
-use super::flags::{DiffFlags, PlanningFlags, RunFlags};
+use super::flags::{DiffFlags, DryRunFlag, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, say_target};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -17,19 +17,18 @@ pub struct RollbackArgs {
     /// The revision; the last good one before unless given
     revision: Option<u32>,
 
+    /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
+    #[arg(long)]
+    rehearse: bool,
+
+    #[command(flatten)]
+    dry_run: DryRunFlag,
+
     #[command(flatten)]
     planning: PlanningFlags,
 
     #[command(flatten)]
     run: RunFlags,
-
-    /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
-    #[arg(long)]
-    rehearse: bool,
-
-    /// Only show the plan
-    #[arg(long)]
-    dry_run: bool,
 
     #[command(flatten)]
     diff: DiffFlags,
@@ -46,7 +45,7 @@ pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> 
             content: ReleaseContent::Revision(args.revision),
             options: PlanOptions { policy: args.planning.policy.check(context)?, ..args.planning.options()? },
         };
-        if args.dry_run {
+        if args.dry_run.is_set() {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
         carry_out(&cluster, &request, &args.run.options(), First::of(args.rehearse), &args.run, session).await

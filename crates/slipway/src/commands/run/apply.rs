@@ -29,9 +29,6 @@ use crate::term::{prompt, show};
 
 #[derive(Debug, clap::Args)]
 pub struct RunFlags {
-    #[command(flatten)]
-    document: document::Flags,
-
     /// How many steps run at once; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     parallelism: usize,
@@ -47,6 +44,9 @@ pub struct RunFlags {
     /// Write the result as a JUnit report
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+
+    #[command(flatten)]
+    document: document::Flags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,9 +59,6 @@ enum When {
 
 #[derive(Debug, clap::Args)]
 pub struct ApplyArgs {
-    #[command(flatten)]
-    run: RunFlags,
-
     /// Run every step, whatever the record says
     #[arg(long)]
     no_resume: bool,
@@ -77,13 +74,13 @@ pub struct ApplyArgs {
     /// Carry it out on a copy of the cluster in this process first, and stop if that fails
     #[arg(long)]
     rehearse: bool,
+
+    #[command(flatten)]
+    run: RunFlags,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct DestroyArgs {
-    #[command(flatten)]
-    run: RunFlags,
-
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -91,6 +88,9 @@ pub struct DestroyArgs {
     /// Say what would go, and leave it
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    run: RunFlags,
 }
 
 impl RunFlags {

@@ -15,12 +15,12 @@ use crate::term::show;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    document: document::Flags,
-
     /// The form of the drawing
     #[arg(long, value_name = "FORM", default_value = "mermaid")]
     format: Form,
+
+    #[command(flatten)]
+    document: document::Flags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -19,9 +19,6 @@ use crate::term::style::{ADDED, BOLD, REMOVED, paint};
 
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
-    #[command(flatten)]
-    document: document::Flags,
-
     /// Say only what needs no cluster
     #[arg(long)]
     offline: bool,
@@ -33,13 +30,13 @@ pub struct PlanArgs {
     /// Fetch the secrets that steps refer to, instead of naming them
     #[arg(long)]
     check_secrets: bool,
+
+    #[command(flatten)]
+    document: document::Flags,
 }
 
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
-    #[command(flatten)]
-    document: document::Flags,
-
     /// Exit with 3 if anything would change
     #[arg(long)]
     exit_code: bool,
@@ -47,6 +44,9 @@ pub struct DiffArgs {
     /// Fetch the secrets that steps refer to, instead of naming them
     #[arg(long)]
     check_secrets: bool,
+
+    #[command(flatten)]
+    document: document::Flags,
 }
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -10,12 +10,12 @@ use crate::term::{report, show};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    document: document::Flags,
-
     /// Look at the local manifests, charts and values files too
     #[arg(long)]
     check_files: bool,
+
+    #[command(flatten)]
+    document: document::Flags,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {

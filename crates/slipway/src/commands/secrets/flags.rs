@@ -20,6 +20,7 @@ use crate::session::Session;
 use crate::term::report;
 
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Secrets")]
 pub struct ReferenceFlags {
     /// Secrets configuration to use instead of the user's and the repository's
     #[arg(long, value_name = "FILE", env = "SLIPWAY_SECRET_CONFIG")]
@@ -36,6 +37,7 @@ pub struct ReferenceFlags {
 
 /// The way references are shown where a source is only rendered.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Secrets")]
 pub struct RevealFlag {
     /// Fetch the secrets that values refer to and show them; only on a terminal
     #[arg(long, conflicts_with = "output_dir")]

@@ -37,12 +37,6 @@ use crate::term::{prompt, report, show};
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("going_on").args(["resume", "run_id", "rerun_failed"]).multiple(true)))]
 pub struct LaunchArgs {
-    #[command(flatten)]
-    root: RootFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
     /// How many releases run at once; the stack's own setting unless given
     #[arg(long, value_name = "N")]
     concurrency: Option<NonZeroUsize>,
@@ -78,9 +72,6 @@ pub struct LaunchArgs {
     /// Show the plan and what it would change; the same as --plan-only --diff
     #[arg(long)]
     dry_run: bool,
-
-    #[command(flatten)]
-    look: LookFlags,
 
     /// Carry everything out on copies of what it touches first; the clusters are written only if that goes well
     #[arg(long, conflicts_with = "going_on")]
@@ -133,6 +124,15 @@ pub struct LaunchArgs {
     /// From how many releases on a deletion is confirmed by the stack's name; 0 asks nothing
     #[arg(long, alias = "delete-confirm-threshold", value_name = "N", default_value = "5")]
     confirm_threshold: usize,
+
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    select: SelectFlags,
+
+    #[command(flatten)]
+    look: LookFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

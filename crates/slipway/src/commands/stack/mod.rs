@@ -63,15 +63,15 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct GraphArgs {
+    /// Language of the drawing
+    #[arg(long, value_name = "FORM", default_value = "dot")]
+    format: Drawing,
+
     #[command(flatten)]
     root: RootFlags,
 
     #[command(flatten)]
     select: SelectFlags,
-
-    /// Language of the drawing
-    #[arg(long, value_name = "FORM", default_value = "dot")]
-    format: Drawing,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

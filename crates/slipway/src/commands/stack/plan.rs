@@ -23,12 +23,6 @@ use crate::term::style::{BOLD, DIM, paint};
 
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
-    #[command(flatten)]
-    root: RootFlags,
-
-    #[command(flatten)]
-    select: SelectFlags,
-
     /// Plan a deletion: what needs others goes first
     #[arg(long)]
     delete: bool,
@@ -36,6 +30,12 @@ pub struct PlanArgs {
     /// Print why this release is selected
     #[arg(long, value_name = "RELEASE")]
     explain: Option<String>,
+
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    select: SelectFlags,
 
     #[command(flatten)]
     look: LookFlags,

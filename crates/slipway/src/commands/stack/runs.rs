@@ -25,9 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
-    #[command(flatten)]
-    root: RootFlags,
-
     /// The run; the most recent one unless given
     #[arg(long, value_name = "ID")]
     run_id: Option<String>,
@@ -39,6 +36,9 @@ pub struct StatusArgs {
     /// How many of the last events to show
     #[arg(long, value_name = "N", default_value = "0")]
     tail: usize,
+
+    #[command(flatten)]
+    root: RootFlags,
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,12 +47,12 @@ pub struct RunsArgs {
     #[command(subcommand)]
     command: Option<RunsCommand>,
 
-    #[command(flatten)]
-    root: RootFlags,
-
     /// How many to list
     #[arg(long, value_name = "N", default_value = "20")]
     limit: NonZeroUsize,
+
+    #[command(flatten)]
+    root: RootFlags,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -63,9 +63,6 @@ enum RunsCommand {
 
 #[derive(Debug, clap::Args)]
 struct PruneArgs {
-    #[command(flatten)]
-    root: RootFlags,
-
     /// How many of the newest to keep whatever their age
     #[arg(long, value_name = "N", default_value = "50")]
     keep: usize,
@@ -73,6 +70,9 @@ struct PruneArgs {
     /// Only those that ended longer ago than this (`30d`, `12h`)
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
+
+    #[command(flatten)]
+    root: RootFlags,
 }
 
 /// A duration that may count days.
