@@ -333,7 +333,7 @@ async fn finish_apply(
             "revision": revision, "objectSet": planned.proven.object_set, "notes": report.notes,
             "skipped": report.status == ReleaseStatus::Skipped,
             "error": verification.as_ref().filter(|found| !found.is_passed()).map(VerifyReport::likely_cause),
-            "rollback": rollback.iter().flatten().next().map(|report| report.revision.get()),
+            "rollback": rollback.as_ref().and_then(|back| back.as_ref().ok()).map(|back| back.revision.get()),
         }),
     )?;
     rollback.transpose()?;

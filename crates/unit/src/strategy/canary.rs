@@ -17,6 +17,14 @@ use super::traffic::{TrafficRoute, find_service};
 use super::weights::ReplicaSplit;
 use crate::error::UnitError;
 
+/// A target whose new pods run, and how its traffic is split.
+struct RunningCanary<'b> {
+    workload: &'b WorkloadBaseline,
+    /// None where replicas split it.
+    route: Option<TrafficRoute>,
+    split: ReplicaSplit,
+}
+
 impl RolloutContext<'_> {
     pub(crate) fn owner(&self) -> ObjectOwner<'_> {
         ObjectOwner {
@@ -118,11 +126,11 @@ impl RolloutContext<'_> {
             let route = self.traffic_route(settings, &workload.name)?;
             let split = split_of(settings, workload.replicas, weight);
             self.run_canary(baseline, workload, route.as_ref(), split).await?;
-            canaries.push((workload, route, split));
+            canaries.push(RunningCanary { workload, route, split });
         }
-        let routes = canaries.iter().filter_map(|(_, route, _)| route.as_ref());
+        let routes = canaries.iter().filter_map(|canary| canary.route.as_ref());
         let services: BTreeSet<String> = routes.map(|route| route.service_name().to_owned()).collect();
-        for (workload, route, split) in canaries {
+        for RunningCanary { workload, route, split } in canaries {
             match route {
                 Some(route) => route.set_weight(&scene, self.owner(), baseline, &services, weight).await?,
                 None => {
