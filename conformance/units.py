@@ -5,6 +5,7 @@ there. The cluster is a real one, or the sandbox's.
 """
 
 import base64
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ import yaml
 
 SLIPWAY, HELM, KUBECONFIG, DEFINITIONS, DIRECTORY = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]), pathlib.Path(sys.argv[5])
 KILLS = int(os.environ.get("KILLS", "6"))
+AT_ONCE = 4
 PATIENCE = 180
 ONE, TWO, THREE = ("sha256:" + digit * 64 for digit in "123")
 verdicts = {}
@@ -407,7 +409,11 @@ class Endpoints(threading.Thread):
 
     def run(self):
         while not self.ended.wait(0.05):
-            slices = (self.get() or {}).get("items") or []
+            found = self.get()
+            if found is None:
+                # A look that failed says nothing.
+                continue
+            slices = found.get("items") or []
             ready = sum(1 for one in slices for endpoint in one.get("endpoints") or [] if endpoint.get("conditions", {}).get("ready", True))
             self.looks += 1
             self.fewest = ready if self.fewest is None else min(self.fewest, ready)
@@ -439,35 +445,54 @@ def finish_killed(file, namespace, word):
         time.sleep(1)
 
 
+def kill_once(settings, number, delay, word):
+    """Kills one rollout after a while, and goes on with it or takes it back."""
+    namespace, old, file = f"u14-{settings[:-5]}-{number}", f"quick-1-{settings}-{number}", f"{settings}-2-{number}"
+    for copy, original in ((old, "quick-1"), (file, settings + "-2")):
+        (DIRECTORY / copy).write_bytes((DIRECTORY / original).read_bytes())
+    apply_to(old, namespace, "--no-verify")
+    wait_for(lambda: (api.deployment(namespace)["status"].get("readyReplicas") == 10))
+    endpoints = Endpoints(namespace)
+    endpoints.start()
+    killed = subprocess.Popen([SLIPWAY, "unit", "apply", file, "-n", namespace, "--soak", "0s", "-q"], cwd=DIRECTORY, env=ENVIRONMENT,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(delay)
+    if killed.poll() is None:
+        killed.kill()
+        killed.wait()
+        code, wanted = finish_killed(file, namespace, word)
+    else:
+        # It was faster.
+        code, wanted = killed.returncode, TWO
+        faster.append(file)
+    served = endpoints.finish()
+    color = api.get(f"/api/v1/namespaces/{namespace}/services/shop")["spec"]["selector"].get("ktl.dev/color")
+    name = f"shop-{color}" if color else "shop"
+    deployments = [item["metadata"]["name"] for item in api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments")["items"]]
+    expect(f"U-14 {settings} kill {number} converges", [0, [name], 10, f"acme/shop:2@{wanted}", [], True],
+           [code, deployments, api.deployment(namespace, name)["spec"]["replicas"], image_of(namespace, name), api.left_behind(namespace), served])
+    api.send("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+faster = []
+
+
 def kills():
+    """Kills in namespaces of their own, a few at a time: most of a rollout is waiting."""
     chance = random.Random(14)
     bundle("quick-1", ONE, "plain.yaml", "--set", "replicaCount=10")
-    for settings in ("quick.yaml", "colors.yaml"):
-        bundle(settings + "-2", TWO, settings, "--set", "replicaCount=10")
-        for number in range(KILLS):
-            namespace, file = f"u14-{settings[:-5]}-{number}", f"{settings}-2-{number}"
-            (DIRECTORY / file).write_bytes((DIRECTORY / (settings + "-2")).read_bytes())
-            apply_to("quick-1", namespace, "--no-verify")
-            wait_for(lambda: (api.deployment(namespace)["status"].get("readyReplicas") == 10))
-            endpoints = Endpoints(namespace)
-            endpoints.start()
-            killed = subprocess.Popen([SLIPWAY, "unit", "apply", file, "-n", namespace, "--soak", "0s", "-q"], cwd=DIRECTORY, env=ENVIRONMENT,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0.3, 7.0))
-            word = chance.choice(["resume", "abort"])
-            if killed.poll() is None:
-                killed.kill()
-                killed.wait()
-                code, wanted = finish_killed(file, namespace, word)
-            else:
-                # It was faster.
-                code, wanted = killed.returncode, TWO
-            served = endpoints.finish()
-            color = api.get(f"/api/v1/namespaces/{namespace}/services/shop")["spec"]["selector"].get("ktl.dev/color")
-            name = f"shop-{color}" if color else "shop"
-            deployments = [item["metadata"]["name"] for item in api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments")["items"]]
-            expect(f"U-14 {settings} kill {number} converges", [0, [name], 10, f"acme/shop:2@{wanted}", [], True],
-                   [code, deployments, api.deployment(namespace, name)["spec"]["replicas"], image_of(namespace, name), api.left_behind(namespace), served])
+    started = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        under_way = {}
+        for settings in ("quick.yaml", "colors.yaml"):
+            bundle(settings + "-2", TWO, settings, "--set", "replicaCount=10")
+            for number in range(KILLS):
+                drawn = chance.uniform(0.3, 7.0), chance.choice(["resume", "abort"])
+                under_way[pool.submit(kill_once, settings, number, *drawn)] = f"U-14 {settings} kill {number}"
+        for done in concurrent.futures.as_completed(under_way):
+            if done.exception():
+                expect(f"{under_way[done]} plays to its end", "", f"{type(done.exception()).__name__}: {done.exception()}")
+    print(f"{len(under_way)} rollouts in {time.monotonic() - started:.0f} s, {len(faster)} of them were faster than the kill", file=sys.stderr)
 
 
 def main():

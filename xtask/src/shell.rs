@@ -32,13 +32,14 @@ pub enum Profile {
     Release,
 }
 
-/// Builds our binary and says where it lies.
+/// Builds our binary and says where it lies. For debugging the whole workspace is named, so that dependencies have the
+/// features they have in tests and are not built once more.
 pub fn slipway(profile: Profile) -> Result<PathBuf> {
-    let (flag, directory): (&[&str], _) = match profile {
-        Profile::Debug => (&[], "debug"),
-        Profile::Release => (&["--release"], "release"),
+    let (flags, directory): (&[&str], _) = match profile {
+        Profile::Debug => (&["--workspace", "--bin", "slipway"], "debug"),
+        Profile::Release => (&["--package", "slipway", "--release"], "release"),
     };
-    run(cargo(&["build", "--locked", "--package", "slipway"]).args(flag))?;
+    run(cargo(&["build", "--locked"]).args(flags))?;
     Ok(target().join(directory).join("slipway"))
 }
 

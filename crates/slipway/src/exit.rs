@@ -322,7 +322,7 @@ mod tests {
             (PolicyRefusal(problem().into()).into(), Exit::Refused),
             (PolicyFileError(problem().into()).into(), Exit::Invalid),
             (slipway_unit::UnitError::NotReproduced(Vec::new()).into(), Exit::Stale),
-            (slipway_unit::UnitError::NoEvidence("never".into()).into(), Exit::Refused),
+            (slipway_unit::UnitError::NoEvidence(Problem::error("never").into()).into(), Exit::Refused),
             (slipway_unit::UnitError::Locked("held".into()).into(), Exit::Locked),
             (slipway_release::Failure::NotFound("web".into()).into(), Exit::Failed),
             (slipway_stack::Error::from(problem()).into(), Exit::Invalid),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use slipway_chart::CrdFile;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem, Problems};
 
@@ -43,6 +44,17 @@ impl DocumentReader {
             Ok(Value::Null) => {}
             Ok(object) => self.documents.push(Document { object, origin, stored }),
             Err(error) => self.report_problem(Problem::error(error.to_string()), &origin.path),
+        }
+    }
+
+    /// Reads the definitions of a chart's `crds/`.
+    pub(crate) fn read_definitions(&mut self, files: &[CrdFile]) {
+        for crd in files {
+            let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
+            for part in slipway_chart::split_documents(&crd.file.data) {
+                let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
+                self.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
+            }
         }
     }
 

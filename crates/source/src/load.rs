@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::secret::SecretFiles;
 use slipway_chart::{
-    Chart, ChartInput, ChartProgram, LoadOptions, Notices, RenderOptions, RenderedChart, SchemaSource,
-    UserValues,
+    Chart, ChartInput, ChartProgram, CrdFile, LoadOptions, Notices, RenderOptions, RenderedChart,
+    SchemaSource, UserValues,
 };
 use slipway_event::Redactor;
 use slipway_gotmpl::{RenderLimits, TemplateHost};
@@ -25,7 +25,7 @@ use crate::error::LoadError;
 use crate::fetch::{Fetcher, OfflineFetcher};
 use crate::host::SourceHost;
 use crate::origin::DocumentOrigin;
-use crate::render::PostRenderer;
+use crate::render::{PostRenderer, TemplateFiles};
 use crate::values::{SecretContext, SecretResolver, SourceValues};
 
 /// The context every source of a command is loaded with.
@@ -105,8 +105,11 @@ impl fmt::Debug for RenderSettings {
 #[derive(Debug)]
 pub struct LoadedSource {
     pub(crate) path: PathBuf,
-    pub(crate) content: SourceContent,
+    /// Shared by sources that differ in their values alone.
+    pub(crate) content: Arc<SourceContent>,
     pub(crate) values: SourceValues,
+    secret_values: Vec<PathBuf>,
+    node: NodeContext,
     pub(crate) settings: RenderSettings,
     /// Notices found while reading it.
     pub(crate) notices: Notices,
@@ -125,6 +128,7 @@ pub enum SourceContent {
 pub struct LoadedChart {
     program: ChartProgram,
     secret_files: Option<SecretFiles>,
+    template_files: OnceLock<TemplateFiles>,
 }
 
 impl fmt::Debug for LoadedChart {
@@ -158,7 +162,11 @@ impl LoadedSource {
                 let decrypted =
                     decrypt_chart(&chart, &values, &secret_values, decryption, redactor, notices)?;
                 let values = SourceValues::of_chart(values, decrypted.values, &secrets)?;
-                let loaded = LoadedChart { program: ChartProgram::new(chart), secret_files: decrypted.files };
+                let loaded = LoadedChart {
+                    program: ChartProgram::new(chart),
+                    secret_files: decrypted.files,
+                    template_files: OnceLock::new(),
+                };
                 (SourceContent::Chart(Box::new(loaded)), values)
             }
             SourcePath::Package(path) => {
@@ -174,7 +182,32 @@ impl LoadedSource {
             }
         };
         let notices = notices[before..].to_vec();
-        Ok(Self { path: path.path().to_owned(), content, values, settings, notices })
+        let (path, content) = (path.path().to_owned(), Arc::new(content));
+        Ok(Self { path, content, values, secret_values, node, settings, notices })
+    }
+
+    /// Gives the same source with other values. Nothing of the source is read again, its templates are parsed once.
+    pub fn with_values(&self, values: UserValues, context: &LoadContext) -> Result<Self, LoadError> {
+        let secrets = SecretContext { resolver: context.resolver.as_deref(), node: &self.node };
+        let values = match &*self.content {
+            SourceContent::Chart(loaded) => {
+                let LoadContext { decryption, redactor, .. } = context;
+                let (chart, named, known) = (loaded.chart(), &self.secret_values, &mut Notices::new());
+                let decrypted = decrypt_chart(chart, &values, named, decryption, redactor, known)?;
+                SourceValues::of_chart(values, decrypted.values, &secrets)?
+            }
+            SourceContent::Package(_) => SourceValues::of_package(values, &secrets)?,
+            SourceContent::Kustomization(_) | SourceContent::Manifests(_) => SourceValues::default(),
+        };
+        Ok(Self {
+            path: self.path.clone(),
+            content: Arc::clone(&self.content),
+            values,
+            secret_values: self.secret_values.clone(),
+            node: self.node.clone(),
+            settings: self.settings.clone(),
+            notices: self.notices.clone(),
+        })
     }
 
     /// The content that was read.
@@ -195,7 +228,7 @@ impl LoadedSource {
         host: &dyn TemplateHost,
         notices: &mut Notices,
     ) -> Option<Result<RenderedChart, slipway_chart::ChartError>> {
-        let SourceContent::Chart(chart) = &self.content else { return None };
+        let SourceContent::Chart(chart) = &*self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(self.render_templates(chart, self.values.used_values(), options, &host, notices))
     }
@@ -207,7 +240,7 @@ impl LoadedSource {
         host: &dyn TemplateHost,
         query: &FieldQuery,
     ) -> Option<Result<Vec<FieldExplanation>, slipway_chart::ChartError>> {
-        let SourceContent::Chart(chart) = &self.content else { return None };
+        let SourceContent::Chart(chart) = &*self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(explain::explain(&chart.program, self.values.user_inputs(), options, &host, query))
     }
@@ -243,6 +276,19 @@ impl LoadedChart {
     /// Returns true if the chart brings encrypted values.
     pub fn has_encrypted_values(&self) -> bool {
         has_own_values(self.chart())
+    }
+
+    /// Its definitions that come with values, by the charts that take part.
+    pub(crate) fn enabled_crds(
+        &self,
+        values: &Map<String, Value>,
+    ) -> Result<Vec<CrdFile>, slipway_chart::ChartError> {
+        self.program.enabled_crds(values)
+    }
+
+    /// Its templates and those of its subcharts.
+    pub(crate) fn template_files(&self) -> &TemplateFiles {
+        self.template_files.get_or_init(|| TemplateFiles::from_chart(self.chart()))
     }
 
     /// Its files under `secret/`, if they could be decrypted.

@@ -85,6 +85,16 @@ impl LoadedSource {
         }
     }
 
+    /// Reads the definitions a chart keeps apart (`crds/`), which a rendering may leave out: they are no templates and
+    /// the same every time. Other sources keep none apart.
+    pub fn read_definitions(&self) -> Result<Vec<Document>, Problems> {
+        let SourceContent::Chart(chart) = &*self.content else { return Ok(Vec::new()) };
+        let files = chart.enabled_crds(self.values.used_values());
+        let mut reader = DocumentReader::default();
+        reader.read_definitions(&files.map_err(|error| Problem::error(error.to_string()))?);
+        reader.finish()
+    }
+
     /// Renders values that had references, and once more without any secret: the objects are marked with the fields
     /// that hold or depend on one.
     fn render_secrets(
@@ -136,7 +146,7 @@ impl LoadedSource {
         context: &RenderContext<'_>,
         machine: &dyn TemplateHost,
     ) -> Result<RenderedSource, Problems> {
-        match &self.content {
+        match &*self.content {
             SourceContent::Chart(chart) => self.chart_objects(chart, values, context, machine),
             SourceContent::Package(package) => self.package_objects(package, values, context),
             SourceContent::Kustomization(build) => {
@@ -190,14 +200,10 @@ impl LoadedSource {
         let rendered = self
             .render_templates(loaded, values, &options, &host, &mut notices)
             .map_err(|error| Problem::error(error.to_string()))?;
-        let files = TemplateFiles::from_chart(chart);
+        let files = loaded.template_files();
         let mut reader = DocumentReader::default();
-        for crd in rendered.crds.iter().filter(|_| !context.skip_crds) {
-            let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
-            for part in slipway_chart::split_documents(&crd.file.data) {
-                let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
-                reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
-            }
+        if !context.skip_crds {
+            reader.read_definitions(&rendered.crds);
         }
         match &rendered.post_rendered {
             Some(text) => {
@@ -321,14 +327,14 @@ fn chart_warnings(chart: &Chart, notices: &Notices) -> Problems {
 }
 
 /// The templates of a chart and its subcharts by the path they are shown with.
-struct TemplateFiles {
+pub(crate) struct TemplateFiles {
     texts: HashMap<String, Arc<str>>,
     /// Those that hold parts of others, in the order of their paths.
     parts: Arc<[TemplateFile]>,
 }
 
 impl TemplateFiles {
-    fn from_chart(chart: &Chart) -> Self {
+    pub(crate) fn from_chart(chart: &Chart) -> Self {
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
         let mut pending = vec![(chart, chart.name().to_owned())];
         while let Some((chart, prefix)) = pending.pop() {

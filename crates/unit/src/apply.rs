@@ -7,10 +7,7 @@ use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions};
 use slipway_cluster::{Cluster, NamespaceCreation};
 use slipway_event::{Events, Memory};
 use slipway_problem::Problem;
-use slipway_release::{
-    ExecuteOptions, MissingNamespace, PlanOptions, ReleaseContent, ReleaseReport, ReleaseRequest,
-    ReleaseStatus,
-};
+use slipway_release::{ExecuteOptions, MissingNamespace, PlanOptions, ReleaseReport, ReleaseStatus};
 use tokio_util::sync::CancellationToken;
 
 use crate::container::UnitFile;
@@ -22,6 +19,7 @@ use crate::ledger::{ApplyLedger, ApplyStatus, EntryKind, LedgerEntry, UnitLedger
 use crate::overlay::Overlay;
 use crate::plan::{PlanContext, UNIT_DIGEST, UnitPlan, plan_unit};
 use crate::proof::SecretUse;
+use crate::rollback::roll_back;
 use crate::strategy;
 use crate::verify::{VerifyBaseline, VerifyOptions, VerifyReport, VerifyRequest, run_checks, take_baseline};
 
@@ -156,9 +154,10 @@ async fn plan_for_apply(
 
 /// Refuses to begin while an earlier rollout by steps is unfinished: what it left is for `resume` or `abort`.
 fn check_interrupted(entries: &[LedgerEntry], target: &UnitTarget, unit: &UnitFile) -> Result<(), UnitError> {
-    let open = applies(entries).into_iter().rev().find(|apply| {
-        apply.target.is_same_place(target) && matches!(apply.status.as_deref(), None | Some("paused"))
-    });
+    let open = applies(entries)
+        .into_iter()
+        .rev()
+        .find(|apply| apply.target.is_same_place(target) && apply.status.is_open());
     let Some(open) = open.filter(|_| unit.strategy().is_some()) else { return Ok(()) };
     let has_steps = entries
         .iter()
@@ -166,8 +165,7 @@ fn check_interrupted(entries: &[LedgerEntry], target: &UnitTarget, unit: &UnitFi
     if !has_steps {
         return Ok(());
     }
-    let state = if open.status.is_some() { "is paused" } else { "was interrupted" };
-    let problem = Problem::error(format!("apply {} of this unit {state}", open.apply_id));
+    let problem = Problem::error(format!("apply {} of this unit is {}", open.apply_id, open.status));
     Err(problem.hint("go on with `slipway unit resume`, or take it back with `slipway unit abort`").into())
 }
 
@@ -314,7 +312,7 @@ async fn finish_apply(
             options: options.clone(),
         };
         let found = run_checks(cluster, &checks, context.plan.events).await?;
-        record_verification(ledger, &found)?;
+        ledger.record_verification(&found)?;
         let (driver, now) = (planned.request.options.driver, context.plan.now);
         let verified = found.is_passed().then_some(now);
         mark_verification(cluster, &request.target, request.unit, driver, verified).await?;
@@ -325,7 +323,7 @@ async fn finish_apply(
     let status = if is_good { ApplyStatus::Succeeded } else { ApplyStatus::Failed };
     let rollback = match request.on_failure {
         FailedVerification::Rollback if !is_good => {
-            Some(roll_back(request, context, planned, cluster).await?)
+            Some(roll_back(request, None, Some(ledger.apply_id()), context, cluster).await)
         }
         _ => None,
     };
@@ -335,32 +333,11 @@ async fn finish_apply(
             "revision": revision, "objectSet": planned.proven.object_set, "notes": report.notes,
             "skipped": report.status == ReleaseStatus::Skipped,
             "error": verification.as_ref().filter(|found| !found.is_passed()).map(VerifyReport::likely_cause),
-            "rollback": rollback.map(|report| report.revision.get()),
+            "rollback": rollback.as_ref().and_then(|back| back.as_ref().ok()).map(|back| back.revision.get()),
         }),
     )?;
+    rollback.transpose()?;
     Ok(ApplyOutcome::Applied { apply_id, report, verification })
-}
-
-/// Writes what a verification found, with what was collected about failures.
-pub(crate) fn record_verification(ledger: &ApplyLedger, found: &VerifyReport) -> Result<(), UnitError> {
-    let status = if found.is_passed() { "passed" } else { "failed" };
-    ledger.append(EntryKind::Verification, json!({"status": status, "checks": found.checks}))?;
-    if let Some(diagnostics) = &found.diagnostics {
-        let content = serde_json::to_vec(diagnostics).unwrap_or_default();
-        ledger.append_content(EntryKind::Diagnostics, json!({"cause": found.likely_cause()}), &content)?;
-    }
-    Ok(())
-}
-
-async fn roll_back(
-    request: &ApplyRequest<'_>,
-    context: &ApplyContext<'_>,
-    planned: &UnitPlan,
-    cluster: &Cluster,
-) -> Result<ReleaseReport, UnitError> {
-    let back = ReleaseRequest { content: ReleaseContent::Revision(None), ..planned.request.clone() };
-    let events = context.plan.events;
-    Ok(slipway_release::apply(cluster, &back, &request.execute, events, context.cancel.clone()).await?)
 }
 
 /// Keeps the events of the run, which have no secrets.

@@ -9,7 +9,7 @@ use slipway_cluster::helm::{Release, ReleaseStorage, StorageDriver};
 use crate::container::UnitFile;
 use crate::error::UnitError;
 use crate::evidence::AppliedUnit;
-use crate::ledger::UnitTarget;
+use crate::ledger::{ApplyStatus, UnitTarget};
 use crate::plan::{UNIT_DIGEST, UNIT_ENV, UNIT_OVERLAY, UNIT_VERIFIED};
 
 fn mark<'r>(release: &'r Release, key: &str) -> Option<&'r str> {
@@ -61,7 +61,7 @@ pub async fn find_deployed_evidence(
         target: target.clone(),
         started_at: verified.to_owned(),
         ended_at: Some(verified.to_owned()),
-        status: Some("succeeded".to_owned()),
+        status: ApplyStatus::Succeeded,
         revision: Some(release.version.into()),
         overlay: mark(&release, UNIT_OVERLAY).map(str::to_owned),
         verified: Some(true),

@@ -42,7 +42,7 @@ pub enum UnitError {
     NotReproduced(Vec<String>),
     /// The evidence a promotion needs is not there.
     #[error("{0}")]
-    NoEvidence(String),
+    NoEvidence(Box<Problem>),
     /// A policy denies it; nothing was written.
     #[error("{0}")]
     Refused(Problems),

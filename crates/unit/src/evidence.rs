@@ -1,9 +1,12 @@
 //! Evidence: what the ledger says a unit has been through.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use slipway_problem::Problem;
 
 use crate::error::UnitError;
-use crate::ledger::{EntryKind, LedgerEntry, UnitTarget};
+use crate::ledger::{ApplyStatus, EntryKind, LedgerEntry, UnitTarget};
+use crate::verify::VerificationStatus;
 
 /// An apply as the ledger tells it.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,8 +15,7 @@ pub struct AppliedUnit {
     pub target: UnitTarget,
     pub started_at: String,
     pub ended_at: Option<String>,
-    /// `succeeded`, `failed`, `paused`, `aborted`; none while it runs or if it was interrupted.
-    pub status: Option<String>,
+    pub status: ApplyStatus,
     pub revision: Option<u64>,
     pub overlay: Option<String>,
     /// The last verification of it passed.
@@ -32,27 +34,33 @@ pub fn applies(entries: &[LedgerEntry]) -> Vec<AppliedUnit> {
                 target: entry.target.clone(),
                 started_at: entry.ts.clone(),
                 ended_at: None,
-                status: None,
+                status: ApplyStatus::Interrupted,
                 revision: None,
                 overlay: text("overlay"),
                 verified: None,
             }),
             EntryKind::ApplyFinished => {
                 if let Some(apply) = all.iter_mut().find(|apply| apply.apply_id == id) {
-                    apply.status = text("status");
+                    // An end this program does not know is no success and nothing to go on with.
+                    apply.status = read_status(&entry.payload).unwrap_or(ApplyStatus::Failed);
                     apply.ended_at = Some(entry.ts.clone());
                     apply.revision = entry.payload.get("revision").and_then(Value::as_u64);
                 }
             }
             EntryKind::Verification => {
                 if let Some(apply) = all.iter_mut().find(|apply| apply.apply_id == id) {
-                    apply.verified = text("status").map(|status| status == "passed");
+                    let status: Option<VerificationStatus> = read_status(&entry.payload);
+                    apply.verified = Some(status == Some(VerificationStatus::Passed));
                 }
             }
             _ => {}
         }
     }
     all
+}
+
+fn read_status<S: DeserializeOwned>(payload: &Value) -> Option<S> {
+    payload.get("status").and_then(|status| S::deserialize(status).ok())
 }
 
 /// Environments in which the unit was applied and verified.
@@ -65,7 +73,7 @@ pub fn verified_environments(entries: &[LedgerEntry]) -> Vec<String> {
 }
 
 fn is_proven(apply: &AppliedUnit) -> bool {
-    apply.status.as_deref() == Some("succeeded") && apply.verified == Some(true)
+    apply.status == ApplyStatus::Succeeded && apply.verified == Some(true)
 }
 
 /// The evidence a promotion asks for.
@@ -98,16 +106,40 @@ pub fn require_evidence(
         names => names.join(" or "),
     };
     let last = all.iter().rev().find(counts);
-    let why = match last {
-        None => "it was never applied there".to_owned(),
-        Some(apply) if apply.status.as_deref() != Some("succeeded") => {
-            let status = apply.status.as_deref().unwrap_or("interrupted");
-            format!("apply {} ended as {status}", apply.apply_id)
+    let env = last.and_then(|apply| apply.target.env.as_ref()).or(rule.from.last());
+    let env = env.map_or("ENV", String::as_str);
+    let (why, next) = match last {
+        None => {
+            let next = format!("apply it there with `slipway unit apply --to {env}`");
+            ("it was never applied there".to_owned(), next)
         }
-        Some(apply) => match apply.verified {
-            Some(_) => format!("apply {} was not verified: its checks failed", apply.apply_id),
-            None => format!("apply {} was not verified", apply.apply_id),
-        },
+        Some(apply) => {
+            let id = &apply.apply_id;
+            match (apply.status, apply.verified) {
+                (ApplyStatus::Succeeded, None) => (
+                    format!("apply {id} was not verified"),
+                    format!("verify what runs there with `slipway unit verify --to {env}`"),
+                ),
+                (ApplyStatus::Succeeded, Some(_)) => (
+                    format!("apply {id} was not verified: its checks failed"),
+                    format!(
+                        "`slipway unit replay --apply {id}` shows them; then `slipway unit verify --to {env}`"
+                    ),
+                ),
+                (ApplyStatus::Paused | ApplyStatus::Interrupted, _) => (
+                    format!("apply {id} is {}", apply.status),
+                    format!("go on with it: `slipway unit resume --to {env}`"),
+                ),
+                (ApplyStatus::Failed | ApplyStatus::Aborted, _) => (
+                    format!("apply {id} ended as {}", apply.status),
+                    format!(
+                        "`slipway unit replay --apply {id}` shows why; then `slipway unit apply --to {env}`"
+                    ),
+                ),
+            }
+        }
     };
-    Err(UnitError::NoEvidence(format!("the unit is not verified in {place}: {why}")))
+    let problem = Problem::error(format!("the unit is not verified in {place}: {why}"));
+    let problem = problem.hint(format!("{next}, or promote without evidence with --allow-unverified"));
+    Err(UnitError::NoEvidence(Box::new(problem)))
 }

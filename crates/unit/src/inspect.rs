@@ -8,7 +8,7 @@ use slipway_manifest::diff::{LineKind, diff_lines};
 use crate::container::{BindingRow, ImageUseRow, UnitFile};
 use crate::error::UnitError;
 use crate::evidence::{AppliedUnit, applies};
-use crate::ledger::LedgerEntry;
+use crate::ledger::{ApplyStatus, LedgerEntry};
 
 /// A unit in short.
 #[derive(Clone, Debug, Serialize)]
@@ -41,7 +41,7 @@ pub struct ApplySummary {
     pub apply_id: String,
     pub target: String,
     pub started: String,
-    pub status: String,
+    pub status: ApplyStatus,
     pub verified: Option<bool>,
     pub revision: Option<u64>,
 }
@@ -52,7 +52,7 @@ impl From<AppliedUnit> for ApplySummary {
             target: apply.target.to_string(),
             apply_id: apply.apply_id,
             started: apply.started_at,
-            status: apply.status.unwrap_or_else(|| "interrupted".to_owned()),
+            status: apply.status,
             verified: apply.verified,
             revision: apply.revision,
         }

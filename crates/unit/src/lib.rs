@@ -68,7 +68,7 @@ pub use proof::{ProvenRelease, SecretUse, UnitLoader, prove, prove_release};
 pub use render::Hazard;
 pub use replay::{RecordedApply, read_apply};
 pub use resume::{abort_unit, resume_unit};
-pub use rollback::rollback_unit;
+pub use rollback::{RollbackStatus, rollback_unit};
 pub use sign::{PublicKey, SigningKey, sign_unit};
 pub use transport::{ARTIFACT_TYPE, RegistryImages, pull_unit, push_unit};
 pub use verify::{

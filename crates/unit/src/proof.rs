@@ -50,7 +50,7 @@ pub fn prove(unit: &UnitFile, loader: UnitLoader<'_>) -> Result<(), UnitError> {
     let target = RenderTarget::of_unit(unit)?;
     let rendered = render(unit, loader.masked, loader.settings, &target, None, NodeContext::default())?;
     let rows = unit.rows();
-    let found = masked_objects(&rendered.documents, &rows.manifest.nondeterministic);
+    let found = masked_objects(&rendered.documents, &[], &rows.manifest.nondeterministic);
     let sealed: BTreeMap<&str, &str> =
         rows.objects.iter().map(|object| (object.key.as_str(), object.object_hash.as_str())).collect();
     let differing = found.differing(&sealed);
@@ -72,7 +72,8 @@ pub fn prove_release(
 ) -> Result<ProvenRelease, UnitError> {
     prove(unit, loader)?;
     let rendered = render_for(unit, loader.masked, loader.settings, target, overlay)?;
-    let object_set = masked_objects(&rendered.documents, &unit.rows().manifest.nondeterministic).set_digest();
+    let left_out = &unit.rows().manifest.nondeterministic;
+    let object_set = masked_objects(&rendered.documents, &[], left_out).set_digest();
     Ok(ProvenRelease { rendered, object_set, overlay: overlay.map(|overlay| overlay.digest().to_owned()) })
 }
 

@@ -1,7 +1,7 @@
 //! Goes on with a rollout that paused or was killed, or takes it back.
 
 use serde_json::{Value, json};
-use slipway_event::RunId;
+use slipway_problem::Problem;
 
 use crate::apply::{ApplyContext, ApplyOutcome, ApplyRequest, acquire_lock, resume_locked};
 use crate::error::UnitError;
@@ -16,15 +16,20 @@ use crate::strategy::{AbortOutcome, AbortRequest, StepLog, abort};
 fn open_apply(entries: &[LedgerEntry], target: &UnitTarget) -> Result<AppliedUnit, UnitError> {
     let own = applies(entries).into_iter().rev().find(|apply| apply.target.is_same_place(target));
     match own {
-        Some(apply) if matches!(apply.status.as_deref(), None | Some("paused")) => Ok(apply),
-        Some(apply) => {
-            let status = apply.status.unwrap_or_default();
-            Err(UnitError::problem(format!(
-                "apply {} to {target} ended as {status}: there is nothing to go on with",
-                apply.apply_id
-            )))
+        Some(apply) if apply.status.is_open() => Ok(apply),
+        Some(AppliedUnit { apply_id, status, .. }) => {
+            let message =
+                format!("apply {apply_id} to {target} ended as {status}: there is nothing to go on with");
+            let hint = format!(
+                "`slipway unit replay --apply {apply_id}` shows what it did; `slipway unit apply` begins anew"
+            );
+            Err(Problem::error(message).hint(hint).into())
         }
-        None => Err(UnitError::problem(format!("this unit was never applied to {target}"))),
+        None => {
+            let problem = Problem::error(format!("this unit was never applied to {target}"));
+            let hint = "begin with `slipway unit apply`; `slipway unit inspect` lists the applies of a unit with their targets";
+            Err(problem.hint(hint).into())
+        }
     }
 }
 
@@ -36,11 +41,6 @@ fn started<'e>(entries: &'e [LedgerEntry], apply: &AppliedUnit) -> Option<&'e Va
     entries.iter().find(is_start).map(|entry| &entry.payload)
 }
 
-fn run_id(apply: &AppliedUnit) -> Result<RunId, UnitError> {
-    let wrong = |_| UnitError::LedgerChanged { seq: 0, what: "names an apply that cannot be".to_owned() };
-    apply.apply_id.parse().map_err(wrong)
-}
-
 /// Goes on with the last apply to a target where its ledger ends. The overlay must be the one it began with.
 pub async fn resume_unit(
     request: &ApplyRequest<'_>,
@@ -50,7 +50,12 @@ pub async fn resume_unit(
     let apply = open_apply(&entries, &request.target)?;
     let given = request.overlay.as_ref().map(Overlay::digest);
     if given != apply.overlay.as_deref() {
-        return Err(UnitError::problem(format!("apply {} began with another overlay", apply.apply_id)));
+        let problem = Problem::error(format!("apply {} began with another overlay", apply.apply_id));
+        let hint = match apply.overlay {
+            Some(_) => "give the overlay it began with: --overlay FILE",
+            None => "it began without one: leave --overlay out",
+        };
+        return Err(problem.hint(hint).into());
     }
     let began =
         started(&entries, &apply).and_then(|payload| payload.get("strategy")).filter(|json| !json.is_null());
@@ -66,7 +71,7 @@ pub async fn resume_unit(
     }
     let lock = acquire_lock(context.plan.cluster, target, context.plan.events).await?;
     let cluster = context.plan.cluster.with_write_gate(lock.write_gate());
-    let ledger = ApplyLedger::resume(context.ledger.clone(), target.clone(), run_id(&apply)?);
+    let ledger = ApplyLedger::resume(context.ledger.clone(), target.clone(), &apply)?;
     let outcome = Box::pin(resume_locked(&request, context, planned, ledger, &cluster)).await;
     let _ = lock.release().await;
     outcome
@@ -80,7 +85,7 @@ pub async fn abort_unit(
     let target = &request.target;
     let entries = context.ledger.entries()?;
     let ledger = match open_apply(&entries, target) {
-        Ok(apply) => Some(ApplyLedger::resume(context.ledger.clone(), target.clone(), run_id(&apply)?)),
+        Ok(apply) => Some(ApplyLedger::resume(context.ledger.clone(), target.clone(), &apply)?),
         Err(_) => None,
     };
     let lock = acquire_lock(context.plan.cluster, target, context.plan.events).await?;

@@ -13,7 +13,8 @@ pub fn run_registry() -> Result<()> {
     compare_by_script("unit-registry", "unit_registry.py", &[built()?, peers::docker_registry()?], None)
 }
 
-/// The registry, then the scenarios on a real cluster, whose releases real Helm reads.
+/// The registry, then the scenarios on a real cluster, whose releases real Helm reads. `KILLS` says how many canaries and
+/// how many blue-green rollouts are killed.
 pub fn run() -> Result<()> {
     run_registry()?;
     let real = Real::start(&shell::target().join("conformance/unit"), Parts::All)?;
@@ -27,7 +28,5 @@ pub fn run_images() -> Result<()> {
     if corpus.is_empty() {
         bail!("set SLIPWAY_CORPUS to a directory of charts");
     }
-    let build = ["build", "--locked", "--package", "slipway-unit", "--example", "image_bindings"];
-    shell::run(&mut shell::cargo(&build))?;
-    shell::run(Command::new(shell::target().join("debug/examples/image_bindings")).args(corpus))
+    shell::run(Command::new(shell::example("image_bindings")?).args(corpus))
 }

@@ -93,6 +93,16 @@ impl ChartProgram {
         sort_output(&self.chart, output.files, crds, options, notices)
     }
 
+    /// The definitions under `crds/` that a rendering with the user's values brings: those of the charts that take part.
+    pub fn enabled_crds(
+        &self,
+        user: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Vec<CrdFile>, ChartError> {
+        let tree = ChartNode::with_dependencies(&self.chart, &coalesce::to_map(user), &mut Notices::new())
+            .map_err(|error| ChartError::Values(error.into()))?;
+        Ok(enabled_crds(&tree, tree.name()))
+    }
+
     /// Checks the user's values against the schemas of the chart and its subcharts.
     pub fn check_values(
         &self,

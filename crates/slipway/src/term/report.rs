@@ -38,6 +38,9 @@ pub fn failure(failure: &anyhow::Error) {
     {
         return problems_report(problems);
     }
+    if let Some(UnitError::NoEvidence(problem)) = failure.downcast_ref::<UnitError>() {
+        return show(problem);
+    }
     if let Some(error) = failure.downcast_ref::<SecretsError>() {
         return problems_report(&error.problems());
     }

@@ -30,7 +30,7 @@ use crate::image::{
     RewriteRule, bind_images, complete_inputs, merged_values, pin_tags, rewrite_objects, run_builder,
 };
 use crate::render::{
-    Definitions, Hazard, HazardHost, RenderTarget, load_source, render_source, render_twice,
+    Definitions, Hazard, HazardHost, RenderTarget, RenderedTwice, load_source, render_source, render_twice,
 };
 use crate::source::seal_source;
 
@@ -121,7 +121,7 @@ pub async fn bundle(
     context: &BundleContext<'_>,
     output: &Path,
 ) -> Result<BundleReport, UnitError> {
-    let mut blobs = BlobWriter::default();
+    let mut blobs = BlobWriter::start()?;
     let mut builds = Vec::new();
     for command in &request.builds {
         let built = run_builder(command, context.redactor, context.clock).await?;
@@ -137,8 +137,13 @@ pub async fn bundle(
     }
     let host = Arc::new(HazardHost::default());
     request.settings.host = Some(Arc::clone(&host) as _);
-    let mut loaded = load(&request, context, request.values.clone())?;
+    let node = NodeContext { node: Some(request.release.to_string()), ..NodeContext::default() };
+    let mut loaded =
+        load_source(&request.source, request.values.clone(), node, request.settings.clone(), context.masked)?;
     let sealed = seal_source(&request.source, &request.reference, &loaded)?;
+    for file in &sealed.files {
+        blobs.add_hashed(file.hash, Arc::clone(&file.content));
+    }
     let target = RenderTarget {
         name: request.release.to_string(),
         namespace: request.namespace.to_string(),
@@ -146,13 +151,13 @@ pub async fn bundle(
     };
     let mut bound = bind(&request, context, &loaded, &target)?;
     if !bound.overlay.is_empty() {
-        let content = Value::Object(bound.overlay.clone()).to_string().into_bytes();
-        request.values.overlays.push(("image bindings".to_owned(), content));
-        loaded = load(&request, context, request.values.clone())?;
+        request.values = with_overlay(&request.values, &bound.overlay);
+        loaded = loaded.with_values(request.values.clone(), context.masked)?;
     }
     let mut image_rows: Vec<ImageRow> = request.images.iter().map(ImageInput::to_row).collect();
     let root = request.source.path().parent();
-    let [first, second] = render_twice(&loaded, &target, &bound.rules, root, &host)?;
+    let RenderedTwice { first, second, definition_hashes } =
+        render_twice(&loaded, &target, &bound.rules, root, &host)?;
     let mut pinned = Vec::new();
     if let (PinMode::All, Some(resolver)) = (request.pin, context.images) {
         let objects: Vec<Value> = regular_objects(&first);
@@ -183,6 +188,7 @@ pub async fn bundle(
         loaded: &loaded,
         sealed,
         rendered: &first,
+        definition_hashes: &definition_hashes,
         images: image_rows,
         bindings: bound.bindings,
         builds,
@@ -191,7 +197,7 @@ pub async fn bundle(
         policy,
         blobs: &mut blobs,
     })?;
-    let digests = write_unit(output, &rows, &blobs)?;
+    let digests = write_unit(output, &rows, blobs)?;
     let unpinned = rows.image_uses.iter().filter(|used| used.digest.is_empty());
     let unpinned: BTreeSet<String> = unpinned.map(|used| used.reference.clone()).collect();
     Ok(BundleReport {
@@ -208,13 +214,12 @@ pub async fn bundle(
     })
 }
 
-fn load(
-    request: &BundleRequest,
-    context: &BundleContext<'_>,
-    values: UserValues,
-) -> Result<LoadedSource, UnitError> {
-    let node = NodeContext { node: Some(request.release.to_string()), ..NodeContext::default() };
-    load_source(&request.source, values, node, request.settings.clone(), context.masked)
+/// Values with the images that were bound over everything else.
+fn with_overlay(values: &UserValues, overlay: &Map<String, Value>) -> UserValues {
+    let mut values = values.clone();
+    let content = Value::Object(overlay.clone()).to_string().into_bytes();
+    values.overlays.push(("image bindings".to_owned(), content));
+    values
 }
 
 /// Images bound to places.
@@ -245,16 +250,11 @@ fn bind(
         _ => (loaded.recorded_values().clone(), Vec::new()),
     };
     let render = |overlay: &Map<String, Value>| {
-        let rendered = if overlay.is_empty() {
-            render_source(loaded, target, &[], None, None, Definitions::Skip)?
-        } else {
-            let mut values = request.values.clone();
-            values
-                .overlays
-                .push(("image bindings".to_owned(), Value::Object(overlay.clone()).to_string().into_bytes()));
-            render_source(&load(request, context, values)?, target, &[], None, None, Definitions::Skip)?
-        };
-        Ok(regular_objects(&rendered))
+        if overlay.is_empty() {
+            return trial_objects(loaded, target);
+        }
+        let values = with_overlay(&request.values, overlay);
+        trial_objects(&loaded.with_values(values, context.masked)?, target)
     };
     let bound = bind_images(&BindRequest {
         inputs: &request.images,
@@ -265,6 +265,12 @@ fn bind(
         render: &render,
     })?;
     Ok(Bound { overlay: bound.overlay, rules: bound.rules, bindings: bound.bindings })
+}
+
+/// The objects of a trial: all but the definitions kept apart.
+fn trial_objects(loaded: &LoadedSource, target: &RenderTarget) -> Result<Vec<Value>, UnitError> {
+    let rendered = render_source(loaded, target, &[], None, None, Definitions::Skip)?;
+    Ok(rendered.documents.into_iter().map(|document| document.object).collect())
 }
 
 /// The objects of a rendering that have containers of their own.

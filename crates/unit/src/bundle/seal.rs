@@ -1,7 +1,6 @@
 //! Makes the rows of a unit from everything a bundle found.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -30,6 +29,8 @@ pub(super) struct SealInputs<'a> {
     pub(super) loaded: &'a LoadedSource,
     pub(super) sealed: SealedSource,
     pub(super) rendered: &'a RenderedSource,
+    /// The hashes of its definitions, which come first.
+    pub(super) definition_hashes: &'a [String],
     pub(super) images: Vec<ImageRow>,
     pub(super) bindings: Vec<BindingRow>,
     pub(super) builds: Vec<BuildRow>,
@@ -45,16 +46,13 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     let SealedSource { mut row, files } = sealed;
     row.package_digest = package_digest(&request.source)?;
     let definitions = definition_files(rendered, &files);
-    for file in &files {
-        blobs.add_hashed(file.hash, Arc::clone(&file.content));
-    }
     let value_layers = seal_values(&request.values, blobs)?;
     let recorded = loaded.recorded_values();
     let mut canonical = String::new();
     slipway_journal::digest::canonical(&Value::Object(recorded.clone()), &mut canonical);
     let digest = slipway_journal::digest::bytes(canonical.as_bytes());
     let values = ValuesRow { id: 1, sha256: blobs.add(canonical.into_bytes()), digest };
-    let hashes = masked_objects(&rendered.documents, &inputs.nondeterministic);
+    let hashes = masked_objects(&rendered.documents, inputs.definition_hashes, &inputs.nondeterministic);
     let mut manifest_hash = Sha256::new();
     let mut objects = Vec::with_capacity(rendered.documents.len());
     for (ord, (document, (key, hash))) in

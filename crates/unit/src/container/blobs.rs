@@ -3,8 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,14 +65,25 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// Contents to be written, in the order they were added.
-#[derive(Debug, Default)]
+/// Contents to be written, in the order they were added. A thread compresses them meanwhile: that takes about as long as
+/// rendering the chart they come from.
+#[derive(Debug)]
 pub(crate) struct BlobWriter {
-    order: Vec<(ContentHash, Arc<[u8]>)>,
+    order: Vec<(ContentHash, u64)>,
     known: HashSet<ContentHash>,
+    to_packer: Sender<Arc<[u8]>>,
+    packer: JoinHandle<io::Result<PackedContents>>,
 }
 
 impl BlobWriter {
+    /// Starts to take contents.
+    pub(crate) fn start() -> Result<Self, UnitError> {
+        let (to_packer, contents) = mpsc::channel();
+        let packer = thread::Builder::new().spawn(move || pack_contents(&contents));
+        let packer = packer.map_err(UnitError::io("start", Path::new("a compression")))?;
+        Ok(Self { order: Vec::new(), known: HashSet::new(), to_packer, packer })
+    }
+
     /// Keeps a content, once.
     pub(crate) fn add(&mut self, content: impl Into<Arc<[u8]>>) -> ContentHash {
         let content = content.into();
@@ -80,64 +95,104 @@ impl BlobWriter {
     /// Keeps a content whose hash is known, once.
     pub(crate) fn add_hashed(&mut self, hash: ContentHash, content: Arc<[u8]>) {
         if self.known.insert(hash) {
-            self.order.push((hash, content));
+            self.order.push((hash, content.len() as u64));
+            // A packer that stopped says why when it is asked for its packs.
+            let _ = self.to_packer.send(content);
         }
     }
 
     pub(crate) fn rows(&self) -> Vec<(ContentHash, u64)> {
-        let mut rows: Vec<_> =
-            self.order.iter().map(|(hash, content)| (*hash, content.len() as u64)).collect();
+        let mut rows = self.order.clone();
         rows.sort_unstable();
         rows
     }
 
     /// Writes packs and rows.
-    pub(crate) fn write(&self, connection: &Connection) -> Result<(), UnitError> {
+    pub(crate) fn write(self, connection: &Connection) -> Result<(), UnitError> {
         let failed = UnitError::database;
-        let (mut pack, mut id) = (Vec::new(), 1_i64);
-        let mut placed = Vec::with_capacity(self.order.len());
-        for (hash, content) in &self.order {
-            if !pack.is_empty() && pack.len() + content.len() > PACK_SIZE {
-                write_pack(connection, id, &std::mem::take(&mut pack))?;
-                id += 1;
-            }
-            // An empty content is nowhere; it is said to be at the start.
-            let place = if content.is_empty() { (1, 0) } else { (id, pack.len()) };
-            placed.push((hash, content.len(), place.0, place.1));
-            pack.extend_from_slice(content);
-        }
-        if !placed.is_empty() {
-            write_pack(connection, id, &pack)?;
+        drop(self.to_packer);
+        let packed = self.packer.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let packed = packed.map_err(UnitError::io("compress", Path::new("contents")))?;
+        for (id, pack) in (1_i64..).zip(&packed.packs) {
+            let hash = ContentHash::of(&pack.data);
+            let row = params![id, pack.codec, pack.size as i64, hash.0.as_slice(), pack.data];
+            let sql = "INSERT INTO packs (id, codec, size, sha256, data) VALUES (?1, ?2, ?3, ?4, ?5)";
+            connection.execute(sql, row).map_err(failed("write contents"))?;
         }
         let sql = "INSERT INTO blobs (sha256, size, pack, start) VALUES (?1, ?2, ?3, ?4)";
         let mut statement = connection.prepare(sql).map_err(failed("write contents"))?;
-        for (hash, size, id, start) in placed {
-            let row = params![hash.0.as_slice(), size as i64, id, start as i64];
+        for ((hash, size), place) in self.order.iter().zip(&packed.places) {
+            let row = params![hash.0.as_slice(), *size as i64, place.pack, place.start as i64];
             statement.execute(row).map_err(failed("write contents"))?;
         }
         Ok(())
     }
 }
 
-fn write_pack(connection: &Connection, id: i64, content: &[u8]) -> Result<(), UnitError> {
-    let path = std::path::Path::new("contents");
-    let packed = compress(content).map_err(UnitError::io("compress", path))?;
-    let (codec, data) =
-        if packed.len() < content.len() { ("zstd", packed.as_slice()) } else { ("raw", content) };
-    let hash = ContentHash::of(data);
-    let row = params![id, codec, content.len() as i64, hash.0.as_slice(), data];
-    let sql = "INSERT INTO packs (id, codec, size, sha256, data) VALUES (?1, ?2, ?3, ?4, ?5)";
-    connection.execute(sql, row).map_err(UnitError::database("write contents"))?;
-    Ok(())
+/// Contents in packs, with the place of each in the order they came.
+#[derive(Debug, Default)]
+struct PackedContents {
+    packs: Vec<Pack>,
+    places: Vec<BlobPlace>,
 }
 
-fn compress(content: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = zstd::Encoder::new(Vec::with_capacity(content.len() / 8), LEVEL)?;
-    encoder.long_distance_matching(true)?;
-    encoder.window_log(WINDOW_LOG)?;
-    encoder.set_pledged_src_size(Some(content.len() as u64))?;
-    encoder.write_all(content)?;
-    encoder.finish()
+#[derive(Debug)]
+struct Pack {
+    codec: &'static str,
+    size: usize,
+    data: Vec<u8>,
+}
+
+/// Compresses contents as they come.
+fn pack_contents(contents: &Receiver<Arc<[u8]>>) -> io::Result<PackedContents> {
+    let mut packed = PackedContents::default();
+    let mut open: Option<OpenPack> = None;
+    for content in contents {
+        if let Some(full) = open.take_if(|pack| pack.size > 0 && pack.size + content.len() > PACK_SIZE) {
+            packed.packs.push(full.finish()?);
+        }
+        let pack = match &mut open {
+            Some(pack) => pack,
+            None => open.insert(OpenPack::start()?),
+        };
+        // An empty content is nowhere; it is said to be at the start.
+        let (id, start) =
+            if content.is_empty() { (1, 0) } else { (packed.packs.len() as i64 + 1, pack.size) };
+        packed.places.push(BlobPlace { pack: id, start, size: content.len() });
+        pack.push(content)?;
+    }
+    packed.packs.extend(open.map(OpenPack::finish).transpose()?);
+    Ok(packed)
+}
+
+/// A pack that takes contents.
+struct OpenPack {
+    encoder: zstd::Encoder<'static, Vec<u8>>,
+    contents: Vec<Arc<[u8]>>,
+    size: usize,
+}
+
+impl OpenPack {
+    fn start() -> io::Result<Self> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
+        encoder.long_distance_matching(true)?;
+        encoder.window_log(WINDOW_LOG)?;
+        Ok(Self { encoder, contents: Vec::new(), size: 0 })
+    }
+
+    fn push(&mut self, content: Arc<[u8]>) -> io::Result<()> {
+        self.encoder.write_all(&content)?;
+        self.size += content.len();
+        self.contents.push(content);
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<Pack> {
+        let packed = self.encoder.finish()?;
+        let (codec, data) =
+            if packed.len() < self.size { ("zstd", packed) } else { ("raw", self.contents.concat()) };
+        Ok(Pack { codec, size: self.size, data })
+    }
 }
 
 /// Every content of an opened unit, unpacked and checked against its hash.
@@ -252,7 +307,7 @@ fn read_packs(connection: &Connection) -> Result<BTreeMap<i64, Arc<[u8]>>, UnitE
 }
 
 /// Unpacks at most `size` bytes.
-fn unpack(data: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
+fn unpack(data: &[u8], size: usize) -> io::Result<Vec<u8>> {
     let mut decompressor = zstd::bulk::Decompressor::new()?;
     decompressor.set_parameter(zstd::zstd_safe::DParameter::WindowLogMax(WINDOW_LOG))?;
     decompressor.decompress(data, size)

@@ -42,9 +42,9 @@ fn sort_key(row: &Row, key: &[&str]) -> Vec<(i64, String)> {
 pub(crate) fn write_unit(
     path: &Path,
     rows: &SealedRows,
-    blobs: &BlobWriter,
+    blobs: BlobWriter,
 ) -> Result<SealedDigests, UnitError> {
-    let tables = sealed_tables(rows, blobs);
+    let tables = sealed_tables(rows, &blobs);
     let digests = compute_digests(|table| tables.get(table.name).map_or(&[][..], Vec::as_slice));
     let temporary = create_database(path, FileKind::Unit, |connection| {
         blobs.write(connection)?;

@@ -358,3 +358,59 @@ pub(crate) fn read_schema(connection: &Connection) -> rusqlite::Result<String> {
     })?;
     Ok(rows.collect::<rusqlite::Result<Vec<String>>>()?.join("\u{1e}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The columns of a table as SQLite has them: name, type, place in the key.
+    fn columns_of(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String, i64)>> {
+        let mut statement = connection.prepare("SELECT name, type, pk FROM pragma_table_info(?1)")?;
+        let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        rows.collect()
+    }
+
+    #[test]
+    fn every_column_of_a_sealed_table_is_sealed() {
+        let connection = Connection::open_in_memory().expect("opens");
+        FileKind::Unit.create_tables(&connection).expect("are made");
+        for table in SEALED {
+            let made = columns_of(&connection, table.name).expect("is there");
+            // Where a content lies in the file is no part of what it is.
+            let made: Vec<_> = made
+                .into_iter()
+                .filter(|(name, ..)| table.name != "blobs" || !["pack", "start"].contains(&&**name))
+                .collect();
+            let names: Vec<&str> = made.iter().map(|(name, ..)| name.as_str()).collect();
+            assert_eq!(
+                names,
+                table.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+                "{}",
+                table.name
+            );
+            for ((name, kind, _), (_, column)) in made.iter().zip(table.columns) {
+                let expected = match column {
+                    Text => "TEXT",
+                    Integer => "INTEGER",
+                    Hash => "BLOB",
+                };
+                assert_eq!(kind, expected, "{}.{name}", table.name);
+            }
+            let mut key: Vec<(i64, &str)> = made
+                .iter()
+                .filter(|(_, _, place)| *place > 0)
+                .map(|(name, _, place)| (*place, name.as_str()))
+                .collect();
+            key.sort_unstable();
+            assert_eq!(key.iter().map(|(_, name)| *name).collect::<Vec<_>>(), table.key, "{}", table.name);
+            assert!(table.unhashed.iter().all(|name| names.contains(name)), "{}", table.name);
+        }
+        let all = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'ledger%'";
+        let mut statement = connection.prepare(all).expect("is read");
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).expect("is read");
+        for name in names.map(|name| name.expect("is text")) {
+            let is_apart = ["packs", "seal", "signatures"].contains(&name.as_str());
+            assert!(is_apart || SEALED.iter().any(|table| table.name == name), "`{name}` is not sealed");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! The ledger of one apply: its beginning, its steps, its end.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_event::RunId;
@@ -7,8 +9,10 @@ use slipway_event::RunId;
 use super::entry::{EntryKind, LedgerEntry, UnitTarget};
 use super::store::UnitLedger;
 use crate::error::UnitError;
+use crate::evidence::AppliedUnit;
+use crate::verify::VerifyReport;
 
-/// The end of an apply.
+/// The state of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApplyStatus {
@@ -17,6 +21,35 @@ pub enum ApplyStatus {
     /// It waits for somebody to resume it.
     Paused,
     Aborted,
+    /// The ledger tells of no end: it runs, or it was interrupted. Never written.
+    Interrupted,
+}
+
+impl ApplyStatus {
+    /// The name ledgers and reports have for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Paused => "paused",
+            Self::Aborted => "aborted",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Tells that there is something left to resume or to abort.
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Paused | Self::Interrupted => true,
+            Self::Succeeded | Self::Failed | Self::Aborted => false,
+        }
+    }
+}
+
+impl fmt::Display for ApplyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The state of one step of a strategy.
@@ -67,8 +100,9 @@ impl ApplyLedger {
     }
 
     /// Goes on with an apply that was begun before.
-    pub fn resume(ledger: UnitLedger, target: UnitTarget, apply_id: RunId) -> Self {
-        Self { ledger, apply_id, target }
+    pub fn resume(ledger: UnitLedger, target: UnitTarget, apply: &AppliedUnit) -> Result<Self, UnitError> {
+        let wrong = |_| UnitError::LedgerChanged { seq: 0, what: "names an apply that cannot be".to_owned() };
+        Ok(Self { ledger, apply_id: apply.apply_id.parse().map_err(wrong)?, target })
     }
 
     /// The name of the apply, which objects it makes for itself carry.
@@ -111,6 +145,17 @@ impl ApplyLedger {
             fields.insert("status".to_owned(), json!(status));
         }
         self.append(EntryKind::ApplyFinished, payload).map(drop)
+    }
+
+    /// Writes what a verification found, with what was collected about failures.
+    pub fn record_verification(&self, found: &VerifyReport) -> Result<(), UnitError> {
+        let payload = json!({"status": found.status(), "checks": found.checks});
+        self.append(EntryKind::Verification, payload)?;
+        if let Some(diagnostics) = &found.diagnostics {
+            let content = serde_json::to_vec(diagnostics).unwrap_or_default();
+            self.append_content(EntryKind::Diagnostics, json!({"cause": found.likely_cause()}), &content)?;
+        }
+        Ok(())
     }
 
     /// Writes a fact about the apply.

@@ -7,7 +7,7 @@ mod objects;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use serde_json::Value;
 use slipway_chart::{Capabilities, KubeVersion, Notices, UserValues};
@@ -20,6 +20,7 @@ use slipway_source::{
 
 pub use hazard::Hazard;
 pub(crate) use hazard::{HazardHost, named_hazards};
+use objects::object_hash;
 pub(crate) use objects::{differing_fields, masked_objects, object_key, object_keys};
 
 use crate::container::UnitFile;
@@ -99,13 +100,7 @@ pub(crate) fn render_source(
         cluster,
     };
     let mut rendered = loaded.render(&context)?;
-    // Lists are taken apart, as an apply does it: every object has a name of its own.
-    rendered.documents = rendered.documents.into_iter().flat_map(expand_list).collect();
-    for document in &mut rendered.documents {
-        if let Some(root) = root {
-            hide_root(document, root);
-        }
-    }
+    rendered.documents = finish_documents(rendered.documents, root);
     let objects = rendered.documents.iter_mut().filter(|document| document.stored != RecordPart::Aside);
     let mut objects: Vec<&mut Value> = objects.map(|document| &mut document.object).collect();
     for (rule, image) in rules {
@@ -114,25 +109,71 @@ pub(crate) fn render_source(
     Ok(rendered)
 }
 
-/// Renders a loaded source twice at the same time, for two different times; definitions kept apart are in the first alone.
+/// Two renderings of a source, for two different times.
+#[derive(Debug)]
+pub(crate) struct RenderedTwice {
+    /// With the definitions the source keeps apart, which come first.
+    pub(crate) first: RenderedSource,
+    /// Without them.
+    pub(crate) second: RenderedSource,
+    /// The hashes of those definitions, in their order.
+    pub(crate) definition_hashes: Vec<String>,
+}
+
+/// Renders a loaded source twice and reads the definitions it keeps apart, all at the same time.
 pub(crate) fn render_twice(
     loaded: &LoadedSource,
     target: &RenderTarget,
     rules: &[(RewriteRule, String)],
     root: Option<&Path>,
     host: &Arc<HazardHost>,
-) -> Result<[RenderedSource; 2], UnitError> {
-    let render = |definitions| render_source(loaded, target, rules, root, Some(host), definitions);
+) -> Result<RenderedTwice, UnitError> {
+    let render = || render_source(loaded, target, rules, root, Some(host), Definitions::Skip);
     thread::scope(|scope| {
-        let second = thread::Builder::new().stack_size(RENDER_STACK).spawn_scoped(scope, || {
+        let definitions = spawn_render(scope, || read_definitions(loaded, root))?;
+        let second = spawn_render(scope, || {
             host.begin_second_rendering();
-            render(Definitions::Skip)
-        });
-        let second = second.map_err(UnitError::io("start", Path::new("a second rendering")))?;
-        let first = render(Definitions::Include);
+            render()
+        })?;
+        let first = render();
         let second = second.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok([first?, second?])
+        let definitions = definitions.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let mut first = first?;
+        let (mut documents, definition_hashes) = definitions?;
+        documents.append(&mut first.documents);
+        first.documents = documents;
+        Ok(RenderedTwice { first, second: second?, definition_hashes })
     })
+}
+
+/// Starts a thread with as much room as templates and deep documents may need.
+fn spawn_render<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, UnitError> {
+    let started = thread::Builder::new().stack_size(RENDER_STACK).spawn_scoped(scope, work);
+    started.map_err(UnitError::io("start", Path::new("a rendering")))
+}
+
+/// The definitions a source keeps apart and their hashes: neither depends on a rendering.
+fn read_definitions(
+    loaded: &LoadedSource,
+    root: Option<&Path>,
+) -> Result<(Vec<Document>, Vec<String>), UnitError> {
+    let documents = finish_documents(loaded.read_definitions()?, root);
+    let hashes = documents.iter().map(|document| object_hash(&document.object, &[])).collect();
+    Ok((documents, hashes))
+}
+
+/// Takes lists apart, as an apply does it, so that every object has a name of its own, and hides this run's directory.
+fn finish_documents(documents: Vec<Document>, root: Option<&Path>) -> Vec<Document> {
+    let mut documents: Vec<Document> = documents.into_iter().flat_map(expand_list).collect();
+    for document in &mut documents {
+        if let Some(root) = root {
+            hide_root(document, root);
+        }
+    }
+    documents
 }
 
 fn expand_list(document: Document) -> Vec<Document> {

@@ -57,27 +57,26 @@ pub(crate) fn object_key(document: &Document) -> String {
     format!("{}/{}/{namespace}/{name}", gvk.group, gvk.kind)
 }
 
-/// Hashes objects; fields that differ at every rendering are left out.
+/// Hashes objects; fields that differ at every rendering are left out. The first `known` hashes are those of definitions.
 pub(crate) fn masked_objects(
     documents: &[Document],
+    known: &[String],
     nondeterministic: &BTreeMap<String, Vec<String>>,
 ) -> MaskedObjects {
     let keys = object_keys(documents);
-    let hashes = documents
-        .iter()
-        .zip(&keys)
-        .map(|(document, key)| {
-            let left_out = nondeterministic.get(key).map(Vec::as_slice).unwrap_or_default();
-            object_hash(&document.object, left_out)
-        })
-        .collect();
+    let hash = |(document, key): (&Document, &String)| {
+        let left_out = nondeterministic.get(key).map(Vec::as_slice).unwrap_or_default();
+        object_hash(&document.object, left_out)
+    };
+    let rest = documents.iter().zip(&keys).skip(known.len()).map(hash);
+    let hashes = known.iter().cloned().chain(rest).collect();
     MaskedObjects { keys, hashes }
 }
 
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
-fn object_hash(value: &Value, left_out: &[String]) -> String {
+pub(super) fn object_hash(value: &Value, left_out: &[String]) -> String {
     let metadata = value.get("metadata");
     let has_server_fields =
         SERVER_FIELDS.iter().any(|field| metadata.is_some_and(|metadata| metadata.get(field).is_some()));

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 use slipway_cluster::Cluster;
-use slipway_manifest::{ObjectRef, object};
+use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_source::RenderedSource;
 
 use super::baseline::{Baseline, ServiceBaseline};
-use super::labels::{BASELINE, COLOR, mark_owned, mark_released, set_entry, set_metadata};
+use super::labels::{BASELINE, COLOR, OWNED_BY_RUN, mark_owned, mark_released, set_entry, set_metadata};
 use super::objects::{colored_deployment, colored_name, preview_service};
-use super::rollout::{RolloutContext, Scene, find_object};
+use super::rollout::{RolloutContext, Scene, find_object, replicas_of};
 use super::run::StepError;
 use super::settings::{BlueGreenSettings, Strategy, StrategyKind, TargetName};
 use super::target::pod_labels;
@@ -117,17 +117,26 @@ impl RolloutContext<'_> {
         let rendered = self.rendered_target(target)?;
         self.create_needed(rendered).await?;
         let mut made = colored_deployment(rendered, color);
+        if let Some(service) = baseline.service.as_ref().filter(|_| made["spec"]["replicas"].is_null()) {
+            // An autoscaler decides: all traffic comes at once, so there are as many pods as before.
+            let old = scene.selected_before(service).await?;
+            made["spec"]["replicas"] = json!(old.iter().map(replicas_of).max().unwrap_or(1));
+        }
         made["metadata"]["namespace"] = json!(scene.namespace);
         mark_owned(&mut made, self.log.run_id(), scene.release);
         mark_released(&mut made, scene.release, scene.namespace);
         set_metadata(&mut made, "annotations", BASELINE, &baseline.to_value().to_string());
         let name = colored_name(target, color);
-        scene.apply(&scene.deployment(&name), &made).await?;
+        scene.apply_own(&scene.deployment(&name), &made).await?;
         if let Some(preview) = &settings.preview {
             let service = self.rendered_service(settings)?;
             let selector = self.color_selector(settings, color)?;
             let made = preview_service(service, self.owner(), preview, &selector);
-            scene.apply(&scene.service(preview), &made).await?;
+            match self.rendered_object("", "Service", preview) {
+                // The release has it as its own in the end.
+                Some(_) => scene.apply(&scene.service(preview), &made).await?,
+                None => scene.apply_own(&scene.service(preview), &made).await?,
+            }
         }
         scene.wait_ready(&name).await
     }
@@ -169,17 +178,22 @@ impl Scene<'_> {
         self.merge(&at, json!({"spec": {"selector": patch}})).await
     }
 
-    /// Takes a blue-green rollout back: all traffic to the old pods, if they are still there.
-    pub(crate) async fn restore_color(&self, service: &ServiceBaseline) -> Result<(), StepError> {
-        let deployments = self.list(&slipway_manifest::Gvk::new("apps", "v1", "Deployment"), "").await?;
-        let is_old = |deployment: &Value| {
+    /// The Deployments whose pods a Service selected before a rollout.
+    async fn selected_before(&self, service: &ServiceBaseline) -> Result<Vec<Value>, UnitError> {
+        let mut deployments = self.list(&Gvk::new("apps", "v1", "Deployment"), "").await?;
+        deployments.retain(|deployment| {
             let labels = pod_labels(deployment);
-            let is_ours = deployment["metadata"]["labels"].get(super::labels::OWNED_BY_RUN).is_some();
+            let is_ours = deployment["metadata"]["labels"].get(OWNED_BY_RUN).is_some();
             let fits =
                 |(key, value): (&String, &Value)| labels.is_some_and(|labels| labels.get(key) == Some(value));
             !is_ours && service.selector.iter().all(fits)
-        };
-        if !deployments.iter().any(is_old) {
+        });
+        Ok(deployments)
+    }
+
+    /// Takes a blue-green rollout back: all traffic to the old pods, if they are still there.
+    pub(crate) async fn restore_color(&self, service: &ServiceBaseline) -> Result<(), StepError> {
+        if self.selected_before(service).await?.is_empty() {
             let problem = slipway_problem::Problem::error(format!(
                 "the pods that Service/{} selected before the rollout are gone",
                 service.name

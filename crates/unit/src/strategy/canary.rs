@@ -1,5 +1,7 @@
 //! A canary: new pods beside the old ones, more with each step.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use slipway_manifest::object;
 
@@ -14,6 +16,14 @@ use super::settings::{CanarySettings, Strategy, TrafficProvider};
 use super::traffic::{TrafficRoute, find_service};
 use super::weights::ReplicaSplit;
 use crate::error::UnitError;
+
+/// A target whose new pods run, and how its traffic is split.
+struct RunningCanary<'b> {
+    workload: &'b WorkloadBaseline,
+    /// None where replicas split it.
+    route: Option<TrafficRoute>,
+    split: ReplicaSplit,
+}
 
 impl RolloutContext<'_> {
     pub(crate) fn owner(&self) -> ObjectOwner<'_> {
@@ -59,7 +69,12 @@ impl RolloutContext<'_> {
             let missing = || UnitError::problem(format!("the cluster has no Deployment `{}`", target.0));
             baseline.workloads.push(scene.read_workload(&target.0).await?.ok_or_else(missing)?);
             if let Some(route) = self.traffic_route(settings, &target.0)? {
-                baseline.routes.extend(route.baselines(&scene).await?);
+                // One route may lead to several targets.
+                for found in route.baselines(&scene).await? {
+                    if !baseline.routes.contains(&found) {
+                        baseline.routes.push(found);
+                    }
+                }
             }
         }
         Ok(baseline)
@@ -94,7 +109,7 @@ impl RolloutContext<'_> {
         Ok(())
     }
 
-    /// Brings every target to a weight: new pods first, then fewer old ones.
+    /// Brings every target to a weight: new pods of all first, then their traffic or fewer old ones.
     pub(crate) async fn set_weight(
         &self,
         strategy: &Strategy,
@@ -102,41 +117,49 @@ impl RolloutContext<'_> {
         baseline: &Baseline,
         weight: u8,
     ) -> Result<(), StepError> {
+        let scene = self.scene();
+        let mut canaries = Vec::new();
         for target in &strategy.targets {
             let workload = baseline.workload(&target.0);
             let unknown = || UnitError::problem(format!("the rollout knows nothing of `{}`", target.0));
-            self.set_target_weight(settings, baseline, workload.ok_or_else(unknown)?, weight).await?;
+            let workload = workload.ok_or_else(unknown)?;
+            let route = self.traffic_route(settings, &workload.name)?;
+            let split = split_of(settings, workload.replicas, weight);
+            self.run_canary(baseline, workload, route.as_ref(), split).await?;
+            canaries.push(RunningCanary { workload, route, split });
+        }
+        let routes = canaries.iter().filter_map(|canary| canary.route.as_ref());
+        let services: BTreeSet<String> = routes.map(|route| route.service_name().to_owned()).collect();
+        for RunningCanary { workload, route, split } in canaries {
+            match route {
+                Some(route) => route.set_weight(&scene, self.owner(), baseline, &services, weight).await?,
+                None => {
+                    scene.pin_autoscaler(workload, split.stable).await?;
+                    scene.scale(&workload.name, split.stable).await?;
+                    scene.wait_ready(&workload.name).await?;
+                }
+            }
         }
         Ok(())
     }
 
-    async fn set_target_weight(
+    /// Runs the new pods of a target, and waits until they are ready.
+    async fn run_canary(
         &self,
-        settings: &CanarySettings,
         baseline: &Baseline,
         workload: &WorkloadBaseline,
-        weight: u8,
+        route: Option<&TrafficRoute>,
+        split: ReplicaSplit,
     ) -> Result<(), StepError> {
         let (scene, rendered) = (self.scene(), self.rendered_target(&workload.name)?);
-        let route = self.traffic_route(settings, &workload.name)?;
-        let split = split_of(settings, workload.replicas, weight);
-        let labels = match &route {
+        let labels = match route {
             Some(route) => CanaryLabels::Apart(route.selector()),
             None => CanaryLabels::Shared,
         };
         let canary = canary_deployment(rendered, self.owner(), labels, split.canary, &baseline.to_value());
         let name = canary_name(&workload.name);
-        scene.apply(&scene.deployment(&name), &canary).await?;
-        scene.wait_ready(&name).await?;
-        match route {
-            Some(route) => route.set_weight(&scene, self.owner(), baseline, weight).await?,
-            None => {
-                scene.pin_autoscaler(workload, split.stable).await?;
-                scene.scale(&workload.name, split.stable).await?;
-                scene.wait_ready(&workload.name).await?;
-            }
-        }
-        Ok(())
+        scene.apply_own(&scene.deployment(&name), &canary).await?;
+        scene.wait_ready(&name).await
     }
 
     /// Gives the old Deployment its replicas back before the release is deployed, where the manifest does not say how many.
@@ -154,6 +177,8 @@ impl RolloutContext<'_> {
 
 /// The replicas of both versions at a weight.
 pub(crate) fn split_of(settings: &CanarySettings, replicas: u64, weight: u8) -> ReplicaSplit {
+    // What is scaled to nothing is tried with one pod.
+    let replicas = replicas.max(1);
     match settings.provider {
         TrafficProvider::Replicas => ReplicaSplit::by_replicas(replicas, weight),
         TrafficProvider::GatewayApi | TrafficProvider::NginxIngress => {

@@ -8,9 +8,18 @@ use slipway_manifest::pods::CONTAINER_LISTS;
 
 use super::labels::{BASELINE, CANARY, COLOR, TRACK, mark_owned, set_entry, set_metadata};
 
+/// The longest value of a label.
+const LONGEST_LABEL: usize = 63;
+
 /// The suffix of a canary's objects.
 pub(crate) fn canary_name(name: &str) -> String {
     format!("{name}-{CANARY}")
+}
+
+/// A label of a canary's pods where those of the others have `value`; shortened to what a label may have.
+fn canary_label(value: &str) -> String {
+    let most = LONGEST_LABEL - CANARY.len() - 1;
+    canary_name(value.get(..most).unwrap_or(value))
 }
 
 /// A run and the release it is of, for the labels of its objects.
@@ -50,7 +59,7 @@ impl CanaryLabels<'_> {
         if let Self::Apart(selector) = self {
             for (key, value) in &mut made {
                 if selector.contains_key(key) {
-                    *value = json!(canary_name(value.as_str().unwrap_or_default()));
+                    *value = json!(canary_label(value.as_str().unwrap_or_default()));
                 }
             }
         }
@@ -170,4 +179,19 @@ pub(crate) fn needed_objects(deployment: &Value) -> BTreeSet<NeededObject> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_canary_are_no_longer_than_labels_may_be() {
+        let long = "a".repeat(60);
+        let labels = json!({"app": long, "tier": "web"});
+        let selector = json!({"app": long}).as_object().cloned().unwrap_or_default();
+        let made = CanaryLabels::Apart(&selector).of(&labels);
+        assert_eq!(made["app"], format!("{}-canary", "a".repeat(56)));
+        assert_eq!((&made["tier"], &made[TRACK]), (&json!("web"), &json!("canary")));
+    }
 }

@@ -7,6 +7,7 @@ use slipway_cluster::track::{ReadyRules, TrackError, TrackOptions, Tracker};
 use slipway_cluster::{ApplyOptions, Cluster, DeleteOptions, ListOptions, ObjectPatch, WriteOptions};
 use slipway_event::Events;
 use slipway_manifest::{Gvk, ObjectRef, object};
+use slipway_problem::Problem;
 use slipway_release::{ExecuteOptions, ReleaseRequest};
 use slipway_source::RenderedSource;
 use tokio_util::sync::CancellationToken;
@@ -130,6 +131,16 @@ impl Scene<'_> {
     pub(crate) async fn apply(&self, at: &ObjectRef, object: &Value) -> Result<(), UnitError> {
         self.cluster.apply(at, object, &ApplyOptions::new(MANAGER)).await?;
         Ok(())
+    }
+
+    /// Applies an object that is the rollout's alone: one of its name that is somebody else's would be removed with it.
+    pub(crate) async fn apply_own(&self, at: &ObjectRef, object: &Value) -> Result<(), UnitError> {
+        let live = self.cluster.get(at).await?;
+        if live.is_some_and(|live| live["metadata"]["labels"].get(OWNED_BY_RUN).is_none()) {
+            let problem = Problem::error(format!("{at} is there and belongs to somebody else"));
+            return Err(problem.hint("remove it, or rename it: the rollout needs the name").into());
+        }
+        self.apply(at, object).await
     }
 
     pub(crate) async fn merge(&self, at: &ObjectRef, patch: Value) -> Result<(), UnitError> {

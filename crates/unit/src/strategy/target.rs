@@ -12,7 +12,7 @@ impl Scene<'_> {
     pub(crate) async fn read_workload(&self, name: &str) -> Result<Option<WorkloadBaseline>, UnitError> {
         let Some(live) = self.cluster.get(&self.deployment(name)).await? else { return Ok(None) };
         let autoscaler = self.find_autoscaler(name).await?;
-        Ok(Some(WorkloadBaseline { name: name.to_owned(), replicas: replicas_of(&live).max(1), autoscaler }))
+        Ok(Some(WorkloadBaseline { name: name.to_owned(), replicas: replicas_of(&live), autoscaler }))
     }
 
     async fn find_autoscaler(&self, deployment: &str) -> Result<Option<AutoscalerBaseline>, UnitError> {

@@ -8,7 +8,7 @@ mod survey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_cluster::Cluster;
 use slipway_event::Events;
@@ -86,9 +86,22 @@ pub struct VerifyReport {
     pub diagnostics: Option<Value>,
 }
 
+/// The verdict of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum VerificationStatus {
+    Passed,
+    Failed,
+}
+
 impl VerifyReport {
     pub fn is_passed(&self) -> bool {
         self.checks.iter().all(|check| check.status != CheckStatus::Fail)
+    }
+
+    /// The verdict as the ledger keeps it.
+    pub(crate) fn status(&self) -> VerificationStatus {
+        if self.is_passed() { VerificationStatus::Passed } else { VerificationStatus::Failed }
     }
 
     /// The failure that most likely explains the others.

@@ -95,11 +95,14 @@ async fn a_promotion_needs_a_verified_apply_and_changes_only_its_slots() {
     };
     let promote = ApplyRequest { evidence: from("staging"), ..world.request(&unit, "prod") };
     let error = apply_unit(&promote, &world.context(&unit)).await.expect_err("has no evidence");
-    assert_eq!(error.to_string(), "the unit is not verified in staging: it was never applied there");
+    assert_eq!(
+        error.to_string(),
+        "the unit is not verified in staging: it was never applied there\n  hint: apply it there with `slipway unit apply --to staging`, or promote without evidence with --allow-unverified"
+    );
     let unverified = ApplyRequest { verify: None, ..world.request(&unit, "staging") };
     apply_unit(&unverified, &world.context(&unit)).await.unwrap_or_else(|error| panic!("{error}"));
     let error = apply_unit(&promote, &world.context(&unit)).await.expect_err("has no evidence");
-    assert!(error.to_string().ends_with("was not verified"), "{error}");
+    assert!(error.to_string().contains("was not verified\n  hint: verify what runs there"), "{error}");
     let verified = ApplyRequest { repeated: RepeatedApply::Force, ..world.request(&unit, "staging") };
     assert!(report(apply_unit(&verified, &world.context(&unit)).await.expect("is applied")).is_passed());
 
@@ -174,7 +177,7 @@ async fn a_failed_apply_is_recorded_and_replayed_without_a_cluster() {
     assert!(matches!(error, UnitError::Release(_)), "{error}");
     drop(world.sandbox);
     let recorded = read_apply(&ledger(&bad), None).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(recorded.apply.status.as_deref(), Some("failed"));
+    assert_eq!(recorded.apply.status, ApplyStatus::Failed);
     let kinds: Vec<EntryKind> = recorded.entries.iter().map(|entry| entry.kind).collect();
     assert_eq!(kinds, [EntryKind::ApplyStarted, EntryKind::ApplyEvents, EntryKind::ApplyFinished]);
     assert!(recorded.records.len() > 5 && recorded.records.is_sorted_by_key(|record| record.seq));
@@ -257,7 +260,80 @@ async fn a_target_goes_back_to_what_it_ran_before() {
     let live = world.cluster.get(&configmap("dev")).await.expect("answers").expect("is there");
     assert_eq!(live["data"]["greeting"], "hello");
     let entries = ledger(&second).entries().expect("is sound");
-    assert_eq!(entries.last().map(|entry| entry.kind), Some(EntryKind::Rollback));
+    assert_eq!(rollbacks(&entries), ["started", "succeeded"]);
+    assert_eq!(entries.last().map(|entry| &entry.payload["revision"]), Some(&json!(3)));
+}
+
+/// The states of the rollbacks a ledger tells of.
+fn rollbacks(entries: &[LedgerEntry]) -> Vec<&str> {
+    let own = entries.iter().filter(|entry| entry.kind == EntryKind::Rollback);
+    own.filter_map(|entry| entry.payload["status"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_rollback_that_fails_is_in_the_ledger_with_its_beginning() {
+    let world = World::new();
+    let source = shop();
+    let unit = world.bundle("a", request_for(&source.path().join("shop"))).await;
+    world.apply(&unit, "dev").await.expect("is applied");
+    let failed = rollback_unit(&world.request(&unit, "dev"), Some(7), &world.context(&unit)).await;
+    let error = failed.expect_err("there is no such revision").to_string();
+    let entries = ledger(&unit).entries().expect("is sound");
+    assert_eq!(rollbacks(&entries), ["started", "failed"]);
+    let ids: Vec<&Value> = entries.iter().rev().take(2).map(|entry| &entry.payload["rollbackId"]).collect();
+    assert_eq!(ids[0], ids[1]);
+    assert_eq!(entries.last().map(|entry| &entry.payload["error"]), Some(&json!(error)));
+}
+
+#[tokio::test]
+async fn a_verification_that_fails_takes_the_target_back_to_the_unit_before() {
+    let world = World::new();
+    let source = shop();
+    let first = world.bundle("a", request_for(&source.path().join("shop"))).await;
+    let values = set(&["greeting=second"]);
+    let second =
+        world.bundle("b", BundleRequest { values, ..request_for(&source.path().join("shop")) }).await;
+    world.apply(&first, "dev").await.expect("is applied");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("has one");
+    let mut request = world.request(&second, "dev");
+    request.on_failure = FailedVerification::Rollback;
+    if let Some(verify) = &mut request.verify {
+        verify.probes.push(VerifyProbe::Tcp(closed.to_string()));
+    }
+    let outcome =
+        apply_unit(&request, &world.context(&second)).await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!report(outcome).is_passed());
+    let entries = ledger(&second).entries().expect("is sound");
+    assert_eq!(rollbacks(&entries), ["started", "succeeded"]);
+    let recorded = read_apply(&ledger(&second), None).expect("is there");
+    assert_eq!(recorded.apply.status, ApplyStatus::Failed);
+    assert!(recorded.entries.iter().any(|entry| entry.kind == EntryKind::Rollback), "the apply tells of it");
+    // The target runs the first unit again, and its revision says so.
+    let again = world.apply(&first, "dev").await.expect("is asked");
+    assert!(matches!(again, ApplyOutcome::AlreadyApplied { revision: 3 }), "{again:?}");
+    let anew = world.apply(&second, "dev").await.expect("is applied");
+    assert!(matches!(anew, ApplyOutcome::Applied { .. }), "{anew:?}");
+}
+
+#[tokio::test]
+async fn nothing_to_go_on_with_is_told_with_what_to_do() {
+    let world = World::new();
+    let source = shop();
+    let unit = world.bundle("a", request_for(&source.path().join("shop"))).await;
+    let resumed = resume_unit(&world.request(&unit, "dev"), &world.context(&unit)).await;
+    let error = resumed.expect_err("never began").to_string();
+    assert!(
+        error.contains("never applied") && error.contains("hint: begin with `slipway unit apply`"),
+        "{error}"
+    );
+    world.apply(&unit, "dev").await.expect("is applied");
+    let resumed = resume_unit(&world.request(&unit, "dev"), &world.context(&unit)).await;
+    let error = resumed.expect_err("is over").to_string();
+    assert!(
+        error.contains("ended as succeeded: there is nothing to go on with")
+            && error.contains("hint: `slipway unit replay --apply "),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ pub fn summary_text(summary: &UnitSummary) -> String {
             table.row([
                 apply.apply_id.clone(),
                 apply.target.clone(),
-                apply.status.clone(),
+                apply.status.to_string(),
                 verified.to_owned(),
                 revision,
             ]);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use slipway_unit::{
-    EntryKind, PlanContext, SecretUse, VerifyBaseline, VerifyRequest, applies, mark_verification, plan_unit,
-    run_checks, verify_export,
+    ApplyLedger, PlanContext, SecretUse, VerifyBaseline, VerifyRequest, applies, mark_verification,
+    plan_unit, run_checks, verify_export,
 };
 
 use super::export::ExportFlags;
@@ -82,10 +82,8 @@ pub fn run(args: &VerifyArgs, session: &Session) -> anyhow::Result<Exit> {
         show::show(session.output(), &found, text::verification_text)?;
         let last = applies(&entries).into_iter().rev().find(|apply| apply.target.is_same_place(&target));
         if let Some(last) = last {
-            let status = if found.is_passed() { "passed" } else { "failed" };
-            let payload =
-                serde_json::json!({"applyId": last.apply_id, "status": status, "checks": found.checks});
-            book.append(EntryKind::Verification, &target, payload).map_err(fail)?;
+            let book = ApplyLedger::resume(book, target.clone(), &last).map_err(fail)?;
+            book.record_verification(&found).map_err(fail)?;
         }
         let verified = found.is_passed().then(now);
         let driver = plan.request.options.driver;

@@ -131,3 +131,16 @@ async fn both_colors_have_to_fit_the_quota() {
     assert!(matches!(error, UnitError::Problems(_)), "{error}");
     assert_eq!(world.stand("api-green").await, None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_color_without_replicas_of_its_own_has_as_many_pods_as_before() {
+    let world = World::with_release(9, &version("api:1", 1)).await;
+    let at = super::world::place("Deployment", "api");
+    let scaled = ObjectPatch::Merge(json!({"spec": {"replicas": 5}}));
+    world.cluster.patch(&at, &scaled, &WriteOptions::for_manager("autoscaler"), None).await.unwrap();
+    let mut new = version("api:2", 1);
+    new[0]["spec"].as_object_mut().unwrap().remove("replicas");
+    let paused = world.deploy(&blue_green(""), &new, &MemoryLog::default()).await.unwrap();
+    assert!(matches!(paused, DeployOutcome::Paused { .. }), "{paused:?}");
+    assert_eq!(world.stand("api-green").await, Some(("api:2".to_owned(), 5, 5)));
+}

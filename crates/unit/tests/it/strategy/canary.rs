@@ -206,3 +206,16 @@ async fn a_rehearsal_writes_nothing_and_tells_what_would_happen() {
     assert_eq!(world.get("Deployment", "api").await.unwrap(), before);
     assert_eq!(world.leftovers().await, Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_scaled_to_nothing_is_so_again_after_an_abort() {
+    let world = World::with_release(12, &version("api:1", 0)).await;
+    let log = MemoryLog::default();
+    let strategy = canary("{weight: 50}, {pause: manual}, {weight: 100}");
+    let paused = world.deploy(&strategy, &version("api:2", 0), &log).await.unwrap();
+    assert!(matches!(paused, DeployOutcome::Paused { .. }), "{paused:?}");
+    assert_eq!(world.stand("api-canary").await, Some(("api:2".to_owned(), 1, 1)));
+    world.abort(Some(&log)).await.unwrap();
+    assert_eq!(world.stand("api").await, Some(("api:1".to_owned(), 0, 0)));
+    assert_eq!(world.leftovers().await, Vec::<String>::new());
+}

@@ -105,3 +105,79 @@ async fn nginx_gets_a_canary_ingress_with_the_weight() {
     assert_eq!(world.get("Ingress", "api-canary").await, None);
     assert_eq!(world.leftovers().await, Vec::<String>::new());
 }
+
+/// Two Deployments with a Service each.
+fn two_versions(image: &str) -> Vec<Value> {
+    let named = |mut object: Value, name: &str| {
+        object["metadata"]["name"] = json!(name);
+        for pointer in
+            ["/spec/selector/matchLabels/app", "/spec/template/metadata/labels/app", "/spec/selector/app"]
+        {
+            if let Some(label) = object.pointer_mut(pointer) {
+                *label = json!(name);
+            }
+        }
+        object
+    };
+    ["api", "web"]
+        .into_iter()
+        .flat_map(|name| version(image, 2).into_iter().map(move |object| named(object, name)))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn targets_behind_one_route_or_ingress_get_their_shares_together() {
+    let world = with_routes(4).await;
+    world.release(&two_versions("shop:1")).await;
+    let mut both = route();
+    both["spec"]["rules"] = json!([
+        {"backendRefs": [{"name": "api", "port": 80}]},
+        {"backendRefs": [{"name": "web", "port": 80}, {"name": "api", "namespace": "elsewhere", "port": 80}]},
+    ]);
+    world.apply_as(&both, "kubectl").await;
+    let path = |path: &str, service: &str| json!({"path": path, "pathType": "Prefix", "backend": {"service": {"name": service, "port": {"number": 80}}}});
+    let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "shop", "namespace": NAMESPACE},
+        "spec": {"rules": [{"host": "shop.example", "http": {"paths": [path("/api", "api"), path("/", "web")]}}, {"host": "bare.example"}]}});
+    // Whoever wrote the Ingress does not matter: the rollout makes one of its own.
+    world.create(&ingress, "argocd-controller").await;
+    for provider in ["gateway-api", "nginx-ingress"] {
+        let strategy = strategy(&format!(
+            "type: canary\ntargets: [{{name: api}}, {{name: web}}]\ncanary: {{ provider: {provider}, steps: [{{weight: 10}}, {{pause: manual}}, {{weight: 100}}] }}\n"
+        ));
+        let log = MemoryLog::default();
+        let paused = world.deploy(&strategy, &two_versions("shop:2"), &log).await.unwrap();
+        assert!(matches!(paused, DeployOutcome::Paused { .. }), "{paused:?}");
+        if provider == "gateway-api" {
+            let live = world.get("HTTPRoute", "api").await.unwrap();
+            let rules = json!([
+                {"backendRefs": [{"name": "api", "port": 80, "weight": 90}, {"name": "api-canary", "port": 80, "weight": 10}]},
+                {"backendRefs": [
+                    {"name": "web", "port": 80, "weight": 90}, {"name": "api", "namespace": "elsewhere", "port": 80, "weight": 100},
+                    {"name": "web-canary", "port": 80, "weight": 10},
+                ]},
+            ]);
+            assert_eq!(live["spec"]["rules"], rules);
+        } else {
+            let made = world.get("Ingress", "shop-canary").await.unwrap();
+            let paths = json!([{"host": "shop.example", "http": {"paths": [path("/api", "api-canary"), path("/", "web-canary")]}}]);
+            assert_eq!(made["spec"]["rules"], paths);
+        }
+        world.abort(Some(&log)).await.unwrap();
+        assert_eq!(world.get("HTTPRoute", "api").await.unwrap()["spec"], both["spec"], "{provider}");
+        assert_eq!(world.leftovers().await, Vec::<String>::new(), "{provider}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_of_somebody_else_with_the_name_of_the_canarys_stays() {
+    let world = with_routes(5).await;
+    world.apply_as(&route(), "kubectl").await;
+    let mut other = super::world::service();
+    other["metadata"] = json!({"name": "api-canary", "namespace": NAMESPACE});
+    world.create(&other, "kubectl").await;
+    let deployed = world.deploy(&canary_by("gateway-api"), &version("api:2", 2), &MemoryLog::default()).await;
+    let error = deployed.unwrap_err().to_string();
+    assert!(error.contains("api-canary is there and belongs to somebody else"), "{error}");
+    assert_eq!(world.get("Service", "api-canary").await.unwrap()["spec"]["selector"], json!({"app": "api"}));
+    assert_eq!(world.leftovers().await, Vec::<String>::new());
+}
