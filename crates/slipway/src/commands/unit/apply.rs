@@ -59,21 +59,6 @@ pub struct PromoteArgs {
 
 #[derive(Debug, clap::Args)]
 struct DeployFlags {
-    #[command(flatten)]
-    target: TargetFlags,
-
-    #[command(flatten)]
-    load: LoadFlags,
-
-    #[command(flatten)]
-    planning: PlanningFlags,
-
-    #[command(flatten)]
-    run: RunFlags,
-
-    #[command(flatten)]
-    verify: VerifyFlags,
-
     /// Verify nothing; the apply is no evidence for a promotion then
     #[arg(long, help_heading = "Verification")]
     no_verify: bool,
@@ -89,6 +74,21 @@ struct DeployFlags {
     /// Carry the whole strategy out on a copy of the namespace first
     #[arg(long)]
     rehearse: bool,
+
+    #[command(flatten)]
+    target: TargetFlags,
+
+    #[command(flatten)]
+    load: LoadFlags,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+
+    #[command(flatten)]
+    run: RunFlags,
+
+    #[command(flatten)]
+    verify: VerifyFlags,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -17,12 +17,12 @@ use crate::session::Session;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  slipway unit rollback shop.unit.sqlite --to prod")]
 pub struct RollbackArgs {
-    #[command(flatten)]
-    unit: UnitFlags,
-
     /// Revision to go back to; the last good one before the current if not given
     #[arg(long, value_name = "N")]
     revision: Option<u32>,
+
+    #[command(flatten)]
+    unit: UnitFlags,
 
     #[command(flatten)]
     target: TargetFlags,
