@@ -215,8 +215,9 @@ fn bundle_interests(key: &WorkKey, bundle: &Bundle) -> Interests {
     let parts = Topic::BundleParts(namespace, key.name.clone());
     let follows = match bundle.phase() {
         BundlePhase::Available | BundlePhase::Promoting => vec![of_pipeline, siblings.clone(), parts],
-        BundlePhase::Superseded => vec![of_pipeline, parts],
-        BundlePhase::Verified | BundlePhase::Failed | BundlePhase::SkipDenied => vec![of_pipeline],
+        // A step of a bundle that failed may begin anew.
+        BundlePhase::Superseded | BundlePhase::Failed => vec![of_pipeline, parts],
+        BundlePhase::Verified | BundlePhase::SkipDenied => vec![of_pipeline],
     };
     let mut announces = vec![siblings];
     if let Some((namespace, name)) =
