@@ -29,4 +29,4 @@ mod reading;
 mod support;
 mod waiting;
 mod windows;
-mod world;
+pub(crate) mod world;
