@@ -27,7 +27,7 @@
 //! | B05, B06 | `promotion::admission::a_skip_needs_permission_where_an_org_gate_applies` |
 //! | B07 | `gate::failing::each_row_of_the_table_closes_with_its_reason`, `gate::checking::checks_find_errors_and_traps` |
 //! | B08 | `gate::failing::an_old_result_counts_as_closed`; kro: the freshness clause flips by time alone |
-//! | B09 | `gate::metrics::a_metric_gate_follows_its_check`, `gate::metrics::no_data_passes_or_fails_where_the_check_says_so` |
+//! | B09 | `promotion::gates::a_metric_gate_follows_its_measurements_and_their_absence`, `gate::metrics::a_metric_gate_follows_its_check`, `gate::metrics::no_data_passes_or_fails_where_the_check_says_so` |
 //! | B10 | `gate::instances::an_override_opens_one_environment_until_it_expires` |
 //! | B11 | `promotion::upkeep::a_gate_that_came_later_binds_the_next_bundle` |
 //! | B12 | `promotion::upkeep::a_pause_holds_what_is_in_flight`, `steps::guards::a_pause_holds_a_step_and_its_deadline` |

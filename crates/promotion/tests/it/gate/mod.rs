@@ -24,7 +24,7 @@ mod external;
 mod failing;
 mod instances;
 mod laws;
-mod metrics;
+pub(crate) mod metrics;
 mod reading;
 mod support;
 mod waiting;

@@ -10,6 +10,7 @@ use slipway_promotion::kinds::{BundlePhase, GatePhase, StepState};
 use slipway_promotion::view::{applying_gates, read_windows};
 
 use super::world::{NAMESPACE, POLICY, World};
+use crate::gate::metrics::vector;
 use crate::gate::world::Server;
 use crate::view::survey;
 
@@ -57,6 +58,45 @@ async fn a_soak_gate_counts_from_the_environment_directly_before() {
     world.pass(MINUTE, "the gate opens", async || is_verified(&world, "app-1").await).await;
     let began = world.step("app-1", "prod").await.expect("exists").status.started_at.expect("has begun");
     assert!(began >= opens, "{began}");
+}
+
+/// B09: a gate follows what is measured; without data it holds, passes or fails as its check says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_metric_gate_follows_its_measurements_and_their_absence() {
+    let server = Server::start().await;
+    let environments = ["dev", "rate", "holds", "passes", "fails"];
+    let world = World::new(&environments).await;
+    let after_dev = |name: &&str| json!({"name": name, "dependsOn": ["dev"]});
+    let mut pipeline = vec![json!({"name": "dev"})];
+    pipeline.extend(environments[1..].iter().map(after_dev));
+    for (name, behavior) in [("rate", "hold"), ("holds", "hold"), ("passes", "pass"), ("fails", "fail")] {
+        let spec = json!({"provider": {"type": "prometheus", "address": server.address},
+            "query": "sum(rate(ok{env=\"{{ .Environment }}\"}[5m]))", "successCondition": ">= 0.99",
+            "failureCondition": "< 0.95", "interval": "1m", "noDataBehavior": behavior});
+        world
+            .create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "MetricCheck",
+                "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}))
+            .await;
+        world.gate(NAMESPACE, &format!("needs-{name}"), name, &format!("metrics.{name} >= 0.99")).await;
+    }
+    server.answers(200, vector(&[]));
+    world.pipeline(json!(pipeline)).await;
+    world.bundle("app-1", "1.29.0").await;
+    let passes = async || world.state("app-1", "passes").await == Some(StepState::Verified);
+    world.pass(10 * MINUTE, "no data passes where the check says so", passes).await;
+    world.pass_time(3 * MINUTE).await;
+    for closed in ["rate", "holds", "fails"] {
+        assert!(world.step("app-1", closed).await.is_none(), "{closed}");
+    }
+    server.answers(200, vector(&["0.90"]));
+    let fails = async || {
+        let gate = world.gate_of("app-1", "needs-rate").await.expect("is there");
+        gate.status.reason.is_some_and(|reason| reason.contains("metrics.rate = 0.9 (threshold: >= 0.99)"))
+    };
+    world.pass(10 * MINUTE, "the measurement closes the gate", fails).await;
+    assert!(world.step("app-1", "rate").await.is_none());
+    server.answers(200, vector(&["0.998"]));
+    world.pass(10 * MINUTE, "all are well", async || is_verified(&world, "app-1").await).await;
 }
 
 /// B13: a blackout, hours of a time zone across the end of summer time, and a window nobody has made.
