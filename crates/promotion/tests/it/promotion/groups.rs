@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_promotion::kinds::{
-    self, BundlePhase, PipelineGroupSpec, PromotionContractSpec, StepState, find_condition,
+    self, BundlePhase, BundleSpec, KindSpec as _, PipelineGroupSpec, PipelineSpec, PromotionContractSpec,
+    PromotionStepSpec, StepState, find_condition,
 };
 
 use super::world::{NAMESPACE, World};
@@ -181,6 +182,52 @@ async fn the_members_of_an_atomic_group_leave_an_environment_together() {
     group_bundle(&world, "release-2", json!({"front": {"artifacts": images("1.30.0")}})).await;
     world.until_phase("release-2", BundlePhase::Verified).await;
     assert!(!world.has_bundle("release-2-back").await);
+}
+
+/// A member in another namespace has to allow the group's, and goes in the same order as others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_promotes_a_member_of_another_namespace_that_allows_it() {
+    let world = World::new(&["prod", "api"]).await;
+    world.pipeline(json!([{"name": "prod"}])).await;
+    world.namespace("payments").await;
+    let back = json!([{"name": "prod", "path": "environments/api", "approval": "pr-review"}]);
+    world.pipeline_at(json!({"name": "api", "namespace": "payments"}), back, json!({})).await;
+    let members = json!([{"alias": "front", "pipeline": "app"},
+        {"alias": "back", "pipeline": "api", "namespace": "payments"}]);
+    group(&world, json!({"members": members, "edges": [{"from": "back/prod", "to": "front/prod"}]})).await;
+    let versions = json!({"front": {"artifacts": images("1.29.0")}, "back": {"artifacts": images("2.0.0")}});
+    group_bundle(&world, "release-1", versions.clone()).await;
+    world.until_phase("release-1", BundlePhase::Failed).await;
+    let bundle = world.read_bundle("release-1").await;
+    let invalid = find_condition(&bundle.status.conditions, "InvalidSpec").expect("is told");
+    assert!(invalid.message.contains("does not allow the group's namespace"), "{}", invalid.message);
+    let theirs =
+        async |name: &str| kinds::get::<BundleSpec>(&world.cluster, "payments", name).await.expect("is read");
+    assert!(theirs("release-1-back").await.is_none(), "nothing is made where it is not allowed");
+    let allowed = json!({"metadata": {"annotations": {"kardinal.io/allow-namespaces": NAMESPACE}}});
+    world.patch(&PipelineSpec::at("payments", "api"), allowed).await;
+    world.advance(Duration::from_secs(2));
+    group_bundle(&world, "release-2", versions).await;
+    let step = async || {
+        let step = kinds::get::<PromotionStepSpec>(&world.cluster, "payments", "release-2-back-prod").await;
+        step.expect("is read")
+    };
+    let waits = async || step().await.is_some_and(|step| step.state() == StepState::WaitingForMerge);
+    world.until("the member of the other namespace waits for its merge", waits).await;
+    world.pass_time(3 * MINUTE).await;
+    assert!(world.step("release-2-front", "prod").await.is_none(), "the other one goes first");
+    let found = step().await.map(|step| step.status);
+    let number = found.as_ref().and_then(|status| status.pr_number);
+    let number = number.unwrap_or_else(|| panic!("has a pull request: {found:?}"));
+    world.forge.merge(number, "merge", "alice");
+    world.controller().nudge_step("payments", "release-2-back-prod");
+    let verified = async || world.read_bundle("release-2").await.phase() == BundlePhase::Verified;
+    world.pass(10 * MINUTE, "both are verified", verified).await;
+    let back = theirs("release-2-back").await.expect("is there");
+    assert_eq!(back.phase(), BundlePhase::Verified);
+    // What was refused does not come to life behind a newer one.
+    assert_eq!(world.read_bundle("release-1").await.phase(), BundlePhase::Failed);
+    assert!(theirs("release-1-back").await.is_none());
 }
 
 /// A contract that excludes a version of its provider holds the consumer while that runs, and no longer.

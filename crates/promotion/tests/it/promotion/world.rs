@@ -284,6 +284,12 @@ impl World {
         crate::health::support::apply(&self.cluster, secret).await;
     }
 
+    /// Another namespace, with the Secret of the repository.
+    pub(crate) async fn namespace(&self, name: &str) {
+        self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        self.credentials(name, TOKEN).await;
+    }
+
     /// The pipeline `app` with these environments; health is not looked at unless they say so.
     pub(crate) async fn pipeline(&self, environments: Value) {
         self.pipeline_with(environments, json!({})).await;
