@@ -19,7 +19,16 @@ async fn namespace(world: &World, name: &str) {
     world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
 }
 
-/// Waits until a bundle is verified, in its time.
+/// A cluster with one environment that serves the kind of a tool.
+async fn world_with(group: &str, version: &str, kind: &str, home: &str) -> World {
+    let mut world = World::new(&["prod"]).await;
+    world.stop().await;
+    install(&world.cluster, group, version, kind).await;
+    namespace(&world, home).await;
+    world.start();
+    world
+}
+
 async fn pass_until_verified(world: &World, bundle: &str) {
     let verified = async || world.read_bundle(bundle).await.phase() == BundlePhase::Verified;
     world.pass(20 * MINUTE, &format!("{bundle} is verified"), verified).await;
@@ -31,7 +40,7 @@ async fn observed(world: &World, bundle: &str) -> HealthObservation {
 
 /// Lets the tool look for a while, and finds the environment as far as it was.
 async fn still_waits(world: &World, bundle: &str, reason: &str) {
-    world.pass_time(7 * MINUTE).await;
+    world.pass_time(MINUTE).await;
     assert_eq!(world.state(bundle, "prod").await, Some(StepState::HealthChecking));
     let seen = observed(world, bundle).await;
     assert_eq!(seen.reason, reason, "{seen:?}");
@@ -57,9 +66,7 @@ async fn squash(world: &World, bundle: &str) -> String {
 /// E02: an Application that is well at the old revision proves nothing; the merge does, and whatever contains it.
 #[tokio::test(flavor = "multi_thread")]
 async fn argo_cd_proves_a_version_by_its_revision() {
-    let world = World::new(&["prod"]).await;
-    install(&world.cluster, "argoproj.io", "v1alpha1", "Application").await;
-    namespace(&world, "argocd").await;
+    let world = world_with("argoproj.io", "v1alpha1", "Application", "argocd").await;
     let first = git(&world.forge.repository(), &["rev-parse", "main"]).expect("there is a commit");
     apply(&world.cluster, synced_application(&first, "1.28.0")).await;
     let health = json!({"type": "argocd", "timeout": "30m"});
@@ -82,9 +89,7 @@ async fn argo_cd_proves_a_version_by_its_revision() {
 /// E03: Flux in both forms of its revision; what has stalled fails, what is stuck fails when time is up.
 #[tokio::test(flavor = "multi_thread")]
 async fn flux_proves_a_version_by_its_revision() {
-    let world = World::new(&["prod"]).await;
-    install(&world.cluster, "kustomize.toolkit.fluxcd.io", "v1", "Kustomization").await;
-    namespace(&world, "flux-system").await;
+    let world = world_with("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "flux-system").await;
     let set = async |applied: &str, attempted: &str, conditions: Value| {
         let mut found = kustomization(applied, conditions);
         found["metadata"]["name"] = json!("app-prod");
@@ -94,7 +99,7 @@ async fn flux_proves_a_version_by_its_revision() {
     let first = git(&world.forge.repository(), &["rev-parse", "main"]).expect("there is a commit");
     let mut last = format!("main@sha1:{first}");
     set(&last, &last, ready()).await;
-    let health = json!({"type": "flux", "timeout": "30m"});
+    let health = json!({"type": "flux", "timeout": "4m"});
     world.pipeline(json!([{"name": "prod", "health": health, "onHealthFailure": "none"}])).await;
     let promoted = async |bundle: &str, version: &str| {
         world.bundle(bundle, version).await;
@@ -110,7 +115,7 @@ async fn flux_proves_a_version_by_its_revision() {
     }
     let failed = async |bundle: &str| {
         let failed = async || world.state(bundle, "prod").await == Some(StepState::Failed);
-        world.pass(40 * MINUTE, &format!("{bundle} fails"), failed).await;
+        world.pass(10 * MINUTE, &format!("{bundle} fails"), failed).await;
         let status = world.step(bundle, "prod").await.expect("the step exists").status;
         (status.reason.unwrap_or_default(), status.message.unwrap_or_default(), status.health_check_expiry)
     };
@@ -137,9 +142,7 @@ async fn flux_proves_a_version_by_its_revision() {
 /// E04: the tool that knows the environment is found; without one its workload counts, and somebody is warned.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tool_of_an_environment_is_found_unless_it_is_named() {
-    let world = World::new(&["prod"]).await;
-    install(&world.cluster, "argoproj.io", "v1alpha1", "Application").await;
-    namespace(&world, "argocd").await;
+    let world = world_with("argoproj.io", "v1alpha1", "Application", "argocd").await;
     let workload = Workload::create(&world, "1.28.0").await;
     let health = json!({"timeout": "30m", "resource": {"name": "app", "namespace": NAMESPACE}});
     world.pipeline(json!([{"name": "prod", "health": health}])).await;
