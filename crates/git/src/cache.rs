@@ -131,6 +131,15 @@ impl CacheState {
 
     /// Makes room; the mirror at `kept` is about to be used.
     pub(crate) fn shrink(&self, kept: Option<&Path>) -> Result<(), GitError> {
+        self.shrink_to(self.options.most_bytes, kept)
+    }
+
+    /// Removes every mirror but the one at `kept` and those in use: the disk is full.
+    pub(crate) fn make_room(&self, kept: &Path) -> Result<(), GitError> {
+        self.shrink_to(0, Some(kept))
+    }
+
+    fn shrink_to(&self, most_bytes: u64, kept: Option<&Path>) -> Result<(), GitError> {
         let mut found: Vec<(std::time::SystemTime, u64, MirrorPlace)> = Vec::new();
         for place in self.places()? {
             let used = fs::metadata(place.directory.join("used")).and_then(|about| about.modified());
@@ -139,7 +148,7 @@ impl CacheState {
         found.sort_by(|a, b| (a.0, &a.2.directory).cmp(&(b.0, &b.2.directory)));
         let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
         for (_, size, place) in found {
-            if total <= self.options.most_bytes {
+            if total <= most_bytes {
                 break;
             }
             if kept == Some(&place.directory) {

@@ -22,6 +22,9 @@ pub enum GitError {
     /// Git itself failed.
     #[error("{doing}: {message}")]
     Failed { doing: String, message: String },
+    /// There is no room left on the disk of this machine.
+    #[error("{doing}: {message}")]
+    DiskFull { doing: String, message: String },
     /// The remote could not be reached, or does not answer.
     #[error("{doing}: {message}")]
     Unreachable { doing: String, message: String },
@@ -84,6 +87,7 @@ impl GitError {
                 ErrorClass::Interrupted
             }
             Self::Program { source: ProgramError::TimedOut { .. }, .. }
+            | Self::DiskFull { .. }
             | Self::Unreachable { .. }
             | Self::Contended { .. }
             | Self::InUse { .. } => ErrorClass::Transient,
@@ -102,8 +106,14 @@ impl GitError {
         }
     }
 
-    pub(crate) fn files(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    /// The failure of work on the file or directory at `path`.
+    pub fn files(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Files { path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { doing: path.display().to_string(), message: source.to_string() }
+            }
+            _ => Self::Files { path, source },
+        }
     }
 }

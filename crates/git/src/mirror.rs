@@ -117,6 +117,10 @@ impl Repository {
         let started = Instant::now();
         let commit = match self.fetch_locked(branch, depth).await {
             Ok(commit) => commit,
+            Err(GitError::DiskFull { .. }) => {
+                self.cache.make_room(&self.place)?;
+                self.fetch_locked(branch, depth).await?
+            }
             Err(error) => self.heal(&mut guard, branch, depth, error).await?,
         };
         guard.fetched.insert(branch.clone(), Fetched { started, depth, commit: commit.clone() });
@@ -295,13 +299,20 @@ impl Repository {
 
     /// A failure of Git's own.
     pub(crate) fn failure(&self, doing: &str, output: &ProgramOutput) -> GitError {
-        GitError::Failed { doing: doing.to_owned(), message: self.message(output) }
+        let (doing, message) = (doing.to_owned(), self.message(output));
+        if is_disk_full(output) {
+            return GitError::DiskFull { doing, message };
+        }
+        GitError::Failed { doing, message }
     }
 
     /// A failure of a conversation with the remote. Git has one exit code for all of them, so its words, which are
     /// fixed by `LC_ALL=C`, tell refused credentials from the rest.
     pub(crate) fn remote_failure(&self, doing: &str, output: &ProgramOutput) -> GitError {
         let (doing, message) = (doing.to_owned(), self.message(output));
+        if is_disk_full(output) {
+            return GitError::DiskFull { doing, message };
+        }
         let stderr = String::from_utf8_lossy(&output.stderr).to_ascii_lowercase();
         if DENIED.iter().any(|words| stderr.contains(words)) {
             GitError::AccessDenied { doing, message }
@@ -332,6 +343,15 @@ impl Repository {
         Path::new(&self.place).join(name)
     }
 }
+
+/// Tells by Git's words that the disk of this machine is full; what the remote says of its own disk is another matter.
+fn is_disk_full(output: &ProgramOutput) -> bool {
+    let text = String::from_utf8_lossy(&output.stderr).to_ascii_lowercase();
+    let own = text.lines().filter(|line| !line.trim_start().starts_with("remote:"));
+    own.into_iter().any(|line| FULL.iter().any(|words| line.contains(words)))
+}
+
+const FULL: [&str; 2] = ["no space left on device", "disk quota exceeded"];
 
 /// Git's words for a remote that does not let us in.
 const DENIED: [&str; 8] = [

@@ -31,10 +31,9 @@ struct Example {
 }
 
 fn example(directory: &str) -> Result<Example> {
-    let build = ["build", "--locked", "--package", "slipway-promotion", "--example", "conformance"];
-    shell::run(&mut shell::cargo(&build))?;
+    let example = shell::example("conformance")?;
     let gitea = Gitea::start(&peers::cache()?.join(directory))?;
-    let mut command = Command::new(shell::target().join("debug/examples/conformance"));
+    let mut command = Command::new(example);
     command.args([&gitea.root, USER, PASSWORD]).env("GITEA_TOKEN", &gitea.token).env("NO_PROXY", "127.0.0.1");
     Ok(Example { command, _gitea: gitea })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use slipway_git::{CacheOptions, Git, GitCall, GitCredential, GitError, GitProgram};
 use slipway_process::{ProgramError, ProgramOutput};
@@ -118,4 +119,48 @@ async fn a_missing_branch_or_repository_has_its_own_error() {
     std::fs::remove_dir_all(rig.remote()).unwrap();
     let error = rig.repository().fetch(&branch("main")).await.unwrap_err();
     assert!(matches!(error, GitError::Unreachable { .. } | GitError::AccessDenied { .. }), "{error}");
+}
+
+/// Git on a disk that is full until a mirror has made room.
+struct FullDisk {
+    git: Git,
+    /// The mirror that takes the room.
+    other: std::path::PathBuf,
+}
+
+impl GitProgram for FullDisk {
+    fn run(&self, call: GitCall) -> BoxFuture<'_, Result<ProgramOutput, ProgramError>> {
+        let is_full = call.command() == "fetch" && self.other.exists();
+        async move {
+            let mut output = self.git.run(call).await?;
+            if is_full {
+                output.status = std::os::unix::process::ExitStatusExt::from_raw(128 << 8);
+                output.stderr = b"fatal: write error: No space left on device\n".to_vec();
+            }
+            Ok(output)
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn mirrors_nobody_uses_make_room_on_a_full_disk() {
+    let (old, new) = (Rig::new(), Rig::new());
+    let plain = new.cache_with("cache", CacheOptions::default(), Arc::new(Git::default()));
+    plain.repository(old.address(), GitCredential::Anonymous).fetch(&branch("main")).await.unwrap();
+    let entries = std::fs::read_dir(new.place.path().join("cache")).unwrap();
+    let other = entries.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let full = FullDisk { git: Git::default(), other: other.clone() };
+    let cache = new.cache_with("cache", CacheOptions::default(), Arc::new(full));
+    let request = slipway_git::CheckoutRequest {
+        operation: crate::support::operation("x"),
+        base: slipway_git::CheckoutBase::Branch(branch("main")),
+        paths: Vec::new(),
+    };
+    let tree = plain.repository(old.address(), GitCredential::Anonymous).check_out(&request).await.unwrap();
+    let error = cache.repository(new.address(), GitCredential::Anonymous).fetch(&branch("main")).await;
+    assert!(matches!(error, Err(GitError::DiskFull { .. })), "what is in use stays: {error:?}");
+    drop(tree);
+    cache.repository(new.address(), GitCredential::Anonymous).fetch(&branch("main")).await.unwrap();
+    assert!(!other.exists());
 }

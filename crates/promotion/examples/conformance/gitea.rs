@@ -119,12 +119,23 @@ impl Gitea {
         path: &str,
         text: Option<&str>,
     ) -> Result<(), Failure> {
+        self.write_on(repository, "main", path, text).await
+    }
+
+    /// A person changes a file of a branch.
+    pub(crate) async fn write_on(
+        &self,
+        repository: &str,
+        branch: &str,
+        path: &str,
+        text: Option<&str>,
+    ) -> Result<(), Failure> {
         let mut last = None;
         for _ in 0..50 {
             let at = format!("repos/{}/{repository}/contents/{path}", self.user);
-            let known = self.ask(Method::GET, &format!("{at}?ref=main"), None, None).await.ok();
+            let known = self.ask(Method::GET, &format!("{at}?ref={branch}"), None, None).await.ok();
             let sha = known.as_ref().and_then(|answer| answer["sha"].as_str());
-            let mut body = json!({"branch": "main", "message": format!("by hand: {path}")});
+            let mut body = json!({"branch": branch, "message": format!("by hand: {path}")});
             if let Some(sha) = sha {
                 body["sha"] = json!(sha);
             }
@@ -190,12 +201,29 @@ impl Gitea {
         Ok(all)
     }
 
+    /// Has `main` take nothing but what a person has approved.
+    pub(crate) async fn require_approval(&self, repository: &str) -> Result<(), Failure> {
+        let rule = json!({"rule_name": "main", "enable_push": true, "required_approvals": 1});
+        let path = format!("repos/{}/{repository}/branch_protections", self.user);
+        self.ask(Method::POST, &path, None, Some(&rule)).await.map(drop)
+    }
+
+    fn reviewer(&self) -> Login {
+        Login { username: REVIEWER.to_owned(), password: self.password.clone() }
+    }
+
+    /// Approves, as the reviewer.
+    pub(crate) async fn approve(&self, repository: &str, number: u64) -> Result<(), Failure> {
+        let review = json!({"event": "APPROVED", "body": "fine"});
+        let path = format!("repos/{}/{repository}/pulls/{number}/reviews", self.user);
+        self.ask(Method::POST, &path, Some(&self.reviewer()), Some(&review)).await.map(drop)
+    }
+
     /// Approves and merges, as the reviewer.
     pub(crate) async fn merge(&self, repository: &str, number: u64, how: &str) -> Result<(), Failure> {
-        let login = Login { username: REVIEWER.to_owned(), password: self.password.clone() };
+        let login = self.reviewer();
         let pull = format!("repos/{}/{repository}/pulls/{number}", self.user);
-        let review = json!({"event": "APPROVED", "body": "fine"});
-        self.ask(Method::POST, &format!("{pull}/reviews"), Some(&login), Some(&review)).await?;
+        self.approve(repository, number).await?;
         // Gitea works out in the background whether a pull request can be merged.
         let merge = json!({"Do": how});
         let mut last = None;

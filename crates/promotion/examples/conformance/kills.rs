@@ -7,15 +7,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use slipway_promotion::kinds::BundlePhase;
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_promotion::kinds::{Bundle, BundlePhase, BundleSpec, list};
 use tokio_util::sync::CancellationToken;
 use tower::{Service as _, service_fn};
 
 use crate::gitea::Gitea;
-use crate::rig::{Rig, environment_files};
+use crate::rig::{Rig, deployment, environment_files};
 use crate::{Failure, PATIENCE, PAUSE, case};
 
 const REPOSITORY: &str = "killed";
+
+/// The pipeline whose versions are taken back.
+const RETURNING: &str = "returning";
+
+/// What lives are led for.
+#[derive(Clone, Copy)]
+enum Goal<'a> {
+    /// The bundle is verified.
+    Verified(&'a str),
+    /// The bundle has failed, and the one that takes it back is verified.
+    TakenBack(&'a str),
+}
+
+/// How far the goal is.
+enum Reach {
+    Reached,
+    OnTheWay,
+    Missed(String),
+}
 
 /// When a life ends.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +60,8 @@ pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
     let mut killed = Vec::new();
     // Every write of a promotion is the last of a life once, and every one is missed once.
     for (version, death) in [("1.1.0", Death::After(1)), ("1.2.0", Death::Before(1))] {
-        killed.push(promote(&mut rig, version, || death).await?);
+        let bundle = rig.create_bundle(REPOSITORY, version).await?;
+        killed.push(pursue(&mut rig, Goal::Verified(&bundle), || death).await?);
         check(gitea, version).await?;
         case(&format!("killed {death:?} again and again ({} lives)", killed.len()), true, ())?;
     }
@@ -54,7 +75,8 @@ pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
     let (mut done, mut minor) = (0, 3);
     while done < kills {
         let version = format!("1.{minor}.0");
-        let lives = promote(&mut rig, &version, || match random(2) {
+        let bundle = rig.create_bundle(REPOSITORY, &version).await?;
+        let lives = pursue(&mut rig, Goal::Verified(&bundle), || match random(2) {
             0 => Death::After(1 + random(8)),
             _ => Death::Before(1 + random(8)),
         })
@@ -63,6 +85,7 @@ pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
         (done, minor) = (done + lives, minor + 1);
     }
     reviewer.abort();
+    killed.extend(take_back(gitea, &mut rig).await?);
     let points = killed.iter().sum::<usize>();
     case(
         &format!("one commit and one pull request each after {points} chosen and {done} random kills"),
@@ -84,31 +107,92 @@ async fn review(gitea: Gitea) {
     }
 }
 
-/// Takes a version to the end in as many lives as that takes; returns how many were killed.
-async fn promote(rig: &mut Rig, version: &str, mut death: impl FnMut() -> Death) -> Result<usize, Failure> {
-    let bundle = rig.create_bundle(REPOSITORY, version).await?;
+/// A version that fails after its push is taken back once, wherever the controller dies meanwhile.
+async fn take_back(gitea: &Gitea, rig: &mut Rig) -> Result<[usize; 2], Failure> {
+    gitea.create_repository(RETURNING, &environment_files(&["prod"])).await?;
+    // The cluster stays at the first version: nobody syncs the others.
+    let mut workload = deployment("prod");
+    workload["metadata"]["name"] = json!(RETURNING);
+    rig.create(workload).await?;
+    let health = json!({"type": "resource", "timeout": "5s"});
+    let environments = json!([{"name": "prod", "health": health}]);
+    rig.create_pipeline(gitea, RETURNING, RETURNING, environments).await?;
+    let first = rig.create_bundle(RETURNING, "1.0.0").await?;
+    pursue(rig, Goal::Verified(&first), || Death::Never).await?;
+    let mut kills = [0; 2];
+    for (at, (version, death)) in
+        [("1.1.0", Death::After(1)), ("1.2.0", Death::Before(1))].into_iter().enumerate()
+    {
+        let bundle = rig.create_bundle(RETURNING, version).await?;
+        kills[at] = pursue(rig, Goal::TakenBack(&bundle), || death).await?;
+        let subjects = gitea.subjects(RETURNING, "main").await?;
+        let mut counts = [0; 2];
+        for (count, start) in counts.iter_mut().zip(["[kardinal] Promote", "[kardinal] Rollback"]) {
+            *count = subjects.iter().filter(|one| one.starts_with(start) && one.contains(version)).count();
+        }
+        let of_it = |bundle: &Bundle| {
+            bundle
+                .spec
+                .provenance
+                .as_ref()
+                .is_some_and(|from| from.rollback_of.as_deref() == Some(bundle_name(version).as_str()))
+        };
+        let rollbacks = rig.bundles().await?.iter().filter(|bundle| of_it(bundle)).count();
+        case(
+            &format!("taken back once, killed {death:?} again and again ({} lives)", kills[at]),
+            rollbacks == 1 && counts[0] == 1,
+            (rollbacks, counts, &subjects),
+        )?;
+    }
+    Ok(kills)
+}
+
+fn bundle_name(version: &str) -> String {
+    format!("{RETURNING}-{}", version.replace('.', "-"))
+}
+
+/// Says how far a goal is.
+async fn reach(cluster: &Cluster, goal: Goal<'_>) -> Result<Reach, Failure> {
+    let all = list::<BundleSpec>(cluster, Some(crate::rig::NAMESPACE), &ListOptions::default()).await?;
+    let (Goal::Verified(name) | Goal::TakenBack(name)) = goal;
+    let Some(bundle) = all.iter().find(|bundle| bundle.name() == name) else {
+        return Err(format!("there is no bundle {name}").into());
+    };
+    let takes_back = |other: &&Bundle| {
+        other.spec.provenance.as_ref().is_some_and(|from| from.rollback_of.as_deref() == Some(name))
+    };
+    Ok(match (goal, bundle.phase()) {
+        (_, BundlePhase::Available | BundlePhase::Promoting) => Reach::OnTheWay,
+        (Goal::Verified(_), BundlePhase::Verified) => Reach::Reached,
+        (Goal::TakenBack(_), BundlePhase::Failed) => match all.iter().find(takes_back).map(Bundle::phase) {
+            Some(BundlePhase::Verified) => Reach::Reached,
+            None | Some(BundlePhase::Available | BundlePhase::Promoting) => Reach::OnTheWay,
+            Some(other) => Reach::Missed(format!("the rollback of {name} is {other:?}")),
+        },
+        (_, other) => Reach::Missed(format!("{name} is {other:?}: {:?}", bundle.status)),
+    })
+}
+
+/// Lives as many lives as a goal takes; returns how many were killed.
+async fn pursue(rig: &mut Rig, goal: Goal<'_>, mut death: impl FnMut() -> Death) -> Result<usize, Failure> {
     let mut kills = 0;
     let end = tokio::time::Instant::now() + PATIENCE * 4;
     loop {
         // A promotion that only ever dies would not end.
         let how = if tokio::time::Instant::now() > end { Death::Never } else { death() };
-        let was_killed = live(rig, &bundle, how).await?;
+        let was_killed = live(rig, goal, how).await?;
         kills += usize::from(was_killed);
-        match rig.bundle(&bundle).await?.phase() {
-            BundlePhase::Verified => return Ok(kills),
-            BundlePhase::Available | BundlePhase::Promoting => {}
-            other => return Err(format!("{bundle} is {other:?}").into()),
-        }
-        if !was_killed {
-            return Err(
-                format!("{bundle} did not end in time: {:?}", rig.bundle(&bundle).await?.status).into()
-            );
+        match reach(&rig.cluster, goal).await? {
+            Reach::Reached => return Ok(kills),
+            Reach::OnTheWay if was_killed => {}
+            Reach::OnTheWay => return Err("the goal was not reached in time".into()),
+            Reach::Missed(why) => return Err(why.into()),
         }
     }
 }
 
-/// One life of a controller; true if it was killed before the bundle was verified.
-async fn live(rig: &mut Rig, bundle: &str, death: Death) -> Result<bool, Failure> {
+/// One life of a controller; true if it was killed before its goal was reached.
+async fn live(rig: &mut Rig, goal: Goal<'_>, death: Death) -> Result<bool, Failure> {
     let (writes, died) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
     let api = rig.sandbox.service();
     let (count, end) = (writes.clone(), died.clone());
@@ -139,16 +223,10 @@ async fn live(rig: &mut Rig, bundle: &str, death: Death) -> Result<bool, Failure
         let _ = running.run().await;
     });
     let cluster = rig.cluster.clone();
-    let verified = async {
+    let reached = async {
         let end = tokio::time::Instant::now() + PATIENCE;
         while tokio::time::Instant::now() < end {
-            let found = slipway_promotion::kinds::get::<slipway_promotion::kinds::BundleSpec>(
-                &cluster,
-                crate::rig::NAMESPACE,
-                bundle,
-            )
-            .await;
-            if found.is_ok_and(|found| found.is_some_and(|bundle| bundle.phase() == BundlePhase::Verified)) {
+            if !matches!(reach(&cluster, goal).await, Ok(Reach::OnTheWay)) {
                 return;
             }
             // Nobody delivers webhooks to a process that is about to die: it looks by itself.
@@ -160,7 +238,7 @@ async fn live(rig: &mut Rig, bundle: &str, death: Death) -> Result<bool, Failure
     };
     let was_killed = tokio::select! {
         () = died.cancelled() => true,
-        () = verified => false,
+        () = reached => false,
     };
     if !was_killed {
         stop.cancel();

@@ -40,7 +40,9 @@ pub(crate) async fn play(
             let path = format!("environments/{environment}/kustomization.yaml");
             let Ok(text) = gitea.file(repository, &path).await else { continue };
             let tag = text.lines().find_map(|line| line.trim().strip_prefix("newTag:"));
-            let Some(tag) = tag.map(|tag| tag.trim().trim_matches('"')) else { continue };
+            // Without its comment.
+            let Some(tag) = tag.and_then(|tag| tag.split('#').next()) else { continue };
+            let tag = tag.trim().trim_matches('"');
             let at = ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), Some(environment), "my-app");
             let containers = json!([{"name": "app", "image": format!("ghcr.io/acme/app:{tag}")}]);
             let patch =

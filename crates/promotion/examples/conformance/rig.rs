@@ -265,6 +265,13 @@ impl Rig {
         Ok(steps.into_iter().find(fits))
     }
 
+    /// Has the controller look at the pull request of a step.
+    pub(crate) fn nudge(&self, step: &PromotionStep) {
+        if let Some(controller) = &self.controller {
+            controller.nudge_step(step.namespace(), step.name());
+        }
+    }
+
     /// Waits until a step is in a state.
     pub(crate) async fn wait_for(
         &self,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use slipway_http::{ClientOptions, HeaderName, HeaderValue, HttpClient, HttpRequest, Method, parse_url};
 use slipway_manifest::{Gvk, ObjectRef};
-use slipway_promotion::kinds::{BundlePhase, StepState};
+use slipway_promotion::kinds::{BundlePhase, ConditionStatus, StepState, find_condition};
 use tokio_util::sync::CancellationToken;
 
 use crate::gitea::Gitea;
@@ -19,13 +19,16 @@ use crate::{Failure, PATIENCE, PAUSE, case};
 pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
     let mut rig = Rig::start().await?;
     rig.create_credentials(gitea).await?;
+    hygiene(gitea, &rig).await?;
     fan(gitea, &rig).await?;
     rendered(gitea, &rig).await?;
     merged_by_controller(gitea, &rig).await?;
+    smuggled(gitea, &rig).await?;
     weekend(gitea, &rig).await?;
     paused(gitea, &rig).await?;
     forged(gitea, &rig).await?;
     conflict(gitea, &rig).await?;
+    conflict_of_people(gitea, &rig).await?;
     ten_pipelines(gitea, &rig).await?;
     two_controllers(gitea, &mut rig).await?;
     lost_webhook(gitea, &mut rig).await
@@ -72,6 +75,34 @@ async fn prepare(
 async fn merge(gitea: &Gitea, rig: &Rig, name: &str, bundle: &str, environment: &str) -> Result<(), Failure> {
     let step = rig.wait_for(bundle, environment, StepState::WaitingForMerge).await?;
     gitea.merge(name, step.status.pr_number.unwrap_or_default(), "merge").await
+}
+
+/// A03: comments, odd indentation and quotes stay; the lines with the tag and the digest change, and no other.
+async fn hygiene(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
+    let path = "environments/prod/kustomization.yaml";
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let text = format!(
+        "# Ask the shop team.\nresources:\n- deployment.yaml # the app\nimages:\n    # promoted by a robot\n    \
+         - name: ghcr.io/acme/app\n      newTag: '1.0.0'   # do not touch\n      digest: \"{}\" # nor this\n    \
+         - name: redis\n      newTag: \"1.0.0\"\n\n# the end\n",
+        digest("a")
+    );
+    let mut files = environment_files(&["prod"]);
+    files.insert(path.to_owned(), text.clone());
+    prepare(gitea, rig, "hygiene", files, json!([{"name": "prod", "approval": "pr-review"}])).await?;
+    let image =
+        json!({"name": "ghcr.io/acme/app", "reference": "ghcr.io/acme/app:1.10", "digest": digest("b")});
+    rig.create(json!({
+        "apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+        "metadata": {"name": "hygiene-1", "namespace": NAMESPACE, "labels": {"kardinal.io/pipeline": "hygiene"}},
+        "spec": {"artifacts": {"images": [image]}},
+    }))
+    .await?;
+    merge(gitea, rig, "hygiene", "hygiene-1", "prod").await?;
+    verified(rig, "hygiene-1").await?;
+    let wanted = text.replacen("'1.0.0'", "'1.10'", 1).replace(&digest("a"), &digest("b"));
+    let found = gitea.file("hygiene", path).await?;
+    case("a promotion changes the tag and the digest and no other byte", found == wanted, &found)
 }
 
 async fn fan(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
@@ -156,10 +187,44 @@ async fn merged_by_controller(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
     let bundle = rig.create_bundle("recorded", "1.1.0").await?;
     verified(rig, &bundle).await?;
     let pulls = gitea.pull_requests("recorded", "all").await?;
-    let merged = pulls.len() == 1
-        && pulls[0]["merged"] == true
-        && pulls[0]["merged_by"]["login"] == gitea.user.as_str();
-    case("a pull request for the record is merged by the controller", merged, &pulls)
+    // Lists do not say who merged.
+    let path = format!("repos/{}/recorded/pulls/1", gitea.user);
+    let pull = gitea.ask(Method::GET, &path, None, None).await?;
+    let merged =
+        pulls.len() == 1 && pull["merged"] == true && pull["merged_by"]["login"] == gitea.user.as_str();
+    case(
+        "a pull request for the record is merged by the controller",
+        merged,
+        (pulls.len(), &pull["merged_by"]),
+    )
+}
+
+/// A16: a commit somebody pushes before the controller can merge is not merged with it.
+async fn smuggled(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
+    prepare(gitea, rig, "smuggled", environment_files(&["prod"]), json!([{"name": "prod", "pr": true}]))
+        .await?;
+    gitea.require_approval("smuggled").await?;
+    let bundle = rig.create_bundle("smuggled", "1.1.0").await?;
+    let step = rig.wait_for(&bundle, "prod", StepState::WaitingForMerge).await?;
+    let number = step.status.pr_number.unwrap_or_default();
+    let branch = step.status.head_branch.clone().unwrap_or_default();
+    let evil = "environments/prod/evil.yaml";
+    gitea.write_on("smuggled", &branch, evil, Some("a: 1\n")).await?;
+    // Nothing but the commit itself keeps it from being merged now.
+    gitea.approve("smuggled", number).await?;
+    let left = async || {
+        rig.nudge(&step);
+        let message = rig.step(&bundle, "prod").await?.and_then(|step| step.status.message);
+        Ok(message.is_some_and(|message| message.contains("has commits of others")))
+    };
+    until("the commit of somebody else is seen", left).await?;
+    let open = gitea.pull_requests("smuggled", "open").await?.len();
+    let on_main = gitea.file_on("smuggled", "main", evil).await;
+    case(
+        "a commit that was smuggled in is not merged by the controller",
+        open == 1 && on_main.is_none(),
+        (open, on_main),
+    )
 }
 
 async fn weekend(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
@@ -297,6 +362,29 @@ async fn conflict(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
     )
 }
 
+/// D09: a branch people have worked on is left to them.
+async fn conflict_of_people(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
+    let files = environment_files(&["prod"]);
+    let path = "environments/prod/kustomization.yaml";
+    let text = files[path].clone();
+    prepare(gitea, rig, "people", files, json!([{"name": "prod", "approval": "pr-review"}])).await?;
+    let bundle = rig.create_bundle("people", "1.1.0").await?;
+    let step = rig.wait_for(&bundle, "prod", StepState::WaitingForMerge).await?;
+    let branch = step.status.head_branch.clone().unwrap_or_default();
+    gitea.write_on("people", &branch, "environments/prod/extra.yaml", Some("a: 1\n")).await?;
+    let head = gitea.subjects("people", &branch).await?;
+    gitea.write("people", path, Some(&text.replace("1.0.0", "1.0.1"))).await?;
+    let told = async || {
+        rig.nudge(&step);
+        let found = rig.step(&bundle, "prod").await?.map(|step| step.status.conditions).unwrap_or_default();
+        let conflict = find_condition(&found, "PRConflict");
+        Ok(conflict.is_some_and(|conflict| conflict.status == ConditionStatus::True))
+    };
+    until("the conflict is told", told).await?;
+    let now = gitea.subjects("people", &branch).await?;
+    case("a conflict on a branch of people is told and left to them", now == head, now)
+}
+
 async fn ten_pipelines(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
     let names: Vec<String> = (0..10).map(|number| format!("team-{number}")).collect();
     let words: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -361,5 +449,13 @@ async fn lost_webhook(gitea: &Gitea, rig: &mut Rig) -> Result<(), Failure> {
     let began = tokio::time::Instant::now();
     verified(rig, &bundle).await?;
     let took = began.elapsed();
-    case("a merge nobody told of is found at the start", took < Duration::from_secs(60), took)
+    case("a merge nobody told of is found at the start", took < Duration::from_secs(60), took)?;
+    // Without a restart the safety poll finds it, five minutes later.
+    let bundle = rig.create_bundle("silent", "1.2.0").await?;
+    let step = rig.wait_for(&bundle, "prod", StepState::WaitingForMerge).await?;
+    gitea.merge("silent", step.status.pr_number.unwrap_or_default(), "merge").await?;
+    rig.clock.set(jiff::Timestamp::now() + Duration::from_secs(301));
+    rig.controller.iter().for_each(slipway_promotion::PromotionController::clock_moved);
+    verified(rig, &bundle).await?;
+    case("a merge nobody told of is found by the safety poll", true, ())
 }

@@ -30,6 +30,15 @@ impl BundleReconciler {
             let message = format!("there is no PipelineGroup `{name}` in the namespace of the bundle");
             return self.refuse_group(bundle, draft, "GroupMissing", message).await;
         };
+        if let Some(newer) = self.overtaken_by(bundle).await? {
+            // One that was refused stays so: its members would be younger than those of the newer one.
+            if bundle.phase() != BundlePhase::Failed {
+                draft.phase(BundlePhase::Superseded, "Superseded", format!("{newer} took over"));
+                draft.status.superseded_by = Some(newer);
+                self.write(bundle, draft).await?;
+            }
+            return Ok(Requeue::Done);
+        }
         let pipelines = self.pipelines_of(&group).await?;
         let input = GroupInput { group: &group, pipelines: &pipelines };
         let mut problems: Vec<String> = input.problems().iter().map(ToString::to_string).collect();
@@ -105,6 +114,28 @@ impl BundleReconciler {
         let bundle = self.write(bundle, draft).await?;
         self.write_group(&group, &bundle, &problems, now).await?;
         Ok(Requeue::Done)
+    }
+
+    /// The newer bundles of the group of a bundle.
+    async fn newer_of_group(&self, bundle: &Bundle) -> Result<Vec<Bundle>, KindError> {
+        let options = ListOptions::default();
+        let mut found = kinds::list::<BundleSpec>(&self.cluster, Some(bundle.namespace()), &options).await?;
+        found.retain(|other| other.spec.group == bundle.spec.group && compare_age(bundle, other).is_lt());
+        Ok(found)
+    }
+
+    /// The newer bundle a bundle without members gives way to.
+    async fn overtaken_by(&self, bundle: &Bundle) -> Result<Option<String>, KindError> {
+        if !bundle.status.members.is_empty() {
+            return Ok(None);
+        }
+        let takes_over = |newer: &&Bundle| {
+            let mut aliases = bundle.spec.members.keys();
+            let has = |alias: &String| newer.spec.members.contains_key(alias);
+            if bundle.phase() == BundlePhase::Failed { aliases.any(has) } else { aliases.all(has) }
+        };
+        let newer = self.newer_of_group(bundle).await?;
+        Ok(newer.iter().find(takes_over).map(|newer| newer.name().to_owned()))
     }
 
     async fn refuse_group(
@@ -198,12 +229,7 @@ impl BundleReconciler {
         problems: &[String],
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
-        let all = kinds::list::<BundleSpec>(&self.cluster, Some(group.namespace()), &ListOptions::default())
-            .await?;
-        let newer = all.iter().any(|other| {
-            other.spec.group.as_deref() == Some(group.name()) && compare_age(bundle, other).is_lt()
-        });
-        if newer {
+        if !self.newer_of_group(bundle).await?.is_empty() {
             return Ok(());
         }
         let mut status = group.status.clone();

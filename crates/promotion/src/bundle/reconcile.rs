@@ -96,7 +96,10 @@ impl BundleReconciler {
             BundlePhase::Available => self.admit(&pipeline, &bundle, &siblings, now).await,
             BundlePhase::Promoting => self.promote(&pipeline, &bundle, &siblings, now).await,
             BundlePhase::Failed if bundle.status.graph_ref.is_some() => {
-                self.take_back(&pipeline, &bundle, &siblings, now).await
+                match self.can_go_on(&bundle).await? {
+                    true => self.promote(&pipeline, &bundle, &siblings, now).await,
+                    false => self.take_back(&pipeline, &bundle, &siblings, now).await,
+                }
             }
             BundlePhase::Failed | BundlePhase::SkipDenied => {
                 self.admit_again(&pipeline, &bundle, &siblings, now).await
@@ -149,9 +152,7 @@ impl BundleReconciler {
             GraphLookup::Absent => return self.recreate_graph(pipeline, bundle, draft, now).await,
         };
         let environments = graph_environments(&graph);
-        let mut steps = self.steps_of(bundle).await?;
-        // Steps people made say nothing about the bundle.
-        steps.retain(|step| check_definition(bundle, step).is_ok());
+        let steps = self.own_steps(bundle).await?;
         let states = environment_states(&environments, &steps);
         let org_gates = org_gates::of_bundle(
             &self.cluster,
@@ -168,12 +169,12 @@ impl BundleReconciler {
             let bundle = self.write(bundle, draft).await?;
             return self.clean_up(&bundle, now).await;
         }
-        let (degraded, message) = match progress.failed.is_empty() {
-            true => (ConditionStatus::False, String::new()),
-            false => (ConditionStatus::True, format!("failed in {}", progress.failed.join(", "))),
-        };
-        if degraded == ConditionStatus::True {
-            draft.set(condition::DEGRADED, degraded, "EnvironmentFailed", message.clone());
+        let mut message = String::new();
+        if progress.failed.is_empty() {
+            draft.settle(condition::DEGRADED, ConditionStatus::False, "Recovered", "");
+        } else {
+            message = format!("failed in {}", progress.failed.join(", "));
+            draft.set(condition::DEGRADED, ConditionStatus::True, "EnvironmentFailed", message.clone());
         }
         match progress.phase {
             BundlePhase::Verified => {
@@ -189,6 +190,14 @@ impl BundleReconciler {
         let next = follow_graph(&graph, &mut draft, now);
         self.write(bundle, draft).await?;
         Ok(next)
+    }
+
+    /// Tells that a Bundle has failed no more: somebody had a step of it begin anew.
+    async fn can_go_on(&self, bundle: &Bundle) -> Result<bool, ReconcileError> {
+        let GraphLookup::Own(graph) = self.find_graph(bundle).await? else { return Ok(false) };
+        let environments = graph_environments(&graph);
+        let states = environment_states(&environments, &self.own_steps(bundle).await?);
+        Ok(derive_progress(&environments, &states).phase != BundlePhase::Failed)
     }
 
     /// Makes the Graph again after somebody deleted it.
@@ -214,6 +223,13 @@ impl BundleReconciler {
         let bundle = self.write(bundle, draft).await?;
         self.create_graph(pipeline, &bundle, &sources, &plan).await?;
         Ok(Requeue::after(now, GRAPH_PATIENCE))
+    }
+
+    /// The steps a Bundle was admitted with: those people made say nothing about it.
+    async fn own_steps(&self, bundle: &Bundle) -> Result<Vec<PromotionStep>, KindError> {
+        let mut steps = self.steps_of(bundle).await?;
+        steps.retain(|step| check_definition(bundle, step).is_ok());
+        Ok(steps)
     }
 
     pub(super) async fn steps_of(&self, bundle: &Bundle) -> Result<Vec<PromotionStep>, KindError> {

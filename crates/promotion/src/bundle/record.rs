@@ -24,6 +24,10 @@ pub fn record_environment(
     sources: EvidenceSources<'_>,
 ) -> BundleEnvironmentStatus {
     let mut record = known.cloned().unwrap_or_default();
+    if record.state.is_some_and(StepState::is_failure) && !state.is_failure() {
+        // Tried again: what was known of the failure is no evidence of what comes.
+        (record.failed_at, record.evidence) = (None, None);
+    }
     record.state = Some(state);
     record.reason = None;
     for step in steps {

@@ -61,6 +61,8 @@ enum Topic {
     Freezes(String),
     /// Metric checks of a namespace.
     Metrics(String),
+    /// New gates that read metric checks of a namespace.
+    MetricReaders(String),
     /// All change windows.
     Windows,
     /// The members of a group's bundle.
@@ -138,7 +140,7 @@ fn interests_of(key: &WorkKey, object: &Value) -> Interests {
         WorkKind::Gate => parse::<PolicyGateSpec>(object).map(|gate| gate_interests(key, &gate)),
         WorkKind::Metric => parse::<MetricCheckSpec>(object).map(|_| Interests {
             announces: vec![Topic::Metrics(key.namespace.clone())],
-            follows: Vec::new(),
+            follows: vec![Topic::MetricReaders(key.namespace.clone())],
         }),
         WorkKind::Window => Some(Interests { announces: vec![Topic::Windows], follows: Vec::new() }),
         WorkKind::Subscription => None,
@@ -215,8 +217,9 @@ fn bundle_interests(key: &WorkKey, bundle: &Bundle) -> Interests {
     let parts = Topic::BundleParts(namespace, key.name.clone());
     let follows = match bundle.phase() {
         BundlePhase::Available | BundlePhase::Promoting => vec![of_pipeline, siblings.clone(), parts],
-        BundlePhase::Superseded => vec![of_pipeline, parts],
-        BundlePhase::Verified | BundlePhase::Failed | BundlePhase::SkipDenied => vec![of_pipeline],
+        // A step of a bundle that failed may begin anew.
+        BundlePhase::Superseded | BundlePhase::Failed => vec![of_pipeline, parts],
+        BundlePhase::Verified | BundlePhase::SkipDenied => vec![of_pipeline],
     };
     let mut announces = vec![siblings];
     if let Some((namespace, name)) =
@@ -260,13 +263,18 @@ fn gate_interests(key: &WorkKey, gate: &PolicyGate) -> Interests {
         follows.push(Topic::Environment(namespace.clone(), pipeline.clone(), environment.clone()));
     }
     follows.extend(contract_names(&gate.spec.expression).filter_map(provider_topic));
+    let mut readers = vec![namespace.clone()];
     if let Some(template) = &gate.spec.template_ref {
         follows.push(Topic::Object(WorkKey::new(WorkKind::Gate, &template.namespace, &template.name)));
         if template.namespace != namespace {
             follows.push(Topic::Metrics(template.namespace.clone()));
+            readers.push(template.namespace.clone());
         }
     }
-    Interests { announces: Vec::new(), follows }
+    // A check with a template measures for the promotions there are: a new one is not known to it yet.
+    let is_new = gate.status.last_evaluated_at.is_none() && gate.spec.expression.contains("metric");
+    let announces = if is_new { readers.into_iter().map(Topic::MetricReaders).collect() } else { Vec::new() };
+    Interests { announces, follows }
 }
 
 fn graph_interests(key: &WorkKey, graph: &Value) -> Interests {

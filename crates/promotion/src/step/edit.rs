@@ -95,5 +95,5 @@ pub(super) fn write_file(tree: &WorkTree, path: &TreePath, content: &[u8]) -> Re
         return Ok(());
     }
     let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, content));
-    written.map_err(|source| slipway_git::GitError::Files { path: file, source }.into())
+    Ok(written.map_err(slipway_git::GitError::files(file))?)
 }

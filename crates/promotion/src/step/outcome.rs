@@ -153,9 +153,7 @@ impl From<GitError> for StepError {
             GitError::Escapes { .. } => Self::failed("PathEscapes", message),
             GitError::SigningKey { .. } => Self::failed("SigningKey", message),
             GitError::Name(_) => Self::failed("InvalidGitSettings", message),
-            GitError::Files { ref source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                Self::trouble(Dependency::Git, "DiskFull", message)
-            }
+            GitError::DiskFull { .. } => Self::trouble(Dependency::Git, "DiskFull", message),
             // What is on disk can be made anew: the next try starts from the remote.
             GitError::Files { .. } | GitError::Failed { .. } | GitError::Program { .. } => {
                 Self::trouble(Dependency::Git, "LocalRepository", message)

@@ -21,19 +21,19 @@
 //! | A15 | `promotion::custom::a_step_after_the_merge_runs_before_the_next_environment` |
 //! | A16 | `promotion::flow::a_pull_request_for_the_record_is_merged_by_the_controller`, `steps::pulls::an_automatic_merge_takes_the_head_it_pushed_and_no_other` |
 //! | B01 | `promotion::flow::a_weekend_gate_holds_production_until_monday` |
-//! | B02 | `gate::instances::a_soak_gate_counts_from_the_direct_upstream` |
+//! | B02 | `promotion::gates::a_soak_gate_counts_from_the_environment_directly_before`, `gate::instances::a_soak_gate_counts_from_the_direct_upstream` |
 //! | B03 | `promotion::bypass`, `steps::guards::a_step_without_an_org_gate_does_not_begin` |
 //! | B04 | `translate::gates_are_trusted_by_where_they_stand`, `gate::checking::skips_need_a_permission_that_holds` |
 //! | B05, B06 | `promotion::admission::a_skip_needs_permission_where_an_org_gate_applies` |
 //! | B07 | `gate::failing::each_row_of_the_table_closes_with_its_reason`, `gate::checking::checks_find_errors_and_traps` |
 //! | B08 | `gate::failing::an_old_result_counts_as_closed`; kro: the freshness clause flips by time alone |
-//! | B09 | `gate::metrics::a_metric_gate_follows_its_check`, `gate::metrics::no_data_passes_or_fails_where_the_check_says_so` |
+//! | B09 | `promotion::gates::a_metric_gate_follows_its_measurements_and_their_absence`, `gate::metrics::a_metric_gate_follows_its_check`, `gate::metrics::no_data_passes_or_fails_where_the_check_says_so` |
 //! | B10 | `gate::instances::an_override_opens_one_environment_until_it_expires` |
 //! | B11 | `promotion::upkeep::a_gate_that_came_later_binds_the_next_bundle` |
 //! | B12 | `promotion::upkeep::a_pause_holds_what_is_in_flight`, `steps::guards::a_pause_holds_a_step_and_its_deadline` |
-//! | B13 | `gate::windows` |
-//! | B14 | `gate::external` |
-//! | B15 | `gate::checking::a_simulation_says_what_the_controller_would` |
+//! | B13 | `promotion::gates::change_windows_hold_production_by_the_clocks_of_their_zone`, `gate::windows` |
+//! | B14 | `promotion::gates::gates_others_decide_open_by_their_answer_while_it_counts`, `gate::external` |
+//! | B15 | `promotion::gates::a_simulation_says_what_comes_true`, `gate::checking::a_simulation_says_what_the_controller_would` |
 //! | B16 | `promotion::upkeep::a_gate_that_came_later_binds_the_next_bundle` |
 //! | B17 | `translate::texts_with_expressions_in_them_pass_untouched` |
 //! | B18 | `gate::checking::a_rollback_passes_a_soak_gate_that_lets_it` |
@@ -41,7 +41,7 @@
 //! | C02 | `promotion::lifecycle::a_pinned_bundle_is_not_superseded` |
 //! | C03 | `promotion::lifecycle::a_bundle_with_a_narrower_target_supersedes_nothing` |
 //! | C04 | `promotion::lifecycle::a_failed_version_is_taken_back`, `promotion::health::a_rollback_that_fails_ends_there` |
-//! | C05 | `rollback::a_person_goes_back_to_the_version_before_or_to_one_they_name` |
+//! | C05 | `promotion::health::a_person_takes_production_back`, `rollback::a_person_goes_back_to_the_version_before_or_to_one_they_name` |
 //! | C06 | `promotion::health::an_emergency_rollback_stops_at_an_org_gate` |
 //! | C07 | `promotion::lifecycle::a_failed_version_is_taken_back`, `rollback::a_version_that_was_taken_back_does_not_return_unless_it_is_forced` |
 //! | C08 | `promotion::lifecycle::the_oldest_bundles_go_beyond_the_limit` |
@@ -49,25 +49,25 @@
 //! | C10 | `promotion::lifecycle::a_deleted_bundle_closes_its_pull_request` |
 //! | D01 | `steps::crashes`; after every change with `SLIPWAY_KILL_POINTS=all` |
 //! | D02 | `promotion::upkeep::two_controllers_at_once_do_everything_once` |
-//! | D03 | `steps::races::ten_pipelines_and_a_person_push_to_one_branch` |
+//! | D03 | `promotion::trouble::ten_pipelines_and_a_person_share_a_branch`, `steps::races::ten_pipelines_and_a_person_push_to_one_branch` |
 //! | D04 | `promotion::upkeep::a_start_looks_at_open_pull_requests_at_once`, `steps::pulls::a_merge_nobody_told_of_is_found_after_a_start_and_by_polling` |
-//! | D05 | `steps::deliveries`; each provider's scheme: tests of `scm` |
-//! | D06 | `steps::trouble` |
-//! | D07 | `steps::pulls::a_pull_request_that_is_not_there_yet_is_waited_for` |
-//! | D08 | `steps::pulls::a_closed_pull_request_fails_the_step_and_a_retry_opens_it_again` |
-//! | D09 | `steps::pulls::a_conflict_is_resolved_by_rebuilding_the_branch`, `steps::pulls::a_conflict_on_a_branch_people_worked_on_is_left_to_them` |
-//! | D10 | `steps::crashes::a_wiped_cache_changes_nothing` |
+//! | D05 | `promotion::trouble::webhooks_that_are_not_true_change_nothing`, `steps::deliveries`; each provider's scheme: tests of `scm` |
+//! | D06 | `promotion::trouble::a_server_that_fails_is_waited_for`, `promotion::trouble::refused_credentials_wait_for_a_new_secret`, `steps::trouble` |
+//! | D07 | `promotion::trouble::a_pull_request_that_is_not_shown_yet_is_waited_for`, `steps::pulls::a_pull_request_that_is_not_there_yet_is_waited_for` |
+//! | D08 | `promotion::trouble::a_bundle_goes_on_once_its_failed_step_is_tried_again`, `steps::pulls::a_closed_pull_request_fails_the_step_and_a_retry_opens_it_again` |
+//! | D09 | `promotion::trouble::a_conflict_with_the_base_is_resolved_in_the_same_pull_request`, `promotion::trouble::a_conflict_on_a_branch_of_people_is_told_and_left_alone`, `steps::pulls::a_conflict_is_resolved_by_rebuilding_the_branch`, `steps::pulls::a_conflict_on_a_branch_people_worked_on_is_left_to_them` |
+//! | D10 | `promotion::trouble::a_cache_that_vanishes_between_environments_changes_nothing`, `promotion::trouble::a_full_disk_is_named_and_waited_for`, `steps::crashes::a_wiped_cache_changes_nothing` |
 //! | D11 | `promotion::lifecycle::a_graph_deleted_by_hand_is_made_again` |
 //! | D12 | `promotion::lifecycle::an_edited_pipeline_leaves_running_bundles_alone` |
 //! | D13 | `promotion::flow::verified_bundles_cost_no_writes_once_their_gates_are_old` |
 //! | D14 | kro: teardown in reverse order with statuses of others |
 //! | E01 | `health::workloads::a_deployment_that_is_healthy_on_the_old_image_proves_nothing`, `promotion::health` |
-//! | E02 | `health::gitops::an_application_at_the_old_revision_is_waited_for`, `health::gitops::a_later_commit_proves_the_change_it_contains` |
-//! | E03 | `health::gitops::a_kustomization_proves_its_revision_in_both_forms`, `health::gitops::a_stalled_kustomization_fails_and_a_stuck_one_waits` |
-//! | E04 | `health::gitops::the_tool_that_knows_the_environment_is_found`, `health::gitops::an_application_that_stays_missing_gives_way_to_the_workload` |
+//! | E02 | `promotion::tools::argo_cd_proves_a_version_by_its_revision`, `health::gitops::an_application_at_the_old_revision_is_waited_for`, `health::gitops::a_later_commit_proves_the_change_it_contains` |
+//! | E03 | `promotion::tools::flux_proves_a_version_by_its_revision`, `health::gitops::a_kustomization_proves_its_revision_in_both_forms`, `health::gitops::a_stalled_kustomization_fails_and_a_stuck_one_waits` |
+//! | E04 | `promotion::tools::the_tool_of_an_environment_is_found_unless_it_is_named`, `health::gitops::the_tool_that_knows_the_environment_is_found`, `health::gitops::an_application_that_stays_missing_gives_way_to_the_workload` |
 //! | E05 | `health::delivery`, `promotion::health::an_aborted_canary_is_answered_with_a_rollback` |
-//! | E06 | `health::remote` |
-//! | E07 | `health::workloads::every_selected_deployment_must_be_healthy_and_one_must_prove_the_change` |
+//! | E06 | `promotion::tools::a_version_is_proven_in_another_cluster`, `health::remote` |
+//! | E07 | `promotion::tools::every_selected_workload_must_be_well`, `health::workloads::every_selected_deployment_must_be_healthy_and_one_must_prove_the_change` |
 //! | E08 | `promotion::health::a_restart_does_not_extend_a_health_check` |
 //! | F16 | `promotion::groups` |
 //! | F17 | `promotion::upkeep::an_edit_by_hand_is_drift` |

@@ -10,7 +10,8 @@ use slipway_promotion::metric::{
 use super::support::time;
 use super::world::{Server, World};
 
-fn vector(values: &[&str]) -> Value {
+/// An answer of Prometheus with one series a value.
+pub(crate) fn vector(values: &[&str]) -> Value {
     let series: Vec<Value> =
         values.iter().map(|value| json!({"metric": {}, "value": [1.0, value]})).collect();
     json!({"status": "success", "data": {"resultType": "vector", "result": series}})

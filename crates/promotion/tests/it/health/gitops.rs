@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::support::{LATER, NEW, OLD, Scene, Tools, deployment, install, rolled_out};
 
-fn application(sync: &str, revision: &str, health: &str) -> Value {
+pub(crate) fn application(sync: &str, revision: &str, health: &str) -> Value {
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
         "metadata": {"name": "my-app-prod", "namespace": "argocd"},
@@ -166,7 +166,7 @@ async fn a_later_commit_proves_the_change_it_contains() {
     assert_eq!(scene.look_with(Some(&history)).await.level(), HealthLevel::Progressing);
 }
 
-fn kustomization(revision: &str, conditions: Value) -> Value {
+pub(crate) fn kustomization(revision: &str, conditions: Value) -> Value {
     json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
         "metadata": {"name": "my-app-prod", "namespace": "flux-system"},
@@ -176,7 +176,7 @@ fn kustomization(revision: &str, conditions: Value) -> Value {
     })
 }
 
-fn ready() -> Value {
+pub(crate) fn ready() -> Value {
     json!([{"type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "Applied revision"}])
 }
 

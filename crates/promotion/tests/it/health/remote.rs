@@ -9,7 +9,7 @@ use slipway_sandbox::{Fault, FaultRule, Sandbox};
 
 use super::support::{Scene, Tools, apply, deployment, local_servers, rolled_out};
 
-fn kubeconfig_secret(namespace: &str, key: &str, text: &str) -> Value {
+pub(crate) fn kubeconfig_secret(namespace: &str, key: &str, text: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workload", "namespace": namespace},
         "data": {key: BASE64.encode(text.as_bytes())},
@@ -17,14 +17,14 @@ fn kubeconfig_secret(namespace: &str, key: &str, text: &str) -> Value {
 }
 
 /// A cluster on the network with the Deployment in it.
-struct Remote {
-    sandbox: Sandbox,
+pub(crate) struct Remote {
+    pub(crate) sandbox: Sandbox,
     address: std::net::SocketAddr,
     serving: tokio::task::JoinHandle<()>,
 }
 
 impl Remote {
-    async fn start() -> Remote {
+    pub(crate) async fn start() -> Remote {
         let sandbox = Sandbox::builder().without_workloads().seed(2).build().expect("the sandbox starts");
         let cluster = Cluster::new(sandbox.client());
         apply(&cluster, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})).await;
@@ -37,7 +37,7 @@ impl Remote {
         Remote { sandbox, address, serving }
     }
 
-    fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         self.sandbox.kubeconfig(self.address)
     }
 }

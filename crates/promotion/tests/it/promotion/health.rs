@@ -14,8 +14,8 @@ use super::world::{NAMESPACE, POLICY, World};
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The Deployment of the environment `prod`, brought to a version by whoever syncs the repository.
-struct Workload<'a> {
-    world: &'a World,
+pub(super) struct Workload<'a> {
+    pub(super) world: &'a World,
 }
 
 fn workload(version: &str) -> Value {
@@ -26,7 +26,7 @@ fn workload(version: &str) -> Value {
 }
 
 impl<'a> Workload<'a> {
-    async fn create(world: &'a World, version: &str) -> Self {
+    pub(super) async fn create(world: &'a World, version: &str) -> Self {
         world.create(workload(version)).await;
         let workload = Self { world };
         workload.serve("True").await;
@@ -34,7 +34,7 @@ impl<'a> Workload<'a> {
     }
 
     /// Runs a version, and says whether it serves.
-    async fn sync(&self, version: &str, available: &str) {
+    pub(super) async fn sync(&self, version: &str, available: &str) {
         let spec = workload(version)["spec"].clone();
         self.world.patch(&ObjectRef::of(&workload(version)), json!({"spec": spec})).await;
         self.serve(available).await;
@@ -59,7 +59,7 @@ async fn write_status(world: &World, at: &ObjectRef, status: Value) {
 }
 
 /// The environment `prod`, checked by its workload.
-fn prod(more: Value) -> Value {
+pub(super) fn prod(more: Value) -> Value {
     let health =
         json!({"type": "resource", "timeout": "5m", "resource": {"name": "app", "namespace": NAMESPACE}});
     let mut environment = json!({"name": "prod", "health": health});
@@ -73,13 +73,13 @@ async fn step(world: &World, bundle: &str) -> PromotionStep {
     world.step(bundle, "prod").await.expect("the step exists")
 }
 
-async fn rollbacks(world: &World) -> Vec<Bundle> {
+pub(super) async fn rollbacks(world: &World) -> Vec<Bundle> {
     let options = ListOptions::with_labels(format!("{}=true", labels::ROLLBACK));
     kinds::list::<BundleSpec>(&world.cluster, Some(NAMESPACE), &options).await.expect("bundles are read")
 }
 
 /// Brings a version to production and verifies it there.
-async fn verify(world: &World, workload: &Workload<'_>, bundle: &str, version: &str) {
+pub(super) async fn verify(world: &World, workload: &Workload<'_>, bundle: &str, version: &str) {
     world.bundle(bundle, version).await;
     world.until_state(bundle, "prod", StepState::HealthChecking).await;
     workload.sync(version, "True").await;
@@ -262,4 +262,52 @@ async fn an_aborted_canary_is_answered_with_a_rollback() {
     world.pass(2 * MINUTE, "the failure is answered", answered).await;
     assert_eq!(step(&world, "app-2").await.status.reason.as_deref(), Some("DelegateAborted"));
     assert_eq!(rollbacks(&world).await[0].spec.version(), "1.29.0");
+}
+
+/// C05: a person goes back to the version before or to one they name; gates apply to that as to everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_takes_production_back() {
+    let world = World::new(&["prod"]).await;
+    world.gate(POLICY, "afternoon", "prod", "!bundle.isRollback || schedule.hour >= 15").await;
+    world.pipeline(prod(json!({}))).await;
+    let workload = Workload::create(&world, "1.28.0").await;
+    let ask = async |to: Option<&str>| {
+        let options = ListOptions::default();
+        let bundles =
+            kinds::list::<BundleSpec>(&world.cluster, Some(NAMESPACE), &options).await.expect("are read");
+        let (priority, now) = (RollbackPriority::Normal, world.now());
+        let request = ManualRollback { environment: "prod", to, priority, now };
+        manual_rollback(&world.read_pipeline().await, &bundles, &request)
+    };
+    let nothing = ask(None).await.expect_err("nothing was promoted").to_string();
+    assert!(nothing.contains("prod"), "{nothing}");
+    for (bundle, version) in [("app-1", "1.29.0"), ("app-2", "1.30.0"), ("app-3", "1.31.0")] {
+        verify(&world, &workload, bundle, version).await;
+        world.advance(Duration::from_secs(2));
+    }
+    let unknown = ask(Some("1.27.0")).await.expect_err("was never there").to_string();
+    assert!(unknown.contains("1.31.0, 1.30.0, 1.29.0"), "{unknown}");
+    let back = kinds::create(&world.cluster, &ask(None).await.expect("there is history"))
+        .await
+        .expect("is accepted");
+    assert_eq!(back.spec.version(), "1.30.0");
+    world.until_phase(back.name(), BundlePhase::Promoting).await;
+    world.pass_time(10 * MINUTE).await;
+    assert!(world.step(back.name(), "prod").await.is_none(), "the gate holds a rollback too");
+    let afternoon: Timestamp = "2026-04-10T15:00:00Z".parse().expect("is a time");
+    world.advance(Duration::try_from(afternoon.duration_since(world.now())).expect("lies ahead"));
+    let lands = async |back: &Bundle, version: &str| {
+        let waits = async || world.state(back.name(), "prod").await == Some(StepState::HealthChecking);
+        world.pass(5 * MINUTE, "the rollback lands", waits).await;
+        workload.sync(version, "True").await;
+        let verified = async || world.read_bundle(back.name()).await.phase() == BundlePhase::Verified;
+        world.pass(10 * MINUTE, "the rollback is verified", verified).await;
+        let text = world.forge.file("main", "environments/prod/kustomization.yaml").expect("is there");
+        assert!(text.contains(version), "{text}");
+    };
+    lands(&back, "1.30.0").await;
+    world.advance(Duration::from_secs(2));
+    let named = ask(Some("1.29.0")).await.expect("was verified");
+    let named = kinds::create(&world.cluster, &named).await.expect("is accepted");
+    lands(&named, "1.29.0").await;
 }

@@ -1,30 +1,36 @@
 //! A whole cluster: sandbox, forge and the promotion controller, with a clock that is moved by hand.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{
     Cluster, DeleteOptions, Error, ListOptions, ObjectPatch, WatchSink, WriteOptions, crd,
 };
 use slipway_event::{Clock as _, ManualClock, Redactor};
-use slipway_git::{CacheOptions, Git, RepositoryCache};
+use slipway_git::{CacheOptions, Git, GitCall, GitProgram, RepositoryCache};
 use slipway_kro::ApiGroup;
 use slipway_manifest::{Gvk, ObjectRef};
+use slipway_process::{ProgramError, ProgramOutput};
 use slipway_promotion::kinds::{
     self, Bundle, BundlePhase, BundleSpec, KindSpec, Pipeline, PipelineSpec, PolicyGate, PolicyGateSpec,
     PromotionStep, PromotionStepSpec, Resource, StepState, labels,
 };
 use slipway_promotion::{PromotionController, PromotionServices, PromotionSettings};
 use slipway_sandbox::Sandbox;
+use slipway_scm::WebhookSecret;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::forge::{Forge, TOKEN};
+use crate::forge::{Forge, TOKEN, WEBHOOK_SECRET};
 use crate::steps::world::{DEPLOYMENT, KUSTOMIZATION};
 
 pub(crate) const NAMESPACE: &str = "default";
@@ -40,11 +46,39 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) forge: Forge,
     pub(crate) clock: Arc<ManualClock>,
+    pub(crate) disk: Arc<Disk>,
     changed: Arc<Notify>,
     caches: TempDir,
     _watches: Vec<slipway_cluster::KindWatch>,
     running: Option<Running>,
     started: u32,
+}
+
+/// Git on a disk that may be full.
+#[derive(Default)]
+pub(crate) struct Disk {
+    git: Git,
+    is_full: AtomicBool,
+}
+
+impl Disk {
+    pub(crate) fn fill(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+}
+
+impl GitProgram for Disk {
+    fn run(&self, call: GitCall) -> BoxFuture<'_, Result<ProgramOutput, ProgramError>> {
+        if !self.is_full.load(Ordering::SeqCst) || !matches!(call.command(), "fetch" | "init") {
+            return self.git.run(call);
+        }
+        let told = ProgramOutput {
+            status: std::process::ExitStatus::from_raw(128 << 8),
+            stdout: Vec::new(),
+            stderr: b"fatal: write error: No space left on device\n".to_vec(),
+        };
+        std::future::ready(Ok(told)).boxed()
+    }
 }
 
 pub(crate) struct Running {
@@ -139,6 +173,7 @@ impl World {
             cluster,
             forge,
             clock,
+            disk: Arc::default(),
             changed,
             caches,
             _watches: watches,
@@ -146,11 +181,7 @@ impl World {
             started: 0,
         };
         world.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": POLICY}})).await;
-        let token = data_encoding::BASE64.encode(TOKEN.as_bytes());
-        world
-            .create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "forge", "namespace": NAMESPACE},
-                "data": {"token": token}}))
-            .await;
+        world.credentials(NAMESPACE, TOKEN).await;
         world.start();
         world
     }
@@ -169,7 +200,7 @@ impl World {
         let repositories = RepositoryCache::open(
             place,
             CacheOptions::default(),
-            Arc::new(Git::default()),
+            self.disk.clone(),
             self.clock.clone(),
             stop.clone(),
         );
@@ -182,11 +213,23 @@ impl World {
         };
         let mut settings = PromotionSettings::default();
         settings.steps.scm.settle_pause = Duration::from_millis(1);
+        settings.steps.webhook_secret = Some(WebhookSecret::new(WEBHOOK_SECRET));
         settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
         let controller = PromotionController::new(services, settings);
         let working = controller.clone();
         let task = tokio::spawn(async move { working.run().await.expect("the controller runs") });
         Running { controller, cluster, stop, task }
+    }
+
+    /// Removes everything the controller that runs keeps on disk.
+    pub(crate) fn wipe_cache(&self) {
+        let place = self.caches.path().join(format!("life-{}", self.started));
+        for entry in std::fs::read_dir(&place).expect("is there") {
+            let path = entry.expect("is read").path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).expect("is removed");
+            }
+        }
     }
 
     /// Ends the controller; what it remembers is lost.
@@ -233,12 +276,31 @@ impl World {
         self.cluster.delete(at, &DeleteOptions::default()).await.expect("is deleted");
     }
 
+    /// The Secret of the repository in a namespace, new or with another token.
+    pub(crate) async fn credentials(&self, namespace: &str, token: &str) {
+        let token = data_encoding::BASE64.encode(token.as_bytes());
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "forge", "namespace": namespace},
+            "data": {"token": token}});
+        crate::health::support::apply(&self.cluster, secret).await;
+    }
+
+    /// Another namespace, with the Secret of the repository.
+    pub(crate) async fn namespace(&self, name: &str) {
+        self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        self.credentials(name, TOKEN).await;
+    }
+
     /// The pipeline `app` with these environments; health is not looked at unless they say so.
     pub(crate) async fn pipeline(&self, environments: Value) {
         self.pipeline_with(environments, json!({})).await;
     }
 
-    pub(crate) async fn pipeline_with(&self, mut environments: Value, more: Value) {
+    pub(crate) async fn pipeline_with(&self, environments: Value, more: Value) {
+        self.pipeline_at(json!({"name": "app", "namespace": NAMESPACE}), environments, more).await;
+    }
+
+    /// A pipeline with this metadata.
+    pub(crate) async fn pipeline_at(&self, metadata: Value, mut environments: Value, more: Value) {
         for environment in environments.as_array_mut().into_iter().flatten() {
             if environment.get("health").is_none() {
                 environment["health"] = json!({"type": "none"});
@@ -251,8 +313,7 @@ impl World {
         for (key, value) in more.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
-        self.create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
-            "metadata": {"name": "app", "namespace": NAMESPACE}, "spec": spec}))
+        self.create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline", "metadata": metadata, "spec": spec}))
             .await;
     }
 
@@ -278,12 +339,20 @@ impl World {
 
     /// A gate template; in the policy namespace it is one of the org.
     pub(crate) async fn gate(&self, namespace: &str, name: &str, environment: &str, expression: &str) {
+        self.gate_with(namespace, name, environment, json!({"expression": expression})).await;
+    }
+
+    pub(crate) async fn gate_with(&self, namespace: &str, name: &str, environment: &str, more_spec: Value) {
         let scope = if namespace == POLICY { "org" } else { "team" };
+        let mut spec = json!({"message": format!("{name} says no"), "recheckInterval": "1m"});
+        for (key, value) in more_spec.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
         self.create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate",
             "metadata": {"name": name, "namespace": namespace,
                 "labels": {labels::SCOPE: scope, labels::APPLIES_TO: environment, labels::GATE_TYPE: "gate"}},
-            "spec": {"expression": expression, "message": format!("{name} says no"), "recheckInterval": "1m"}}))
-        .await;
+            "spec": spec}))
+            .await;
     }
 
     async fn get<S: KindSpec>(&self, namespace: &str, name: &str) -> Option<Resource<S>> {
@@ -324,6 +393,16 @@ impl World {
     pub(crate) async fn gates(&self, namespace: &str) -> Vec<PolicyGate> {
         let options = ListOptions::with_labels(format!("{}=true", labels::INSTANCE));
         kinds::list::<PolicyGateSpec>(&self.cluster, Some(namespace), &options).await.expect("gates are read")
+    }
+
+    /// The gate of a bundle that was made from a template.
+    pub(crate) async fn gate_of(&self, bundle: &str, template: &str) -> Option<PolicyGate> {
+        let options = ListOptions::with_labels(format!("{}=true", labels::INSTANCE));
+        let gates = kinds::list::<PolicyGateSpec>(&self.cluster, None, &options).await.expect("are read");
+        gates.into_iter().find(|gate| {
+            gate.spec.bundle_ref.as_deref() == Some(bundle)
+                && gate.spec.template_ref.as_ref().is_some_and(|made_from| made_from.name == template)
+        })
     }
 
     pub(crate) fn graph_at(name: &str) -> ObjectRef {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use slipway_manifest::ObjectRef;
 use slipway_promotion::kinds::StepState;
-use slipway_promotion::step::{DeliveryError, WebhookDelivery};
+use slipway_promotion::step::{DeliveryError, StepReconciler, WebhookDelivery};
 use slipway_scm::WebhookHeaders;
 
 use super::world::World;
@@ -18,13 +18,23 @@ fn signature(secret: &str, body: &[u8]) -> String {
     HEXLOWER.encode(&mac.finalize().into_bytes())
 }
 
-fn merged(number: u64) -> Value {
+pub(crate) fn merged(number: u64) -> Value {
     json!({"action": "closed", "number": number, "repository": {"full_name": "org/app"},
         "pull_request": {"number": number, "merged": true, "state": "closed"}})
 }
 
 async fn deliver(
     world: &World,
+    id: &str,
+    body: &Value,
+    secret: &str,
+) -> Result<Vec<ObjectRef>, DeliveryError> {
+    send(world.reconciler(), id, body, secret).await
+}
+
+/// Delivers a webhook of Gitea, signed with a secret.
+pub(crate) async fn send(
+    steps: &StepReconciler,
     id: &str,
     body: &Value,
     secret: &str,
@@ -38,7 +48,7 @@ async fn deliver(
     .into_iter()
     .collect();
     let delivery = WebhookDelivery { provider: None, headers: &headers, body: &body };
-    world.reconciler().receive_webhook(delivery).await
+    steps.receive_webhook(delivery).await
 }
 
 async fn waiting(world: &World) -> ObjectRef {

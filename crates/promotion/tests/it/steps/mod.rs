@@ -23,7 +23,7 @@
 //! | D10 | a wiped cache changes nothing | `crashes::a_wiped_cache_changes_nothing` |
 
 mod crashes;
-mod deliveries;
+pub(crate) mod deliveries;
 mod edits;
 mod flow;
 mod guards;
