@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::release::write_chart;
+use super::release::{path_text, write_chart};
 use crate::{charts, shell};
 
 /// How long a sandbox that is counted may take to serve and to stop: everything takes some fifty times as long.
@@ -48,7 +48,7 @@ pub fn run(before: &Path, after: &Path) -> Result<Vec<Value>> {
     let mut charts = Vec::new();
     for rendering in charts::renderings()? {
         let render = |build: &Build| -> Result<Option<Vec<u8>>> {
-            let mut command = build.command(&["render", "demo", text(&rendering.chart)?]);
+            let mut command = build.command(&["render", "demo", path_text(&rendering.chart)?]);
             let output = command.stdout(Stdio::piped()).output()?;
             Ok(output.status.success().then_some(output.stdout))
         };
@@ -126,16 +126,16 @@ impl Build {
         let chart = work.join("chart");
         let mut every = 0.0;
         for chart in charts {
-            every += self.instructions(&["render", "demo", text(chart)?])?;
+            every += self.instructions(&["render", "demo", path_text(chart)?])?;
         }
         let version = self.instructions(&["--version"])?;
-        Ok([version, self.instructions(&["render", "demo", text(&chart)?])?, every])
+        Ok([version, self.instructions(&["render", "demo", path_text(&chart)?])?, every])
     }
 
     /// The instructions of what needs a sandbox.
     fn count_connected(&self, work: &Path, client: &Build) -> Result<[f64; CONNECTED.len()]> {
         let (chart, stack) = (work.join("chart"), work.join("stack"));
-        let (chart, stack) = (text(&chart)?, text(&stack)?);
+        let (chart, stack) = (path_text(&chart)?, path_text(&stack)?);
         shell::run(&mut self.command(&["sandbox", "up", "--detach", "--speed", "max"]))?;
         let release = |verb: &str| self.instructions(&[verb, "demo", chart, "-n", "demo", "--sandbox"]);
         let connected = || {
@@ -157,7 +157,7 @@ impl Build {
         let kubeconfig = self.home.join("kubeconfig");
         let _ = fs::remove_file(&kubeconfig);
         let (mut command, log) =
-            self.counted(&["sandbox", "up", "--speed", "max", "--write-kubeconfig", text(&kubeconfig)?]);
+            self.counted(&["sandbox", "up", "--speed", "max", "--write-kubeconfig", path_text(&kubeconfig)?]);
         let mut server = Server(command.spawn().context("start valgrind")?);
         server.wait(|| kubeconfig.exists())?;
         let mut apply = client.command(&["apply", "demo", chart, "-n", "demo"]);
@@ -223,8 +223,4 @@ fn write_stack(root: &Path) -> Result<()> {
         stack.push_str(&format!("- {{name: release-{number}, chart: ./chart-{number}}}\n"));
     }
     Ok(fs::write(root.join("stack.yaml"), stack)?)
-}
-
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("a path that is no text")
 }

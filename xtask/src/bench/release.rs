@@ -80,7 +80,7 @@ pub fn run(effort: Effort) -> Result<Vec<Value>> {
                 let from = fs::metadata(real.audit())?.len();
                 let mut command = Command::new(&tool.program);
                 command
-                    .args((tool.words)(step, &namespace, path(&chart)?))
+                    .args((tool.words)(step, &namespace, path_text(&chart)?))
                     .env("KUBECONFIG", real.kubeconfig());
                 cost.milliseconds.push(timed(&mut command, &work)?);
                 (cost.calls, cost.writes) = requests(&real, from)?;
@@ -120,7 +120,7 @@ fn short(slipway: &Path, work: &Path, chart: &Path) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     let measured = STEPS.iter().enumerate().try_for_each(|(step, name)| {
         let mut apply = command(&["--sandbox"]);
-        apply.args(slipway_words(step, "bench", path(chart)?));
+        apply.args(slipway_words(step, "bench", path_text(chart)?));
         let time = timed(&mut apply, work)?;
         rows.push(json!({"case": name, "slipway ms": time}));
         Ok(())
@@ -198,6 +198,6 @@ fn requests(real: &Real, from: u64) -> Result<(usize, usize)> {
     Ok((seen.len(), writes))
 }
 
-fn path(path: &Path) -> Result<&str> {
+pub fn path_text(path: &Path) -> Result<&str> {
     path.to_str().context("a path that is no text")
 }
