@@ -71,6 +71,8 @@ pub(super) struct TrackingSession<'t> {
     rules: &'t ReadyRules,
     workload: WorkloadKind,
     observer: ObjectObserver,
+    /// The watches below were asked for. A server may lack a kind, and then there is none of it.
+    is_watching: bool,
     pods: Option<WatchHandle>,
     sets: Option<WatchHandle>,
     events: Option<WatchHandle>,
@@ -128,6 +130,7 @@ impl<'t> TrackingSession<'t> {
             observer,
             pods: None,
             sets: None,
+            is_watching: false,
             events: None,
             failures: PodFailures::default(),
             seen_events: BTreeSet::new(),
@@ -402,7 +405,7 @@ impl<'t> TrackingSession<'t> {
     /// Follows pods, their owners and events of an object that is not ready at first sight.
     async fn start_watching(&mut self, object: Option<&Value>) {
         let Some(object) = object else { return };
-        if self.events.is_some() {
+        if std::mem::replace(&mut self.is_watching, true) {
             return self.warn_about_gaps();
         }
         let (cluster, namespace) = (&self.cluster, self.at.namespace.as_deref());

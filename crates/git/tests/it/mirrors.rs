@@ -107,8 +107,15 @@ async fn the_mirrors_used_longest_ago_make_room() {
     };
     assert_eq!(left(), 1, "what is in use stays");
     drop(tree);
-    cache.shrink().unwrap();
-    assert_eq!(left(), 0);
+    // A program that another test starts may hold a copy of the lock for a moment.
+    for _ in 0..1000 {
+        cache.shrink().unwrap();
+        if left() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("what is in use no more stays");
 }
 
 #[tokio::test]

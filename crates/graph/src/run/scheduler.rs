@@ -226,8 +226,9 @@ async fn make_attempt<'g, N: Sync, W: Worker<'g, N>>(
 ) -> EndedAttempt<W::Error> {
     let position = cx.node.position() as u32;
     let cancel = cx.cancel.clone();
-    // Inside the block, so that a panic before the first await is caught too.
-    let mut work = pin!(AssertUnwindSafe(async move { worker.work(cx).await }).catch_unwind());
+    // Inside the block, so that a panic before the first await is caught too. What a node does may be large, and an attempt is
+    // moved several times before it begins.
+    let mut work = Box::pin(AssertUnwindSafe(async move { worker.work(cx).await }).catch_unwind());
     let after = tokio::select! {
         biased;
         result = &mut work => return EndedAttempt { position, how: AttemptEnd::Returned(attempt_result(result)) },
