@@ -197,6 +197,13 @@ impl BundleReconciler {
         let GraphLookup::Own(graph) = self.find_graph(bundle).await? else { return Ok(false) };
         let environments = graph_environments(&graph);
         let states = environment_states(&environments, &self.own_steps(bundle).await?);
+        // A step that is gone has not begun anew: somebody removes the Graph.
+        let is_gone = |(name, record): (&String, &BundleEnvironmentStatus)| {
+            record.state.is_some() && !states.contains_key(name)
+        };
+        if bundle.status.environments.iter().any(is_gone) {
+            return Ok(false);
+        }
         Ok(derive_progress(&environments, &states).phase != BundlePhase::Failed)
     }
 

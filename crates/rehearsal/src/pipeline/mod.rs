@@ -42,6 +42,8 @@ use observe::Observer;
 
 /// The time between a merge and the workload that runs it.
 const SYNC_DELAY: Duration = Duration::from_secs(60);
+/// The shortest time the clock moves by.
+const TICK: Duration = Duration::from_millis(1);
 /// The reviewer of a rehearsal.
 const REVIEWER: &str = "reviewer";
 
@@ -223,12 +225,23 @@ impl<'a> Play<'a> {
             }
             let due = [self.stage.controller.next_due(), self.agenda.first().map(|(at, _)| *at)];
             let Some(due) = due.into_iter().flatten().min().filter(|due| *due <= end) else { break };
-            let step = Duration::try_from(due.duration_since(self.stage.now())).unwrap_or_default();
-            self.sandbox.clock().advance(step.max(Duration::from_millis(1)));
-            self.act().await?;
-            self.stage.controller.clock_moved();
+            self.move_to(due).await?;
         }
         self.finish().await
+    }
+
+    /// Moves the clock to a moment, or a tick further if it is over. People and the GitOps tool do what is due then right
+    /// before: a controller that looks meanwhile would find half of it.
+    async fn move_to(&mut self, due: Timestamp) -> Result<(), RehearsalError> {
+        let left = Duration::try_from(due.duration_since(self.stage.now())).unwrap_or_default();
+        self.sandbox.clock().advance(left.saturating_sub(TICK));
+        let nudged = self.act(due).await?;
+        self.sandbox.clock().advance(TICK);
+        for step in &nudged {
+            self.stage.controller.nudge_step(self.pipeline.namespace(), step);
+        }
+        self.stage.controller.clock_moved();
+        Ok(())
     }
 
     async fn bundles(&self) -> Result<Vec<Bundle>, RehearsalError> {
@@ -270,23 +283,23 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Does what is due.
-    async fn act(&mut self) -> Result<(), RehearsalError> {
-        let now = self.stage.now();
+    /// Does what is due at a moment; returns the steps there is something new about.
+    async fn act(&mut self, due: Timestamp) -> Result<Vec<String>, RehearsalError> {
+        let mut nudged = Vec::new();
         while let Some((at, event)) = self.agenda.first().cloned()
-            && at <= now
+            && at <= due
         {
             self.agenda.remove(&(at, event.clone()));
             match event {
                 PlannedEvent::Review { step, environment, number } => {
                     if self.request.closed.contains(&environment) {
                         self.stage.forge.reject(number);
-                        self.observer.note_closed(&environment, number, now);
+                        self.observer.note_closed(&environment, number, due);
                     } else if let Err(error) = self.stage.forge.approve(number, REVIEWER).await {
                         let problem = slipway_problem::Problem::error(error.to_string());
                         return Err(RehearsalError::Failed(problem.into()));
                     }
-                    self.stage.controller.nudge_step(self.pipeline.namespace(), &step);
+                    nudged.push(step);
                 }
                 PlannedEvent::Sync { environment, bundle } => {
                     let namespace = self.pipeline.namespace();
@@ -296,11 +309,11 @@ impl<'a> Play<'a> {
                     let is_unhealthy = self.request.unhealthy.contains(&environment) && !found.is_rollback();
                     let sync = if is_unhealthy { GitOpsSync::Unhealthy } else { GitOpsSync::Healthy };
                     sync.apply(&self.stage.cluster, self.pipeline.name(), &environment, &found).await?;
-                    self.observer.note_synced(&bundle, &environment, !is_unhealthy, now);
+                    self.observer.note_synced(&bundle, &environment, !is_unhealthy, due);
                 }
             }
         }
-        Ok(())
+        Ok(nudged)
     }
 
     /// Tells that nothing more is going to happen: the bundle and whatever takes it back have ended.

@@ -128,6 +128,27 @@ async fn a_graph_deleted_by_hand_is_made_again() {
     assert_eq!(open, 1);
 }
 
+/// A bundle that has failed stays so when somebody deletes its Graph: its steps are gone, which is no new beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_bundle_whose_graph_is_deleted_is_not_promoted_again() {
+    let world = World::new(&["dev", "prod"]).await;
+    world.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await;
+    world.bundle("app-1", "1.29.0").await;
+    world.until_state("app-1", "prod", StepState::WaitingForMerge).await;
+    let step = world.step("app-1", "prod").await.expect("the step exists");
+    world.forge.close(step.status.pr_number.expect("has a pull request"));
+    world.controller().nudge_step(NAMESPACE, step.name());
+    world.until_phase("app-1", BundlePhase::Failed).await;
+    world.settle().await;
+    world.delete(&World::graph_at("app-1")).await;
+    let gone = async || world.graph("app-1").await.is_none() && world.step("app-1", "prod").await.is_none();
+    world.pass(10 * MINUTE, "the Graph is gone", gone).await;
+    world.pass_time(10 * MINUTE).await;
+    let bundle = world.read_bundle("app-1").await;
+    assert_eq!(bundle.phase(), BundlePhase::Failed, "{:?}", bundle.status);
+    assert_eq!((world.graph("app-1").await, world.forge.pulls().len()), (None, 1));
+}
+
 /// D12: an edit of the pipeline is for the next bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_pipeline_leaves_running_bundles_alone() {
