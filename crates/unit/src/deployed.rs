@@ -65,5 +65,6 @@ pub async fn find_deployed_evidence(
         revision: Some(release.version.into()),
         overlay: mark(&release, UNIT_OVERLAY).map(str::to_owned),
         verified: Some(true),
+        rolled_back: false,
     }))
 }

@@ -20,12 +20,21 @@ pub struct AppliedUnit {
     pub overlay: Option<String>,
     /// The last verification of it passed.
     pub verified: Option<bool>,
+    /// Its target was rolled back afterwards, and not verified since.
+    pub rolled_back: bool,
 }
 
 /// Every apply, in the order they began.
 pub fn applies(entries: &[LedgerEntry]) -> Vec<AppliedUnit> {
     let mut all: Vec<AppliedUnit> = Vec::new();
     for entry in entries {
+        if entry.kind == EntryKind::Rollback {
+            // The intent is enough: what runs there now is not what was verified. Which revision it is, only the cluster
+            // knows, and a verification finds out.
+            let there = all.iter_mut().filter(|apply| apply.target.is_same_place(&entry.target));
+            there.for_each(|apply| apply.rolled_back = true);
+            continue;
+        }
         let Some(id) = entry.apply_id() else { continue };
         let text = |key: &str| entry.payload.get(key).and_then(Value::as_str).map(str::to_owned);
         match entry.kind {
@@ -38,6 +47,7 @@ pub fn applies(entries: &[LedgerEntry]) -> Vec<AppliedUnit> {
                 revision: None,
                 overlay: text("overlay"),
                 verified: None,
+                rolled_back: false,
             }),
             EntryKind::ApplyFinished => {
                 if let Some(apply) = all.iter_mut().find(|apply| apply.apply_id == id) {
@@ -51,6 +61,7 @@ pub fn applies(entries: &[LedgerEntry]) -> Vec<AppliedUnit> {
                 if let Some(apply) = all.iter_mut().find(|apply| apply.apply_id == id) {
                     let status: Option<VerificationStatus> = read_status(&entry.payload);
                     apply.verified = Some(status == Some(VerificationStatus::Passed));
+                    apply.rolled_back &= apply.verified != Some(true);
                 }
             }
             _ => {}
@@ -73,7 +84,7 @@ pub fn verified_environments(entries: &[LedgerEntry]) -> Vec<String> {
 }
 
 fn is_proven(apply: &AppliedUnit) -> bool {
-    apply.status == ApplyStatus::Succeeded && apply.verified == Some(true)
+    apply.status == ApplyStatus::Succeeded && apply.verified == Some(true) && !apply.rolled_back
 }
 
 /// The evidence a promotion asks for.
@@ -116,6 +127,10 @@ pub fn require_evidence(
         Some(apply) => {
             let id = &apply.apply_id;
             match (apply.status, apply.verified) {
+                (ApplyStatus::Succeeded, _) if apply.rolled_back => (
+                    format!("its target was rolled back after apply {id}"),
+                    format!("apply it there again with `slipway unit apply --to {env}`"),
+                ),
                 (ApplyStatus::Succeeded, None) => (
                     format!("apply {id} was not verified"),
                     format!("verify what runs there with `slipway unit verify --to {env}`"),

@@ -43,6 +43,8 @@ pub struct ApplySummary {
     pub started: String,
     pub status: ApplyStatus,
     pub verified: Option<bool>,
+    /// Its target was rolled back afterwards, and not verified since.
+    pub rolled_back: bool,
     pub revision: Option<u64>,
 }
 
@@ -54,6 +56,7 @@ impl From<AppliedUnit> for ApplySummary {
             started: apply.started_at,
             status: apply.status,
             verified: apply.verified,
+            rolled_back: apply.rolled_back,
             revision: apply.revision,
         }
     }

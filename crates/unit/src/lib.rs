@@ -17,6 +17,7 @@ mod image;
 mod inspect;
 mod ledger;
 mod overlay;
+mod parallel;
 mod plan;
 mod proof;
 mod render;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::container::{BlobStore, ChartRow, ContentHash, FileRow, SealedRows, SourceKind};
 use crate::error::UnitError;
+use crate::parallel::in_parallel;
 
 /// No package has more files.
 const MOST_FILES: usize = 20_000;
@@ -78,10 +79,9 @@ pub(crate) fn seal_source(
                 .or_else(|| chart.raw_file("requirements.lock"))
                 .map(|file| digest::bytes(&file.data))
                 .unwrap_or_default();
-            let files = chart.raw.iter().map(|file| {
+            in_parallel(&chart.raw, |file| {
                 SourceFile::new(format!("{}/{}", chart.name(), file.name), Arc::clone(&file.data))
-            });
-            files.collect()
+            })
         }
         SourceContent::Package(package) => {
             row.source_kind = SourceKind::Package;

@@ -7,6 +7,7 @@ mod seal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -171,6 +172,7 @@ pub async fn bundle(
     }
     let [first, second] = [first, second].map(|rendered| with_rules(rendered, &pinned));
     let nondeterministic = compare_renderings(&first, &second, request.nondeterministic)?;
+    free_aside(second);
     let hazards = hazards_of(&host, &loaded, !nondeterministic.is_empty());
     let warnings = bundle_warnings(&first, &hazards, &nondeterministic);
 
@@ -197,6 +199,7 @@ pub async fn bundle(
         policy,
         blobs: &mut blobs,
     })?;
+    free_aside((first, loaded));
     let digests = write_unit(output, &rows, blobs)?;
     let unpinned = rows.image_uses.iter().filter(|used| used.digest.is_empty());
     let unpinned: BTreeSet<String> = unpinned.map(|used| used.reference.clone()).collect();
@@ -212,6 +215,11 @@ pub async fn bundle(
         nondeterministic,
         warnings,
     })
+}
+
+/// Frees what has thousands of parts on a thread of its own: nobody needs to wait for it.
+fn free_aside(parts: impl Send + 'static) {
+    drop(thread::Builder::new().spawn(move || drop(parts)));
 }
 
 /// Values with the images that were bound over everything else.

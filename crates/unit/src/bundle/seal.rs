@@ -1,6 +1,8 @@
 //! Makes the rows of a unit from everything a bundle found.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use std::thread;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -18,6 +20,7 @@ use crate::container::{
 };
 use crate::error::UnitError;
 use crate::image::container_images;
+use crate::parallel::in_parallel;
 use crate::render::{Hazard, masked_objects};
 use crate::source::{SealedSource, SourceFile, package_digest, yaml_text};
 use crate::values::{seal_values, secret_rows};
@@ -52,29 +55,30 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
     slipway_journal::digest::canonical(&Value::Object(recorded.clone()), &mut canonical);
     let digest = slipway_journal::digest::bytes(canonical.as_bytes());
     let values = ValuesRow { id: 1, sha256: blobs.add(canonical.into_bytes()), digest };
-    let hashes = masked_objects(&rendered.documents, inputs.definition_hashes, &inputs.nondeterministic);
-    let mut manifest_hash = Sha256::new();
-    let mut objects = Vec::with_capacity(rendered.documents.len());
-    for (ord, (document, (key, hash))) in
-        rendered.documents.iter().zip(hashes.keys.iter().zip(&hashes.hashes)).enumerate()
-    {
-        manifest_hash.update(b"---\n");
-        let content = match definitions.get(&*document.origin.path) {
-            Some(file) if document.stored == RecordPart::Aside => {
-                manifest_hash.update(&file.content);
-                file.hash
-            }
-            _ => {
-                let text = yaml_text(&document.object)?;
-                manifest_hash.update(&text);
-                blobs.add(text.into_bytes())
-            }
-        };
-        objects.push(object_row(ord, document, key, hash, content));
-    }
+    let texts = in_parallel(&rendered.documents, |document| match definitions.get(&*document.origin.path) {
+        Some(file) if document.stored == RecordPart::Aside => Ok(ObjectText::File(file)),
+        _ => yaml_text(&document.object).map(ObjectText::Written),
+    });
+    let texts: Vec<ObjectText<'_>> = texts.into_iter().collect::<Result<_, _>>()?;
+    let (hashes, masked_digest) = thread::scope(|scope| {
+        let masked_digest = scope.spawn(|| manifest_digest(&texts));
+        let hashes = masked_objects(&rendered.documents, inputs.definition_hashes, &inputs.nondeterministic);
+        (hashes, masked_digest.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let named = hashes.keys.iter().zip(&hashes.hashes);
+    let objects = rendered.documents.iter().zip(texts).zip(named).enumerate();
+    let objects: Vec<ObjectRow> = objects
+        .map(|(ord, ((document, text), (key, hash)))| {
+            let content = match text {
+                ObjectText::File(file) => file.hash,
+                ObjectText::Written(text) => blobs.add(text.into_bytes()),
+            };
+            object_row(ord, document, key, hash, content)
+        })
+        .collect();
     let manifest = ManifestRow {
         id: 1,
-        masked_digest: slipway_journal::digest::hex(&manifest_hash.finalize()),
+        masked_digest,
         object_set_digest: hashes.set_digest(),
         notes_sha256: blobs.add(rendered.notes.clone().into_bytes()),
         object_count: objects.len() as i64,
@@ -110,6 +114,26 @@ pub(super) fn seal_rows(inputs: SealInputs<'_>) -> Result<SealedRows, UnitError>
         strategy: request.strategy.clone(),
         overlay_slots,
     })
+}
+
+/// The text of an object as the unit keeps it.
+enum ObjectText<'f> {
+    /// That of the file it stands alone in.
+    File(&'f SourceFile),
+    Written(String),
+}
+
+/// The digest of all texts, in their order.
+fn manifest_digest(texts: &[ObjectText<'_>]) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(b"---\n");
+        match text {
+            ObjectText::File(file) => hash.update(&file.content),
+            ObjectText::Written(text) => hash.update(text),
+        }
+    }
+    slipway_journal::digest::hex(&hash.finalize())
 }
 
 /// The files of definitions a chart keeps apart, by their paths: what stands alone in a sealed file is sealed as it is.

@@ -175,7 +175,6 @@ struct OpenPack {
 impl OpenPack {
     fn start() -> io::Result<Self> {
         let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
-        encoder.long_distance_matching(true)?;
         encoder.window_log(WINDOW_LOG)?;
         Ok(Self { encoder, contents: Vec::new(), size: 0 })
     }

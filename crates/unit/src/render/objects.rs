@@ -7,6 +7,8 @@ use slipway_journal::digest;
 use slipway_manifest::object;
 use slipway_source::Document;
 
+use crate::parallel::in_parallel;
+
 /// Objects with their keys and hashes, in the order they were rendered in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MaskedObjects {
@@ -64,12 +66,12 @@ pub(crate) fn masked_objects(
     nondeterministic: &BTreeMap<String, Vec<String>>,
 ) -> MaskedObjects {
     let keys = object_keys(documents);
-    let hash = |(document, key): (&Document, &String)| {
-        let left_out = nondeterministic.get(key).map(Vec::as_slice).unwrap_or_default();
+    let hash = |(document, key): &(&Document, &String)| {
+        let left_out = nondeterministic.get(*key).map(Vec::as_slice).unwrap_or_default();
         object_hash(&document.object, left_out)
     };
-    let rest = documents.iter().zip(&keys).skip(known.len()).map(hash);
-    let hashes = known.iter().cloned().chain(rest).collect();
+    let rest: Vec<_> = documents.iter().zip(&keys).skip(known.len()).collect();
+    let hashes = known.iter().cloned().chain(in_parallel(&rest, hash)).collect();
     MaskedObjects { keys, hashes }
 }
 

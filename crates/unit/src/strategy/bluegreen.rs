@@ -110,18 +110,12 @@ impl RolloutContext<'_> {
         target: &str,
         baseline: &Baseline,
     ) -> Result<(), StepError> {
-        if baseline.service.is_none() {
-            return Ok(());
-        }
-        let (scene, color) = (self.scene(), next_color(baseline.service.as_ref()));
+        let Some(service) = &baseline.service else { return Ok(()) };
+        let (scene, color) = (self.scene(), next_color(Some(service)));
         let rendered = self.rendered_target(target)?;
         self.create_needed(rendered).await?;
         let mut made = colored_deployment(rendered, color);
-        if let Some(service) = baseline.service.as_ref().filter(|_| made["spec"]["replicas"].is_null()) {
-            // An autoscaler decides: all traffic comes at once, so there are as many pods as before.
-            let old = scene.selected_before(service).await?;
-            made["spec"]["replicas"] = json!(old.iter().map(replicas_of).max().unwrap_or(1));
-        }
+        made["spec"]["replicas"] = json!(scene.color_replicas(rendered, service).await?);
         made["metadata"]["namespace"] = json!(scene.namespace);
         mark_owned(&mut made, self.log.run_id(), scene.release);
         mark_released(&mut made, scene.release, scene.namespace);
@@ -189,6 +183,20 @@ impl Scene<'_> {
             !is_ours && service.selector.iter().all(fits)
         });
         Ok(deployments)
+    }
+
+    /// The number of pods a new color starts with. Where the Deployment does not say, an autoscaler decides: all traffic
+    /// comes at once, so there are as many pods as before.
+    pub(crate) async fn color_replicas(
+        &self,
+        deployment: &Value,
+        service: &ServiceBaseline,
+    ) -> Result<u64, UnitError> {
+        if !deployment["spec"]["replicas"].is_null() {
+            return Ok(replicas_of(deployment));
+        }
+        let old = self.selected_before(service).await?;
+        Ok(old.iter().map(replicas_of).max().unwrap_or(1))
     }
 
     /// Takes a blue-green rollout back: all traffic to the old pods, if they are still there.

@@ -3,23 +3,36 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use slipway_journal::digest;
 use slipway_manifest::object;
 use slipway_manifest::pods::CONTAINER_LISTS;
 
 use super::labels::{BASELINE, CANARY, COLOR, TRACK, mark_owned, set_entry, set_metadata};
 
-/// The longest value of a label.
+/// The longest value of a label, and the longest name of a Service.
 const LONGEST_LABEL: usize = 63;
 
-/// The suffix of a canary's objects.
+/// The hexadecimal digits of a hash that tell shortened names apart.
+const HASH_DIGITS: usize = 8;
+
+/// The name of a canary's object beside one of `name`. A name too long for a Service is shortened and has a hash of the
+/// whole instead.
 pub(crate) fn canary_name(name: &str) -> String {
-    format!("{name}-{CANARY}")
+    let most = LONGEST_LABEL - CANARY.len() - 1;
+    if name.len() <= most {
+        return format!("{name}-{CANARY}");
+    }
+    let hash = digest::bytes(name.as_bytes());
+    let hash = hash.strip_prefix("sha256:").unwrap_or(&hash);
+    let kept = name.get(..most - HASH_DIGITS - 1).unwrap_or(name);
+    // Every part of a name ends with a letter or digit.
+    format!("{}-{}-{CANARY}", kept.trim_end_matches(['-', '.']), hash.get(..HASH_DIGITS).unwrap_or(hash))
 }
 
 /// A label of a canary's pods where those of the others have `value`; shortened to what a label may have.
 fn canary_label(value: &str) -> String {
     let most = LONGEST_LABEL - CANARY.len() - 1;
-    canary_name(value.get(..most).unwrap_or(value))
+    format!("{}-{CANARY}", value.get(..most).unwrap_or(value))
 }
 
 /// A run and the release it is of, for the labels of its objects.
@@ -184,6 +197,19 @@ pub(crate) fn needed_objects(deployment: &Value) -> BTreeSet<NeededObject> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_a_canary_are_no_longer_than_names_of_services_may_be() {
+        let at_most = "a".repeat(56);
+        assert_eq!(canary_name(&at_most), format!("{at_most}-canary"));
+        let (one, other) = (format!("{at_most}-one"), format!("{at_most}-two"));
+        for name in [&one, &other] {
+            assert_eq!(canary_name(name).len(), 63, "{}", canary_name(name));
+        }
+        assert_ne!(canary_name(&one), canary_name(&other));
+        let cut_at_a_dot = format!("{}.{}", "a".repeat(46), "b".repeat(20));
+        assert!(canary_name(&cut_at_a_dot).starts_with(&format!("{}-", "a".repeat(46))));
+    }
 
     #[test]
     fn labels_of_a_canary_are_no_longer_than_labels_may_be() {

@@ -266,7 +266,7 @@ impl Planning<'_> {
         let color = next_color(before.as_ref());
         let new = colored_name(&name, color);
         let mut colors = vec![new.clone()];
-        if before.is_some() {
+        if let Some(service) = &before {
             if self.scene.cluster.get(&self.scene.deployment(&name)).await?.is_some() {
                 self.plan.risks.push(format!(
                     "Deployment/{name} has no color yet: it counts as the old one and is removed after the delay"
@@ -277,7 +277,7 @@ impl Planning<'_> {
             }
             self.check_name_is_free(&new).await?;
             if let Some(rendered) = find_object(self.rendered, "apps", "Deployment", &name) {
-                self.problems.extend(self.scene.check_quota(rendered).await?);
+                self.problems.extend(self.scene.check_quota(rendered, service).await?);
             }
         }
         let colors: Vec<&str> = colors.iter().map(String::as_str).collect();

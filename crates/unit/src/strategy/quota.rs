@@ -7,14 +7,19 @@ use slipway_manifest::Gvk;
 use slipway_manifest::quantity::Quantity;
 use slipway_problem::{Problem, Problems};
 
+use super::baseline::ServiceBaseline;
 use super::canary::name_of;
-use super::rollout::{Scene, replicas_of};
+use super::rollout::Scene;
 use crate::error::UnitError;
 
 impl Scene<'_> {
     /// Reports every quota that a Deployment beside what is there would exceed.
-    pub(crate) async fn check_quota(&self, deployment: &Value) -> Result<Problems, UnitError> {
-        let needed = needed_resources(deployment);
+    pub(crate) async fn check_quota(
+        &self,
+        deployment: &Value,
+        service: &ServiceBaseline,
+    ) -> Result<Problems, UnitError> {
+        let needed = needed_resources(deployment, self.color_replicas(deployment, service).await?);
         let mut problems = Problems::new();
         for quota in self.list(&Gvk::new("", "v1", "ResourceQuota"), "").await? {
             for (resource, amount) in &needed {
@@ -38,8 +43,7 @@ impl Scene<'_> {
 }
 
 /// Everything a Deployment takes of a quota.
-fn needed_resources(deployment: &Value) -> BTreeMap<String, Quantity> {
-    let replicas = replicas_of(deployment);
+fn needed_resources(deployment: &Value, replicas: u64) -> BTreeMap<String, Quantity> {
     let mut needed: BTreeMap<String, Quantity> = BTreeMap::new();
     let mut add = |resource: String, amount: Quantity| {
         let known = needed.entry(resource).or_insert_with(|| Quantity::from_int(0));

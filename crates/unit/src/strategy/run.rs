@@ -251,14 +251,15 @@ impl Rollout<'_, '_> {
         match &self.strategy.kind {
             StrategyKind::Rolling => {}
             StrategyKind::Canary(canary) => self.context.prepare_canary(self.strategy, canary).await?,
-            StrategyKind::BlueGreen(_) if baseline.service.is_some() => {
-                let rendered = self.context.rendered_target(self.target())?;
-                let problems = self.context.scene().check_quota(rendered).await?;
-                if problems.has_errors() {
-                    return Err(UnitError::from(problems).into());
+            StrategyKind::BlueGreen(_) => {
+                if let Some(service) = &baseline.service {
+                    let rendered = self.context.rendered_target(self.target())?;
+                    let problems = self.context.scene().check_quota(rendered, service).await?;
+                    if problems.has_errors() {
+                        return Err(UnitError::from(problems).into());
+                    }
                 }
             }
-            StrategyKind::BlueGreen(_) => {}
         }
         Ok(baseline.to_value())
     }

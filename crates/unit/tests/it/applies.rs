@@ -67,7 +67,6 @@ async fn what_was_bundled_is_applied_whatever_became_of_the_source() {
     let release = storage.read_revision("shop", 1).await.expect("answers").expect("is there");
     assert_eq!(release.info.annotations[UNIT_DIGEST], json!(unit.digest()));
     assert_eq!(release.info.annotations[UNIT_OBJECT_SET], json!(unit.rows().manifest.object_set_digest));
-
     // Once more changes nothing; by force it is a new revision.
     let again = world.apply(&unit, "dev").await.unwrap_or_else(|error| panic!("{error}"));
     assert!(matches!(again, ApplyOutcome::AlreadyApplied { revision: 1 }), "{again:?}");
@@ -262,6 +261,25 @@ async fn a_target_goes_back_to_what_it_ran_before() {
     let entries = ledger(&second).entries().expect("is sound");
     assert_eq!(rollbacks(&entries), ["started", "succeeded"]);
     assert_eq!(entries.last().map(|entry| &entry.payload["revision"]), Some(&json!(3)));
+}
+
+#[tokio::test]
+async fn a_rollback_takes_the_evidence_of_its_target_back() {
+    let world = World::new();
+    let source = shop();
+    let first = world.bundle("a", request_for(&source.path().join("shop"))).await;
+    let values = set(&["greeting=second"]);
+    let unit = world.bundle("b", BundleRequest { values, ..request_for(&source.path().join("shop")) }).await;
+    world.apply(&first, "staging").await.expect("is applied");
+    assert!(report(world.apply(&unit, "staging").await.expect("is applied")).is_passed());
+    let back = rollback_unit(&world.request(&unit, "staging"), None, &world.context(&unit)).await;
+    back.expect("is rolled back");
+    let rule = EvidenceRule { from: vec!["staging".to_owned()], ..EvidenceRule::default() };
+    let promote = ApplyRequest { evidence: EvidenceNeed::From(rule), ..world.request(&unit, "prod") };
+    let error = apply_unit(&promote, &world.context(&unit)).await.expect_err("runs nowhere").to_string();
+    assert!(error.contains("its target was rolled back after apply"), "{error}");
+    assert!(report(world.apply(&unit, "staging").await.expect("is applied again")).is_passed());
+    report(apply_unit(&promote, &world.context(&unit)).await.unwrap_or_else(|error| panic!("{error}")));
 }
 
 /// The states of the rollbacks a ledger tells of.

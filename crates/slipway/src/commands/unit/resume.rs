@@ -16,7 +16,6 @@ use crate::session::Session;
 
 /// Go on with a rollout that paused or was interrupted
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway unit resume shop.unit.sqlite --to prod --overlay prod.yaml")]
 pub struct ResumeArgs {
     #[command(flatten)]
     unit: UnitFlags,
@@ -32,7 +31,6 @@ pub struct ResumeArgs {
 ///
 /// Traffic, replicas and autoscalers are as before, and nothing of the rollout is left. May be repeated.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway unit abort shop.unit.sqlite --to prod")]
 pub struct AbortArgs {
     #[command(flatten)]
     unit: UnitFlags,
@@ -74,7 +72,8 @@ fn work(
 ) -> anyhow::Result<Exit> {
     session.block_on(async {
         let ConnectedTarget { connection, target, overlay, .. } = flags.target.connect(unit, session).await?;
-        let contexts = flags.load.contexts("unit resume", session);
+        let command = if verify.is_some() { "unit resume" } else { "unit abort" };
+        let contexts = flags.load.contexts(command, session);
         let (events, recorder) = recorded_events(session);
         let request = ApplyRequest {
             unit,
@@ -105,7 +104,9 @@ fn work(
             contexts.finish();
             return apply::finish(&outcome.map_err(fail)?, unit, session);
         }
-        let aborted = abort_unit(&request, &context).await.map_err(fail)?;
+        let aborted = abort_unit(&request, &context).await;
+        contexts.finish();
+        let aborted = aborted.map_err(fail)?;
         for removed in &aborted.removed {
             say!("removed {removed}");
         }

@@ -73,6 +73,7 @@ pub fn summary_text(summary: &UnitSummary) -> String {
         let mut table = Table::new(&["apply", "target", "status", "verified", "revision"]);
         for apply in &summary.applies {
             let verified = match apply.verified {
+                Some(true) if apply.rolled_back => "rolled back",
                 Some(true) => "yes",
                 Some(false) => "failed",
                 None => "no",

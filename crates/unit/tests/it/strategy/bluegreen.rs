@@ -109,6 +109,10 @@ async fn a_rollout_is_taken_back_after_the_switch_and_finished_after_the_last_st
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_colors_have_to_fit_the_quota() {
     let world = World::with_release(4, &version("api:1", 3)).await;
+    let unset = |mut objects: Vec<Value>| {
+        objects[0]["spec"].as_object_mut().unwrap().remove("replicas");
+        objects
+    };
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": NAMESPACE},
         "spec": {"hard": {"pods": "5"}}});
     world.create(&quota, "kubectl").await;
@@ -127,6 +131,10 @@ async fn both_colors_have_to_fit_the_quota() {
     let error =
         plan_steps(&strategy, &world.cluster, &rendered(&version("api:2", 3)), NAMESPACE).await.unwrap_err();
     assert!(error.to_string().contains("ResourceQuota/small has no room for both colors"), "{error}");
+    // An autoscaler decides: the new color starts with as many pods as the old one has.
+    let scaled = rendered(&unset(version("api:2", 1)));
+    let error = plan_steps(&strategy, &world.cluster, &scaled, NAMESPACE).await.unwrap_err();
+    assert!(error.to_string().contains("pods 3 of 5 are used, 3 more are needed"), "{error}");
     let error = world.deploy(&strategy, &version("api:2", 3), &MemoryLog::default()).await.unwrap_err();
     assert!(matches!(error, UnitError::Problems(_)), "{error}");
     assert_eq!(world.stand("api-green").await, None);
