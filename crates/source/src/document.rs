@@ -1,5 +1,6 @@
 //! Rendered documents: one object each, with how a release keeps it and where it is written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -50,10 +51,10 @@ impl DocumentReader {
     /// Reads the definitions of a chart's `crds/`.
     pub(crate) fn read_definitions(&mut self, files: &[CrdFile]) {
         for crd in files {
-            let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
+            let text: Arc<str> = lossy_text(&crd.file.data).into();
             for part in slipway_chart::split_documents(&crd.file.data) {
                 let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
-                self.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
+                self.read_document(&lossy_text(part), origin, RecordPart::Aside);
             }
         }
     }
@@ -68,6 +69,12 @@ impl DocumentReader {
         number_turns(&mut self.documents);
         self.problems.into_result(self.documents)
     }
+}
+
+/// Bytes as text; what is not UTF-8 becomes U+FFFD. Most bytes are text, and finding that out is many times faster than
+/// looking for what to replace.
+pub(crate) fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Notes which of the documents of its kind each is in its file: within a kind and hooks apart they come in the

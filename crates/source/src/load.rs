@@ -20,7 +20,7 @@ use slipway_secrets::NodeContext;
 
 use crate::decrypt::{Decryption, decrypt_chart, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
-use crate::document::{Document, DocumentReader, RecordPart};
+use crate::document::{Document, DocumentReader, RecordPart, lossy_text};
 use crate::error::LoadError;
 use crate::fetch::{Fetcher, OfflineFetcher};
 use crate::host::SourceHost;
@@ -316,10 +316,10 @@ fn read_manifests(path: &Path) -> Result<Vec<Document>, LoadError> {
         let name: Arc<str> = file.display().to_string().into();
         match slipway_problem::read_file(&file) {
             Ok(bytes) => {
-                let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
+                let text: Arc<str> = lossy_text(&bytes).into();
                 for part in slipway_chart::split_documents(&bytes) {
                     let origin = DocumentOrigin::with_text(Arc::clone(&name), Arc::clone(&text));
-                    reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Regular);
+                    reader.read_document(&lossy_text(part), origin, RecordPart::Regular);
                 }
             }
             Err(error) => reader.report_problem(Problem::error(format!("cannot read: {error}")), &name),

@@ -10,7 +10,7 @@ use slipway_package::{BuildInputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_secrets::compare_renders;
 
-use crate::document::{Document, DocumentReader, RecordPart};
+use crate::document::{Document, DocumentReader, RecordPart, lossy_text};
 use crate::host::{RepeatingHost, SourceHost};
 use crate::load::{LoadedChart, LoadedSource, SourceContent};
 use crate::mark::mark_secrets;
@@ -208,7 +208,7 @@ impl LoadedSource {
         match &rendered.post_rendered {
             Some(text) => {
                 for part in slipway_chart::split_documents(text) {
-                    let part = String::from_utf8_lossy(part);
+                    let part = lossy_text(part);
                     let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
                     reader.read_document(
                         &part,
@@ -277,10 +277,10 @@ impl LoadedSource {
                 ..BuildInputs::default()
             };
         };
-        let files = user.files.iter().map(|(name, content)| ValuesFile {
-            name: name.clone(),
-            text: String::from_utf8_lossy(content).into_owned(),
-        });
+        let files = user
+            .files
+            .iter()
+            .map(|(name, content)| ValuesFile { name: name.clone(), text: lossy_text(content).into_owned() });
         let kinds =
             [(&user.set, SetKind::Yaml), (&user.set_string, SetKind::Text), (&user.set_json, SetKind::Json)];
         let sets = kinds
@@ -339,7 +339,7 @@ impl TemplateFiles {
         let mut pending = vec![(chart, chart.name().to_owned())];
         while let Some((chart, prefix)) = pending.pop() {
             for file in &chart.templates {
-                let text = String::from_utf8_lossy(&file.data);
+                let text = lossy_text(&file.data);
                 texts.insert(format!("{prefix}/{}", file.name), Arc::from(text.as_ref()));
             }
             pending.extend(

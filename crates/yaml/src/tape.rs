@@ -672,14 +672,14 @@ impl<'a> Parser<'a> {
 /// The first character YAML does not allow in a text.
 pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
-    loop {
-        // Most text has none of them: look at many bytes at once.
-        while let Some(block) = bytes[from..].first_chunk::<64>()
-            && !block.iter().fold(false, |any, byte| any | is_suspect(*byte))
-        {
-            from += block.len();
-        }
-        let found = bytes[from..].iter().position(|byte| is_suspect(*byte))?;
+    while from < bytes.len() {
+        let word = &bytes[from..bytes.len().min(from + 8)];
+        let is_plain = word.try_into().is_ok_and(|word| is_plain(u64::from_le_bytes(word)));
+        let suspect = if is_plain { None } else { word.iter().position(|byte| is_suspect(*byte)) };
+        let Some(found) = suspect else {
+            from += word.len();
+            continue;
+        };
         let at = from + found;
         let next = |ahead: usize| bytes.get(at + ahead).copied().unwrap_or(0);
         let fine = match bytes[at] {
@@ -692,6 +692,18 @@ pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
         }
         from = at + 1;
     }
+    None
+}
+
+/// Returns true if eight bytes are printable ASCII and line feeds, as most of a text is. Each sum sets the highest bit of
+/// the bytes it is about and never overflows into the next one, as long as no byte is above 0x7F.
+fn is_plain(word: u64) -> bool {
+    const ONES: u64 = u64::MAX / 0xFF;
+    const HIGHEST: u64 = ONES * 0x80;
+    let delete = word.wrapping_add(ONES);
+    let printable = word.wrapping_add(ONES * 0x60);
+    let no_line_feed = (word ^ (ONES * 0x0A)).wrapping_add(ONES * 0x7F);
+    (word | delete | (!printable & no_line_feed)) & HIGHEST == 0
 }
 
 /// Returns true if a byte is, or may start, a forbidden character.
@@ -700,4 +712,34 @@ fn is_suspect(byte: u8) -> bool {
         | (byte == 0x7F)
         | (byte == 0xC2)
         | (byte == 0xEF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_characters_are_found_wherever_they_stand() {
+        for byte in 0..=0xFF_u8 {
+            for at in 0..20 {
+                for around in [b"a: \n\t\r ~".as_slice(), "é€: \u{feff}".as_bytes()] {
+                    let mut text: Vec<u8> = around.iter().copied().cycle().take(at).collect();
+                    text.push(byte);
+                    text.extend(around);
+                    let next = |ahead: usize| text.get(at + ahead).copied().unwrap_or(0);
+                    let is_forbidden = match byte {
+                        b'\t' | b'\n' | b'\r' => false,
+                        0..0x20 | 0x7F => true,
+                        0xC2 => next(1) != 0x85 && next(1) < 0xA0,
+                        0xEF => next(1) == 0xBF && next(2) >= 0xBE,
+                        _ => false,
+                    };
+                    // A character that was cut off says nothing of this byte.
+                    if first_forbidden(&text[..at]).is_none() && text[..at].last() != Some(&0xC2) {
+                        assert_eq!(first_forbidden(&text) == Some(at), is_forbidden, "{text:?} at {at}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -122,7 +122,8 @@ fn ways_out(directory: &Path, found: &mut BTreeMap<String, Vec<&'static str>>, r
             if !["tests", "benches", "examples"].contains(&name.as_str()) {
                 ways_out(&path, found, root);
             }
-        } else if name.ends_with(".rs") && name != "tests.rs" {
+        // A build script is no part of the program.
+        } else if name.ends_with(".rs") && !["tests.rs", "build.rs"].contains(&name.as_str()) {
             let code = code(&std::fs::read_to_string(&path).unwrap());
             let used: Vec<&str> = WAYS_OUT.iter().filter(|way| code.contains(**way)).copied().collect();
             if !used.is_empty() {
