@@ -160,9 +160,79 @@ const EXAMPLES: &[Examples] = &[
     (
         "unit",
         &[
-            "unit bundle shop ./shop --image shop=ghcr.io/acme/shop:1.4 -O shop.unit",
-            "unit apply shop.unit --to staging",
-            "unit promote shop.unit --to prod",
+            "unit bundle shop ./shop --image shop=ghcr.io/acme/shop:1.4 -O shop.unit.sqlite",
+            "unit apply shop.unit.sqlite --to staging",
+            "unit promote shop.unit.sqlite --to prod",
+        ],
+    ),
+    (
+        "unit apply",
+        &["unit apply shop.unit.sqlite --to dev", "unit apply shop.unit.sqlite --sandbox --soak 0s"],
+    ),
+    ("unit promote", &["unit promote shop.unit.sqlite --from staging --to prod --overlay prod.yaml"]),
+    (
+        "unit bundle",
+        &[
+            "unit bundle shop ./chart -n shop -f values.yaml --image api=ghcr.io/acme/api:1.4@sha256:… -O shop.unit.sqlite",
+            "unit bundle shop ./chart --image api=ghcr.io/acme/api:1.4 --pin-all --settings unit.yaml -O shop.unit.sqlite",
+            "unit bundle shop ./chart --build api=ghcr.io/acme/api:1.4=./api --builder 'docker buildx build --push -t {{ref}} --metadata-file {{metadata}} {{context}}' -O shop.unit.sqlite",
+        ],
+    ),
+    ("unit diff", &["unit diff shop-1.3.unit.sqlite shop-1.4.unit.sqlite"]),
+    (
+        "unit export",
+        &[
+            "unit export shop.unit.sqlite --format flux --to-dir deploy/shop --path deploy/shop",
+            "unit export shop.unit.sqlite --format flux --to-dir deploy/shop --external-secrets --secret-store vault=prod-vault",
+            "unit export shop.unit.sqlite --format flux --git https://github.com/acme/deploy --path apps/shop --pr",
+        ],
+    ),
+    ("unit inspect", &["unit inspect shop.unit.sqlite", "unit inspect shop.unit.sqlite -o json"]),
+    ("unit merge-ledger", &["unit merge-ledger shop.unit.sqlite shop.unit.sqlite.ledger.ci.sqlite"]),
+    (
+        "unit plan",
+        &[
+            "unit plan shop.unit.sqlite --to staging",
+            "unit plan shop.unit.sqlite --to prod --overlay prod.yaml -o json",
+        ],
+    ),
+    ("unit replay", &["unit replay shop.unit.sqlite", "unit replay shop.unit.sqlite --apply 2 -o json"]),
+    ("unit resume", &["unit resume shop.unit.sqlite --to prod --overlay prod.yaml"]),
+    ("unit abort", &["unit abort shop.unit.sqlite --to prod"]),
+    ("unit rollback", &["unit rollback shop.unit.sqlite --to prod"]),
+    ("unit sign", &["unit sign shop.unit.sqlite --key release.key"]),
+    ("unit generate-key", &["unit generate-key release.key"]),
+    ("unit push", &["unit push shop.unit.sqlite oci://registry.example.com/units/shop:1.4"]),
+    ("unit pull", &["unit pull oci://registry.example.com/units/shop:1.4 -O shop.unit.sqlite"]),
+    (
+        "unit verify",
+        &[
+            "unit verify shop.unit.sqlite --to staging --soak 5m",
+            "unit verify shop.unit.sqlite --gitops ./deploy/shop --format flux",
+        ],
+    ),
+    (
+        "pipeline",
+        &[
+            "pipeline rehearse -f pipeline.yaml --at \"Friday 16:00\"",
+            "pipeline list",
+            "pipeline explain my-app --env prod",
+        ],
+    ),
+    (
+        "pipeline init",
+        &[
+            "pipeline init -f slipway-pipeline.yaml --stdout",
+            "pipeline init -f slipway-pipeline.yaml --scaffold-gitops ./gitops",
+        ],
+    ),
+    (
+        "pipeline rehearse",
+        &[
+            "pipeline rehearse",
+            "pipeline rehearse -f pipeline.yaml --at \"Friday 16:00\"",
+            "pipeline rehearse -f policies/ --gitops ./gitops --image ghcr.io/myorg/my-app:1.29.0",
+            "pipeline rehearse -f pipeline.yaml --approve-after prod=2h --unhealthy staging",
         ],
     ),
     ("pipeline list", &["pipeline list", "pipeline list --all-namespaces"]),
@@ -180,6 +250,14 @@ const EXAMPLES: &[Examples] = &[
     ("pipeline approve", &["pipeline approve my-app --env prod"]),
     ("pipeline demo", &["pipeline demo"]),
     ("bundle", &["bundle create my-app --image ghcr.io/myorg/my-app:1.29.0", "bundle list my-app"]),
+    (
+        "bundle create",
+        &[
+            "bundle create my-app --image ghcr.io/myorg/my-app:1.29.0",
+            "bundle create my-app --image app=ghcr.io/myorg/my-app:1.29.0 --dry-run",
+            "bundle create my-app --type config --git-repo https://git.example/config --git-sha 0a1b2c3d",
+        ],
+    ),
     ("bundle list", &["bundle list my-app"]),
     ("bundle show", &["bundle show my-app-v1-29"]),
     ("bundle wait", &["bundle wait my-app-v1-29 --env prod --timeout 30m"]),
@@ -188,6 +266,20 @@ const EXAMPLES: &[Examples] = &[
     ("gate list", &["gate list", "gate list -n team-a"]),
     ("gate explain", &["gate explain no-weekend-deploys"]),
     ("gate test", &["gate test gates.yaml cases.yaml"]),
+    (
+        "gate override",
+        &[
+            "gate override platform-policies/no-weekend --pipeline my-app --env prod --reason \"incident 4711\" --expires-in 1h",
+        ],
+    ),
+    (
+        "gate simulate",
+        &[
+            "gate simulate \"Saturday 3pm\" --pipeline my-app --env prod",
+            "gate simulate -f gates.yaml --env prod --set bundle.labels.hotfix=true",
+            "gate simulate -f changed.yaml --pipeline my-app --env prod --from-history 20",
+        ],
+    ),
     ("secrets", &["secrets discover", "secrets test secret://vault/app/db#password"]),
     ("secrets test", &["secrets test secret://vault/app/db#password", "secrets test --all"]),
     ("secrets list", &["secrets list --provider vault --path app"]),
@@ -197,9 +289,51 @@ const EXAMPLES: &[Examples] = &[
     ("secrets policy", &["secrets policy check --ci"]),
     ("secrets policy check", &["secrets policy check --scope ./stack --ci"]),
     ("secrets audit", &["secrets audit --since 2026-01-01T00:00:00Z"]),
+    (
+        "audit",
+        &["audit summary --since 30d", "audit timeline --pipeline my-app --actor alice", "audit verify"],
+    ),
     ("audit summary", &["audit summary"]),
     ("audit verify", &["audit verify"]),
     ("audit timeline", &["audit timeline --pipeline my-app"]),
+    (
+        "agent",
+        &[
+            "agent --shard eu --control-plane-kubeconfig /etc/slipway/kubeconfig",
+            "agent --shard eu --control-plane-kubeconfig cp.yaml --control-namespace kardinal-system",
+        ],
+    ),
+    (
+        "controller install",
+        &[
+            "controller install -n kardinal-system",
+            "controller install -n kardinal-system --set replicaCount=2 -f values.yaml",
+            "controller install -n kardinal-system --dry-run",
+        ],
+    ),
+    (
+        "controller",
+        &[
+            "controller run --sandbox --metrics-address '' --probe-address ''",
+            "controller install -n kardinal-system --set replicaCount=2",
+            "controller uninstall -n kardinal-system",
+        ],
+    ),
+    (
+        "controller run",
+        &[
+            "controller run --sandbox",
+            "controller run -n kardinal-system --distributed --policy-namespace platform-policies",
+            "controller run --api-address 0.0.0.0:8443 --tls-cert-file tls.crt --tls-key-file tls.key",
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            "doctor -n kardinal-system",
+            "doctor -n kardinal-system --api-url https://promotion.example.com -o json",
+        ],
+    ),
     ("sandbox", &["sandbox up --detach", "sandbox status", "sandbox down"]),
     ("sandbox up", &["sandbox up --detach", "sandbox up --write-kubeconfig ./kubeconfig"]),
     ("sandbox down", &["sandbox down"]),
@@ -252,6 +386,21 @@ mod tests {
         }
     }
 
+    /// Splits a line as a shell does; quotes here hold whole words.
+    fn shell_words(line: &str) -> impl Iterator<Item = String> {
+        let mut quote = None;
+        let mut words = vec![String::new()];
+        for letter in line.chars() {
+            match letter {
+                '"' | '\'' if quote.is_none() => quote = Some(letter),
+                _ if quote == Some(letter) => quote = None,
+                ' ' if quote.is_none() => words.push(String::new()),
+                _ => words.last_mut().expect("there is always a word").push(letter),
+            }
+        }
+        words.into_iter()
+    }
+
     #[test]
     fn every_help_page_has_examples() {
         let mut missing = Vec::new();
@@ -265,7 +414,7 @@ mod tests {
         for (name, lines) in EXAMPLES {
             for line in *lines {
                 let words: Vec<OsString> =
-                    std::iter::once("slipway").chain(line.split(' ')).map(OsString::from).collect();
+                    std::iter::once("slipway".into()).chain(shell_words(line).map(OsString::from)).collect();
                 if let Err(error) = Cli::read(&words) {
                     wrong.push(format!("{line}: {}", error.to_string().lines().next().unwrap_or_default()));
                 }

@@ -16,11 +16,10 @@ use crate::session::Session;
 
 /// Carry out the steps of one shard for a controller in another cluster
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway agent --shard eu --control-plane-kubeconfig /etc/slipway/kubeconfig\n  \
-    slipway agent --shard eu --control-plane-kubeconfig cp.yaml --control-namespace kardinal-system\n\n\
-    Steps are read from the control plane and their status is written there. Health is looked at in the cluster of\n\
-    --kubeconfig, and Secrets with credentials are looked for there first.")]
+#[command(
+    after_help = "Steps are read from the control plane and their status is written there. Health is looked at in the \
+                  cluster of --kubeconfig, and Secrets with credentials are looked for there first."
+)]
 pub struct Args {
     /// Shard whose steps are carried out
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]

@@ -15,10 +15,6 @@ use crate::term::table::Table;
 
 /// What happened to promotions, and proof that nobody changed the record
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway audit summary --since 30d\n  \
-    slipway audit timeline --pipeline my-app --actor alice\n  \
-    slipway audit verify")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

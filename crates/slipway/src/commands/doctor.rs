@@ -16,10 +16,7 @@ use crate::term::show;
 
 /// Look at everything promotion needs and say what is wrong
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway doctor -n kardinal-system\n  \
-    slipway doctor -n kardinal-system --api-url https://promotion.example.com -o json\n\n\
-    Nothing is written. Exit code 1 when something keeps promotions from working.")]
+#[command(after_help = "Nothing is written. Exit code 1 when something keeps promotions from working.")]
 pub struct Args {
     /// Address of the API as servers of pull requests reach it
     #[arg(long, value_name = "URL")]

@@ -14,9 +14,6 @@ use crate::term::show;
 use crate::term::table::Table;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway bundle create my-app --image ghcr.io/myorg/my-app:1.29.0\n  \
-                        slipway bundle create my-app --image app=ghcr.io/myorg/my-app:1.29.0 --dry-run\n  \
-                        slipway bundle create my-app --type config --git-repo https://git.example/config --git-sha 0a1b2c3d")]
 pub struct CreateArgs {
     /// The pipeline
     pipeline: String,

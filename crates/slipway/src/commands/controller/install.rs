@@ -15,11 +15,9 @@ const RELEASE: &str = "kardinal";
 
 /// Install the controller into the cluster, or bring it up to date
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway controller install -n kardinal-system\n  \
-    slipway controller install -n kardinal-system --set replicaCount=2 -f values.yaml\n  \
-    slipway controller install -n kardinal-system --dry-run\n\n\
-    The chart is part of this program; `--write-chart DIR` writes it down for Helm or a GitOps tool.")]
+#[command(
+    after_help = "The chart is part of this program; `--write-chart DIR` writes it down for Helm or a GitOps tool."
+)]
 pub struct InstallArgs {
     /// Name of the release
     #[arg(long, value_name = "NAME", default_value = RELEASE)]

@@ -8,10 +8,6 @@ use crate::session::Session;
 
 /// The controller of promotions: run, install and remove it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway controller run --sandbox --metrics-address '' --probe-address ''\n  \
-    slipway controller install -n kardinal-system --set replicaCount=2\n  \
-    slipway controller uninstall -n kardinal-system")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -56,10 +56,6 @@ impl ProcessFlags {
 
 /// Run the controller in this process
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway controller run --sandbox\n  \
-    slipway controller run -n kardinal-system --distributed --policy-namespace platform-policies\n  \
-    slipway controller run --api-address 0.0.0.0:8443 --tls-cert-file tls.crt --tls-key-file tls.key")]
 pub struct RunArgs {
     /// Leave steps of environments with a shard to agents, and watch their heartbeats
     #[arg(long)]

@@ -195,9 +195,7 @@ pub fn explain_gate(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exi
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "An override is an entry of the gate's `spec.overrides`: who may write the gate may override it.\n\n\
-                        Example:\n  slipway gate override platform-policies/no-weekend --pipeline my-app --env prod \\\n    \
-                        --reason \"incident 4711\" --expires-in 1h"
+    after_help = "An override is an entry of the gate's `spec.overrides`: who may write the gate may override it."
 )]
 pub struct OverrideArgs {
     /// The gate: `name`, or `namespace/name`

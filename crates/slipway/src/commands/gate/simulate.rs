@@ -23,10 +23,7 @@ use crate::term::show;
 use crate::term::table::Table;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 all gates pass, 15 a gate blocks, 1 an error.\n\n\
-                        Examples:\n  slipway gate simulate \"Saturday 3pm\" --pipeline my-app --env prod\n  \
-                        slipway gate simulate -f gates.yaml --env prod --set bundle.labels.hotfix=true\n  \
-                        slipway gate simulate -f changed.yaml --pipeline my-app --env prod --from-history 20")]
+#[command(after_help = "Exit codes: 0 all gates pass, 15 a gate blocks, 1 an error.")]
 pub struct SimulateArgs {
     /// Moment: `Saturday 3pm`, `+2h`, `2026-04-11T15:00:00Z`; now unless given
     #[arg(value_name = "WHEN")]

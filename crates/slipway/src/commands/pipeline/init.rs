@@ -19,9 +19,7 @@ use crate::term::{output, show};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The file:\n  app: my-app\n  image: ghcr.io/myorg/my-app\n  git:\n    url: https://github.com/myorg/gitops-repo\n    \
-                        secret: github-token\n  environments: [dev, staging, prod]\n  prodApproval: pr-review\n\n\
-                        Examples:\n  slipway pipeline init -f slipway-pipeline.yaml --stdout\n  \
-                        slipway pipeline init -f slipway-pipeline.yaml --scaffold-gitops ./gitops"
+                  secret: github-token\n  environments: [dev, staging, prod]\n  prodApproval: pr-review"
 )]
 pub struct InitArgs {
     /// File with the few lines, `-` for standard input; questions are asked without it

@@ -14,10 +14,10 @@ use crate::exit::Exit;
 use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Everything here can be done with kubectl as well: the commands read and write \
-                        objects of kardinal.io/v1alpha1 and nothing else.\n\n\
-                        Examples:\n  slipway pipeline rehearse -f pipeline.yaml --at \"Friday 16:00\"\n  \
-                        slipway pipeline list\n  slipway pipeline explain my-app --env prod")]
+#[command(
+    after_help = "Everything here can be done with kubectl as well: the commands read and write objects of \
+                  kardinal.io/v1alpha1 and nothing else."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

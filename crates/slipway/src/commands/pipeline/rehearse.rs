@@ -29,13 +29,11 @@ const MOST_FILES: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The real controller carries out the real steps on an embedded cluster, a bare Git repository, pull requests \
-                        without a server and a GitOps tool of a few lines; the clock jumps from one moment to the next at which \
-                        something is due. Nothing outside is read or written, and the same question has the same answer.\n\n\
-                        Exit codes: 0 the version arrives, 1 it fails, 15 it still waits when the time is over.\n\n\
-                        Examples:\n  slipway pipeline rehearse\n  slipway pipeline rehearse -f pipeline.yaml --at \"Friday 16:00\"\n  \
-                        slipway pipeline rehearse -f policies/ --gitops ./gitops --image ghcr.io/myorg/my-app:1.29.0\n  \
-                        slipway pipeline rehearse -f pipeline.yaml --approve-after prod=2h --unhealthy staging"
+    after_help = "The real controller carries out the real steps on an embedded cluster, a bare Git repository, pull \
+                  requests without a server and a GitOps tool of a few lines; the clock jumps from one moment to the \
+                  next at which something is due. Nothing outside is read or written, and the same question has the \
+                  same answer.\n\nExit codes: 0 the version arrives, 1 it fails, 15 it still waits when the time is \
+                  over."
 )]
 pub struct RehearseArgs {
     /// The pipeline: one of the files, or of the cluster where no files are given

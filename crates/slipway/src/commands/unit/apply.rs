@@ -22,9 +22,6 @@ use crate::term::show;
 /// The unit is proven first: rendered again without secrets, every object must have its sealed hash. Then secrets are
 /// fetched, the intent is written to the ledger, and the release is deployed and verified.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit apply shop.unit.sqlite --to dev\n  \
-    slipway unit apply shop.unit.sqlite --sandbox --soak 0s")]
 pub struct ApplyArgs {
     #[command(flatten)]
     unit: UnitFlags,
@@ -39,8 +36,6 @@ pub struct ApplyArgs {
 /// verification there.
 /// Only values in the overlay slots of the unit may differ.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit promote shop.unit.sqlite --from staging --to prod --overlay prod.yaml")]
 pub struct PromoteArgs {
     #[command(flatten)]
     unit: UnitFlags,

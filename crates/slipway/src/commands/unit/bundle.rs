@@ -27,10 +27,6 @@ use crate::term::{report, show};
 /// The source is rendered twice without secrets: what differs is refused. Images are bound to their places in the values
 /// and each binding is proven by rendering with it. Values keep references to secrets, never secrets.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit bundle shop ./chart -n shop -f values.yaml --image api=ghcr.io/acme/api:1.4@sha256:… -O shop.unit.sqlite\n  \
-    slipway unit bundle shop ./chart --image api=ghcr.io/acme/api:1.4 --pin-all --settings unit.yaml -O shop.unit.sqlite\n  \
-    slipway unit bundle shop ./chart --build api=ghcr.io/acme/api:1.4=./api --builder 'docker buildx build --push -t {{ref}} --metadata-file {{metadata}} {{context}}' -O shop.unit.sqlite")]
 pub struct BundleArgs {
     /// The release's name
     name: String,
@@ -43,6 +39,26 @@ pub struct BundleArgs {
     #[arg(short = 'O', long = "to-file", value_name = "FILE")]
     file: PathBuf,
 
+    /// File with overlay slots and the strategy of the rollout
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+
+    /// Environment the unit is bundled for
+    #[arg(long, value_name = "NAME")]
+    env: Option<String>,
+
+    /// Bring in missing dependencies first
+    #[arg(long)]
+    dependency_update: bool,
+
+    /// Leave fields that differ at every rendering out of the proof instead of refusing them
+    #[arg(long)]
+    allow_nondeterministic: bool,
+
+    /// Digest of the unit this one follows
+    #[arg(long, value_name = "DIGEST")]
+    parent: Option<String>,
+
     #[command(flatten)]
     values: ValueFlags,
 
@@ -54,10 +70,6 @@ pub struct BundleArgs {
 
     #[command(flatten)]
     capabilities: CapabilityFlags,
-
-    /// Bring in missing dependencies first
-    #[arg(long)]
-    dependency_update: bool,
 
     /// Image and its digest, or its tag to be looked up: `NAME=REPOSITORY[:TAG][@DIGEST]`; may be repeated
     #[arg(long, value_name = "NAME=REF", help_heading = "Images")]
@@ -87,24 +99,8 @@ pub struct BundleArgs {
     #[arg(long, help_heading = "Images")]
     pin_all: bool,
 
-    /// File with overlay slots and the strategy of the rollout
-    #[arg(long, value_name = "FILE")]
-    settings: Option<PathBuf>,
-
-    /// Environment the unit is bundled for
-    #[arg(long, value_name = "NAME")]
-    env: Option<String>,
-
     #[command(flatten)]
     policy: UnitPolicyFlags,
-
-    /// Leave fields that differ at every rendering out of the proof instead of refusing them
-    #[arg(long)]
-    allow_nondeterministic: bool,
-
-    /// Digest of the unit this one follows
-    #[arg(long, value_name = "DIGEST")]
-    parent: Option<String>,
 }
 
 pub fn run(args: &BundleArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -11,7 +11,6 @@ use crate::term::show;
 
 /// Show what differs between two units
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway unit diff shop-1.3.unit.sqlite shop-1.4.unit.sqlite")]
 pub struct DiffArgs {
     /// The older unit
     old: PathBuf,

@@ -30,10 +30,6 @@ use crate::term::show;
 ///
 /// The same unit gives the same files: exporting twice changes nothing. Values keep references to secrets.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit export shop.unit.sqlite --format flux --to-dir deploy/shop --path deploy/shop\n  \
-    slipway unit export shop.unit.sqlite --format flux --to-dir deploy/shop --external-secrets --secret-store vault=prod-vault\n  \
-    slipway unit export shop.unit.sqlite --format flux --git https://github.com/acme/deploy --path apps/shop --pr")]
 pub struct ExportArgs {
     #[command(flatten)]
     unit: UnitFlags,

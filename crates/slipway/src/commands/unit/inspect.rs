@@ -10,9 +10,6 @@ use crate::term::show;
 
 /// Show what a unit holds and what was done with it
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  slipway unit inspect shop.unit.sqlite\n  slipway unit inspect shop.unit.sqlite -o json"
-)]
 pub struct InspectArgs {
     #[command(flatten)]
     unit: UnitFlags,

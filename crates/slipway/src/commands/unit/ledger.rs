@@ -10,9 +10,6 @@ use crate::exit::Exit;
 
 /// Bring the ledger beside a unit into the unit
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  slipway unit merge-ledger shop.unit.sqlite shop.unit.sqlite.ledger.ci.sqlite"
-)]
 pub struct MergeLedgerArgs {
     #[command(flatten)]
     unit: UnitFlags,

@@ -14,9 +14,6 @@ use crate::term::show;
 ///
 /// The unit is rendered again and every object compared with its sealed hash. No secret is fetched.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit plan shop.unit.sqlite --to staging\n  \
-    slipway unit plan shop.unit.sqlite --to prod --overlay prod.yaml -o json")]
 pub struct PlanArgs {
     #[command(flatten)]
     unit: UnitFlags,

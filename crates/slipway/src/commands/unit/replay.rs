@@ -11,9 +11,6 @@ use crate::term::show;
 
 /// Show a recorded apply, without a cluster
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit replay shop.unit.sqlite\n  \
-    slipway unit replay shop.unit.sqlite --apply 2 -o json")]
 pub struct ReplayArgs {
     #[command(flatten)]
     unit: UnitFlags,

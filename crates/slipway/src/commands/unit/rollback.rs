@@ -15,7 +15,6 @@ use crate::session::Session;
 ///
 /// To go back to an earlier unit whose file is at hand, apply that unit: it is proven as any other.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway unit rollback shop.unit.sqlite --to prod")]
 pub struct RollbackArgs {
     /// Revision to go back to; the last good one before the current if not given
     #[arg(long, value_name = "N")]

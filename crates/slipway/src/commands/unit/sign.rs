@@ -12,9 +12,6 @@ use crate::term::show;
 
 /// Sign a unit
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit generate-key release.key\n  \
-    slipway unit sign shop.unit.sqlite --key release.key")]
 pub struct SignArgs {
     /// The unit
     unit: PathBuf,
@@ -35,7 +32,6 @@ pub fn run(args: &SignArgs) -> anyhow::Result<Exit> {
 
 /// Make a key to sign units with
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  slipway unit generate-key release.key")]
 pub struct GenerateKeyArgs {
     /// File to write the private key to
     file: PathBuf,

@@ -15,9 +15,6 @@ use crate::term::show;
 
 /// Put a unit into an OCI registry
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  slipway unit push shop.unit.sqlite oci://registry.example.com/units/shop:1.4"
-)]
 pub struct PushArgs {
     #[command(flatten)]
     unit: UnitFlags,
@@ -43,9 +40,6 @@ pub fn push(args: &PushArgs, session: &Session) -> anyhow::Result<Exit> {
 
 /// Get a unit from an OCI registry
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  slipway unit pull oci://registry.example.com/units/shop:1.4 -O shop.unit.sqlite"
-)]
 pub struct PullArgs {
     /// The unit: `oci://HOST/PATH[:TAG][@DIGEST]`
     reference: String,

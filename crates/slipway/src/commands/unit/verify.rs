@@ -20,9 +20,6 @@ use crate::term::show;
 /// Digests of running containers, readiness, jobs, restarts, warnings, endpoints, drift and probes. The result is written
 /// to the ledger as evidence for the last apply to the target.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    slipway unit verify shop.unit.sqlite --to staging --soak 5m\n  \
-    slipway unit verify shop.unit.sqlite --gitops ./deploy/shop --format flux")]
 pub struct VerifyArgs {
     #[command(flatten)]
     unit: UnitFlags,
