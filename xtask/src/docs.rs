@@ -14,6 +14,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/cli.md", &["reference", "cli"]),
     ("docs/reference/exit-codes.md", &["reference", "exit-codes"]),
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
+    ("docs/reference/failure.schema.json", &["reference", "failure-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
     ("docs/reference/runbook.schema.json", &["run", "schema"]),
     ("docs/reference/stack.schema.json", &["reference", "stack-schema"]),

@@ -45,34 +45,46 @@ impl Exit {
         Self::Terminated,
     ];
 
-    /// The code and what it means.
-    const fn row(self) -> (u8, &'static str) {
+    /// The code, its name and what it means.
+    const fn row(self) -> (u8, &'static str, &'static str) {
         match self {
-            Self::Done => (0, "done"),
-            Self::Failed => (1, "failed; standard error says what"),
+            Self::Done => (0, "done", "done"),
+            Self::Failed => (1, "failed", "failed; standard error says what"),
             Self::Changes => {
-                (2, "changes pending, where `--exit-code` or `--detailed-exitcode` asked for it")
+                (2, "changes", "changes pending, where `--exit-code` or `--detailed-exitcode` asked for it")
             }
-            Self::Revision => (3, "only a new revision pending, where `--exit-code` asked for it"),
+            Self::Revision => {
+                (3, "revision", "only a new revision pending, where `--exit-code` asked for it")
+            }
             Self::Invalid => (
                 10,
+                "invalid",
                 "invalid files: sources, values, stacks, selectors, units, policies, references to secrets",
             ),
-            Self::NothingSelected => (11, "nothing selected"),
-            Self::Stale => (12, "inputs or cluster changed since the plan"),
-            Self::Locked => (13, "locked by somebody else"),
-            Self::Unconfirmed => (14, "not confirmed"),
-            Self::Refused => (15, "refused by a policy or gate, or for want of a signature or evidence"),
-            Self::SecretMissing => (16, "a secret could not be had"),
-            Self::DaemonUnreachable => (17, "the required daemon is not reachable"),
-            Self::Usage => (64, "the command line or configuration is wrong; of a runbook, its file as well"),
-            Self::Interrupted => (130, "interrupted by Ctrl-C"),
-            Self::Terminated => (143, "stopped by a termination signal or a closed terminal"),
+            Self::NothingSelected => (11, "nothing-selected", "nothing selected"),
+            Self::Stale => (12, "stale", "inputs or cluster changed since the plan"),
+            Self::Locked => (13, "locked", "locked by somebody else"),
+            Self::Unconfirmed => (14, "unconfirmed", "not confirmed"),
+            Self::Refused => {
+                (15, "refused", "refused by a policy or gate, or for want of a signature or evidence")
+            }
+            Self::SecretMissing => (16, "secret-missing", "a secret could not be had"),
+            Self::DaemonUnreachable => (17, "daemon-unreachable", "the required daemon is not reachable"),
+            Self::Usage => {
+                (64, "usage", "the command line or configuration is wrong; of a runbook, its file as well")
+            }
+            Self::Interrupted => (130, "interrupted", "interrupted by Ctrl-C"),
+            Self::Terminated => (143, "terminated", "stopped by a termination signal or a closed terminal"),
         }
     }
 
     pub fn code(self) -> u8 {
         self.row().0
+    }
+
+    /// The name, as error objects show it.
+    pub fn name(self) -> &'static str {
+        self.row().1
     }
 
     /// Whether the command did what it was asked to.
@@ -211,7 +223,7 @@ impl Exit {
     }
 
     /// The code of a stack that cannot be run.
-    pub fn of_stack(error: &slipway_stack::Error) -> Self {
+    fn of_stack(error: &slipway_stack::Error) -> Self {
         use slipway_stack::Error;
         match error {
             Error::Invalid(_) => Self::Invalid,
@@ -229,13 +241,23 @@ impl Exit {
     pub fn markdown() -> String {
         let mut text = String::from(
             "# Exit codes\n\nOne table for every command; a code means the same everywhere.\n\n\
-             | code | meaning |\n| --- | --- |\n",
+             | code | name | meaning |\n| --- | --- | --- |\n",
         );
-        for (code, meaning) in Self::ALL.map(Self::row) {
-            let _ = writeln!(text, "| {code} | {meaning} |");
+        for (code, name, meaning) in Self::ALL.map(Self::row) {
+            let _ = writeln!(text, "| {code} | `{name}` | {meaning} |");
         }
         text.push_str(
-            "\nWhat cannot be shown does not end a run: a release, stack or runbook is carried out and recorded\n\
+            "\n## Failures for programs\n\n\
+             With `-o json`, `-o yaml` or `--log-format json`, a failure is one JSON object in one line on standard error\n\
+             instead of a text ([schema](failure.schema.json)):\n\n\
+             ```json\n\
+             {\"error\": {\"id\": \"invalid\", \"message\": \"unknown key `replica`\", \"file\": \"release.yaml\", \"line\": 4, \"column\": 3,\n\
+             \x20          \"hint\": \"did you mean `replicas`?\", \"exitCode\": 10, \"causes\": [], \"problems\": [...]}}\n\
+             ```\n\n\
+             `id` is the code of the first problem where there is one (`ST020`, `RB-V07`), otherwise the name of the exit code. `problems`\n\
+             has everything that is wrong with files and input, `causes` the chain of causes of any other failure.\n\n\
+             ## Output that cannot be written\n\n\
+             What cannot be shown does not end a run: a release, stack or runbook is carried out and recorded\n\
              whatever becomes of its output. When standard output cannot be written (a full disk), a command that\n\
              otherwise succeeded ends with 1. A reader that left (`| head`) is no failure, and neither is standard\n\
              error that cannot be written. A stream that was closed before the start (`>&-`) counts as `/dev/null`.\n\

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::session::Session;
+use crate::term::failure::FailureForm;
 use crate::term::output::{self, Ending, OutputLost};
 use crate::term::style::{ERROR, HINT, paint};
 
@@ -54,9 +55,13 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Exit {
-    let result = Session::open(&cli.globals).and_then(|session| commands::run(cli.command, &session));
+    let mut form = FailureForm::of_flags(&cli.globals);
+    let result = Session::open(&cli.globals).and_then(|session| {
+        form = session.failure_form();
+        commands::run(cli.command, &session)
+    });
     result.unwrap_or_else(|failure| {
-        term::report::failure(&failure);
+        term::failure::tell(&failure, form);
         Exit::of(&failure)
     })
 }
@@ -64,13 +69,19 @@ fn run(cli: Cli) -> Exit {
 /// Prints what clap has to say: help and version are answers, the rest is a usage error (64).
 fn usage(error: &clap::Error, line: &[OsString]) -> Exit {
     let text = term::escape::mark(&error.render().ansi().to_string());
-    if error.use_stderr() {
-        output::message(&text);
-        if let Some(hint) = other_tools::translation_hint(error, line) {
-            say!("  {} {hint}", paint(HINT, "hint:"));
-        }
-        return Exit::Usage;
+    if !error.use_stderr() {
+        output::print(&text);
+        return Exit::Done;
     }
-    output::print(&text);
-    Exit::Done
+    let hint = other_tools::translation_hint(error, line);
+    match FailureForm::of_words(line) {
+        FailureForm::Object => term::failure::tell_usage(error, hint),
+        FailureForm::Text => {
+            output::message(&text);
+            if let Some(hint) = hint {
+                say!("  {} {hint}", paint(HINT, "hint:"));
+            }
+        }
+    }
+    Exit::Usage
 }

@@ -11,6 +11,7 @@ use crate::exit::{InterruptedError, UsageError};
 use crate::interrupt;
 use crate::logs::{self, Verbosity};
 use crate::term;
+use crate::term::failure::FailureForm;
 
 /// One invocation of the binary.
 pub struct Session {
@@ -38,6 +39,10 @@ impl Session {
 
     pub fn output(&self) -> Output {
         self.settings.output.value
+    }
+
+    pub fn failure_form(&self) -> FailureForm {
+        FailureForm::new(self.output(), self.settings.log_format.value)
     }
 
     /// Masks registered values wherever something is shown.

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use slipway_chart::lint::{self, LintFinding, LintOptions, LintReport, LintSeverity};
 use slipway_chart::{KubeVersion, Notices};
 use slipway_secrets::discover_references;
 
 use super::flags::ValueFlags;
 use super::inputs::TemplateFlags;
+use crate::cli::Output;
 use crate::exit::Exit;
 use crate::logs::Verbosity;
 use crate::session::Session;
@@ -67,9 +69,15 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         report
     };
     let reports: Vec<_> = charts.iter().map(report).collect();
+    let has_failed = reports.iter().any(|report| report.has_failed(&options));
+    if session.output() != Output::Table {
+        let data: Vec<_> = reports.iter().map(|report| report_data(report, &options)).collect();
+        show::show(session.output(), &data, |_| String::new())?;
+        return Ok(if has_failed { Exit::Invalid } else { Exit::Done });
+    }
     let (text, last) = lint::to_text(&reports, &options);
     show::print(&text)?;
-    if reports.iter().any(|report| report.has_failed(&options)) {
+    if has_failed {
         say!("error: {last}");
         return Ok(Exit::Invalid);
     }
@@ -77,6 +85,20 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         show::print(&format!("{last}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// A report for programs.
+fn report_data(report: &LintReport, options: &LintOptions) -> Value {
+    let finding = |finding: &LintFinding| {
+        let severity = finding.severity.to_string().to_lowercase();
+        json!({"severity": severity, "file": finding.file, "message": finding.text})
+    };
+    json!({
+        "chart": report.path,
+        "failed": report.has_failed(options),
+        "failure": report.failure,
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
 }
 
 /// Warns of references to secrets among a chart's defaults: only values a user gives are resolved.

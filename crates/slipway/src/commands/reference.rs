@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use super::graph;
 use crate::exit::Exit;
-use crate::term::show;
+use crate::term::{failure, show};
 use crate::{config, reference};
 
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,8 @@ enum Page {
     Flags,
     /// The table of exit codes, as Markdown
     ExitCodes,
+    /// JSON Schema of what standard error says of a failure to programs
+    FailureSchema,
     /// JSON Schema of the configuration file
     ConfigSchema,
     /// JSON Schema of graph files
@@ -38,6 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::Cli => reference::markdown(),
         Page::Flags => reference::flag_list(),
         Page::ExitCodes => Exit::markdown(),
+        Page::FailureSchema => serde_json::to_string_pretty(&failure::schema())? + "\n",
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",

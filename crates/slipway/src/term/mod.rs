@@ -7,6 +7,7 @@ pub mod output;
 mod channel;
 pub mod diff;
 pub mod escape;
+pub mod failure;
 pub mod progress;
 pub mod prompt;
 pub mod report;

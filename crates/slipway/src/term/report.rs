@@ -12,10 +12,25 @@ use crate::exit::{PolicyFileError, PolicyRefusal, SecretError, UsageError};
 use crate::term::output;
 use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
 
-/// Says on standard error why the command failed.
+/// Says on standard error, for people, why the command failed.
 pub fn failure(failure: &anyhow::Error) {
+    let problems = problems_of(failure);
+    if problems.is_empty() {
+        say!("{} {}", paint(ERROR, "error:"), chain(failure.as_ref()));
+        return;
+    }
+    problems.iter().for_each(show);
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    if errors > 1 {
+        say!("{} {errors} errors", paint(ERROR, "error:"));
+    }
+}
+
+/// The problems a failure consists of, if it is more than a chain of causes.
+pub fn problems_of(failure: &anyhow::Error) -> Vec<Problem> {
+    let all = |problems: &Problems| problems.iter().cloned().collect();
     if let Some(problems) = failure.downcast_ref::<Problems>() {
-        return problems_report(problems);
+        return all(problems);
     }
     if let Some(
         Failure::Problems(problems)
@@ -24,42 +39,38 @@ pub fn failure(failure: &anyhow::Error) {
         | Failure::Ownership(problems)
         | Failure::Refused(problems)
         | Failure::Stale(problems),
-    ) = failure.downcast_ref::<Failure>()
+    ) = failure.downcast_ref()
     {
-        return problems_report(problems);
+        return all(problems);
     }
-    if let Some(RehearsalError::Failed(problems) | RehearsalError::Refused(problems)) =
-        failure.downcast_ref::<RehearsalError>()
+    if let Some(RehearsalError::Failed(problems) | RehearsalError::Refused(problems)) = failure.downcast_ref()
     {
-        return problems_report(problems);
+        return all(problems);
     }
-    if let Some(UnitError::Problems(problems) | UnitError::Refused(problems)) =
-        failure.downcast_ref::<UnitError>()
-    {
-        return problems_report(problems);
+    match failure.downcast_ref() {
+        Some(UnitError::Problems(problems) | UnitError::Refused(problems)) => return all(problems),
+        Some(UnitError::NoEvidence(problem)) => return vec![(**problem).clone()],
+        _ => {}
     }
-    if let Some(UnitError::NoEvidence(problem)) = failure.downcast_ref::<UnitError>() {
-        return show(problem);
+    if let Some(slipway_stack::Error::Invalid(problems)) = failure.downcast_ref() {
+        return all(problems);
     }
     if let Some(error) = failure.downcast_ref::<SecretsError>() {
-        return problems_report(&error.problems());
+        return all(&error.problems());
     }
-    if let Some(SecretError(problem)) = failure.downcast_ref::<SecretError>() {
-        return show(problem);
+    if let Some(SecretError(problem)) = failure.downcast_ref() {
+        return vec![problem.clone()];
     }
-    if let Some(PolicyRefusal(problems)) = failure.downcast_ref::<PolicyRefusal>() {
-        return problems_report(problems);
+    if let Some(PolicyRefusal(problems)) = failure.downcast_ref() {
+        return all(problems);
     }
-    if let Some(PolicyFileError(problems)) = failure.downcast_ref::<PolicyFileError>() {
-        return problems_report(problems);
+    if let Some(PolicyFileError(problems)) = failure.downcast_ref() {
+        return all(problems);
     }
-    if let Some(UsageError(problems)) = failure.downcast_ref::<UsageError>() {
-        return problems_report(problems);
+    if let Some(UsageError(problems)) = failure.downcast_ref() {
+        return all(problems);
     }
-    if let Some(problem) = failure.downcast_ref::<Problem>() {
-        return show(problem);
-    }
-    say!("{} {}", paint(ERROR, "error:"), chain(failure.as_ref()));
+    failure.downcast_ref::<Problem>().cloned().into_iter().collect()
 }
 
 /// An error and everything that caused it, each said once.
@@ -80,16 +91,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 /// Says on standard error what is wrong, and where.
 pub fn show(problem: &Problem) {
     output::message(&render(problem));
-}
-
-fn problems_report(problems: &Problems) {
-    for problem in problems {
-        show(problem);
-    }
-    let errors = problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error).count();
-    if errors > 1 {
-        say!("{} {errors} errors", paint(ERROR, "error:"));
-    }
 }
 
 /// Renders one problem, with the line it points to if the problem kept it.

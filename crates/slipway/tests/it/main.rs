@@ -6,6 +6,7 @@ mod config;
 mod controller;
 #[cfg(unix)]
 mod documentation;
+mod failures;
 mod graph;
 #[cfg(unix)]
 mod leak_scan;

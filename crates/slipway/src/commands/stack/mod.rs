@@ -16,13 +16,12 @@ use slipway_problem::Problem;
 use slipway_stack::explain::{self, Field};
 use slipway_stack::{CompiledStack, Error, Git, compile};
 
-use crate::cli::Output;
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::term::report;
-use crate::term::show;
+use crate::term::failure::FailureForm;
 use crate::term::style::{BOLD, DIM, WARNING, paint};
 use crate::term::table::Table;
+use crate::term::{report, show};
 use flags::{RootFlags, SelectFlags};
 
 /// Take many releases to their clusters as one graph
@@ -112,45 +111,15 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Some(Command::Status(args)) => runs::status(args, session),
         Some(Command::Runs(args)) => runs::runs(args, session),
     };
-    done.or_else(|failure| match failure.downcast::<Error>() {
-        Ok(error) => fail(error, session),
-        Err(failure) => Err(failure),
-    })
-}
-
-/// Says what is wrong in the form the user asked for.
-fn fail(error: Error, session: &Session) -> anyhow::Result<Exit> {
-    if let Error::Empty { notices, .. } = &error {
+    let Err(failure) = done else { return done };
+    if let Some(Error::Empty { notices, git_only, .. }) = failure.downcast_ref() {
         notices.iter().for_each(|notice| say!("{notice}"));
+        if *git_only && session.failure_form() == FailureForm::Text {
+            say!("{failure}");
+            return Ok(Exit::of(&failure));
+        }
     }
-    let exit = Exit::of_stack(&error);
-    if session.output() == Output::Json {
-        let problem = match &error {
-            Error::Invalid(problems) => problems.iter().next().cloned(),
-            _ => None,
-        };
-        let at = problem.as_ref().and_then(|problem| problem.at.clone());
-        let all = match &error {
-            Error::Invalid(problems) => serde_json::to_value(problems)?,
-            _ => json!([]),
-        };
-        let value = json!({"error": {
-            "id": error.code(),
-            "message": problem.as_ref().map_or_else(|| error.to_string(), |problem| problem.message.clone()),
-            "file": at.as_ref().map(|at| at.file.to_string()),
-            "line": at.as_ref().map(|at| at.line),
-            "hint": problem.and_then(|problem| problem.hint),
-            "problems": all,
-        }});
-        say!("{value}");
-        return Ok(exit);
-    }
-    match error {
-        Error::Invalid(problems) => report::failure(&problems.into()),
-        Error::Empty { git_only: true, .. } => say!("{error}"),
-        error => report::failure(&error.into()),
-    }
-    Ok(exit)
+    Err(failure)
 }
 
 /// Compiles, and says on standard error what is worth saying.
