@@ -2,6 +2,7 @@
 
 mod charts;
 mod helm;
+mod helm4;
 mod kubectl;
 mod kustomize;
 mod package;
@@ -42,6 +43,7 @@ enum When {
 
 const SUITES: &[Suite] = &[
     Suite { name: "helm", run: helm::run, when: When::Always },
+    Suite { name: "helm4", run: helm4::run, when: When::Named },
     Suite { name: "charts", run: charts::run, when: When::Named },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },
