@@ -180,9 +180,70 @@ pub struct ConnectionFlags {
     )]
     pub kube_as_group: Vec<String>,
 
+    /// Unique id of the user to act as
+    #[arg(long, global = true, value_name = "ID", hide_short_help = true)]
+    pub kube_impersonate_uid: Option<String>,
+
     /// Certificates of the API server to trust
     #[arg(long, global = true, value_name = "FILE", alias = "kube-ca", hide_short_help = true)]
     pub kube_ca_file: Option<PathBuf>,
+
+    /// Certificates of the API server to trust, as text
+    #[arg(
+        long,
+        global = true,
+        value_name = "PEM",
+        conflicts_with = "kube_ca_file",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
+    pub kube_ca_data: Option<String>,
+
+    /// Certificate to log in with
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub kube_cert: Option<PathBuf>,
+
+    /// Certificate to log in with, as text
+    #[arg(
+        long,
+        global = true,
+        value_name = "PEM",
+        conflicts_with = "kube_cert",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
+    pub kube_cert_data: Option<String>,
+
+    /// Key of the certificate to log in with
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub kube_key: Option<PathBuf>,
+
+    /// Key of the certificate to log in with, as text
+    #[arg(
+        long,
+        global = true,
+        value_name = "PEM",
+        conflicts_with = "kube_key",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
+    pub kube_key_data: Option<String>,
+
+    /// User name to log in with, for servers that take passwords
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub kube_auth_username: Option<String>,
+
+    /// Password to log in with
+    #[arg(long, global = true, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true)]
+    pub kube_auth_password: Option<String>,
+
+    /// Cluster of the kubeconfig to use instead of the context's
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub kube_context_cluster: Option<String>,
+
+    /// User of the kubeconfig to use instead of the context's
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub kube_context_user: Option<String>,
 
     /// Accept any certificate of the API server
     #[arg(long, global = true, alias = "no-verify-kube-tls", hide_short_help = true)]
@@ -199,7 +260,7 @@ pub struct ConnectionFlags {
     pub kube_tls_server_name: Option<String>,
 
     /// Bearer token
-    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "TOKEN", allow_hyphen_values = true, hide_short_help = true)]
     pub kube_token: Option<String>,
 
     /// File with a bearer token

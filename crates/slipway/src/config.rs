@@ -1,5 +1,7 @@
 //! Settings: a flag, else the environment, else the configuration file, else a default.
 
+mod connection;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,12 +9,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use etcetera::BaseStrategy;
-use secrecy::SecretString;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::FieldReader;
 
-use crate::cli::{Color, ConnectionFlags, Globals, LogFormat, Output};
+use crate::cli::{Color, Globals, LogFormat, Output};
 use crate::files;
+
+pub use connection::ConnectionSettings;
 
 /// A value and where it comes from.
 #[derive(Clone, Debug)]
@@ -128,125 +131,6 @@ impl Settings {
             file: file.map(Path::to_owned),
         };
         problems.into_result(settings)
-    }
-}
-
-/// Overrides of what the kubeconfig says of the cluster. They come from flags and variables alone.
-#[derive(Clone, Debug)]
-pub struct ConnectionSettings {
-    pub server: Setting<Option<String>>,
-    pub token: Setting<Option<SecretString>>,
-    pub token_file: Setting<Option<PathBuf>>,
-    pub certificate_authority: Setting<Option<PathBuf>>,
-    pub skip_tls_verify: Setting<bool>,
-    pub tls_server_name: Setting<Option<String>>,
-    pub user: Setting<Option<String>>,
-    pub groups: Setting<Vec<String>>,
-    pub proxy: Setting<Option<String>>,
-    /// The text of a kubeconfig.
-    pub kubeconfig_text: Setting<Option<SecretString>>,
-}
-
-impl ConnectionSettings {
-    fn resolve(flags: &ConnectionFlags, layers: &Layers, problems: &mut Problems) -> Self {
-        let text = |text: &str| Ok(Some(text.to_owned()));
-        let path = |text: &str| Ok(Some(PathBuf::from(text)));
-        let secret = |text: &str| Ok(Some(SecretString::from(text)));
-        let groups = (!flags.kube_as_group.is_empty()).then(|| flags.kube_as_group.clone());
-        let kubeconfig = flags.kube_config_base64.as_deref().map(kubeconfig_text);
-        let kubeconfig = kubeconfig.and_then(|read| {
-            problems.collect_from(read.map_err(|problem| problem.at(Location::file("--kube-config-base64"))))
-        });
-        Self {
-            server: layers.pick(
-                flags.kube_apiserver.clone().map(Some),
-                &["HELM_KUBEAPISERVER", "NELM_KUBE_API_SERVER"],
-                "connection.server",
-                text,
-                problems,
-            ),
-            token: layers.pick(
-                flags.kube_token.clone().map(|token| Some(token.into())),
-                &["HELM_KUBETOKEN", "NELM_KUBE_TOKEN"],
-                "connection.token",
-                secret,
-                problems,
-            ),
-            token_file: layers.pick(
-                flags.kube_token_file.clone().map(Some),
-                &["NELM_KUBE_TOKEN_PATH"],
-                "connection.tokenFile",
-                path,
-                problems,
-            ),
-            certificate_authority: layers.pick(
-                flags.kube_ca_file.clone().map(Some),
-                &["HELM_KUBECAFILE", "NELM_KUBE_CA"],
-                "connection.certificateAuthority",
-                path,
-                problems,
-            ),
-            skip_tls_verify: layers.pick(
-                flags.kube_insecure_skip_tls_verify.then_some(true),
-                &["HELM_KUBEINSECURE_SKIP_TLS_VERIFY", "NELM_NO_VERIFY_KUBE_TLS"],
-                "connection.skipTLSVerify",
-                truth,
-                problems,
-            ),
-            tls_server_name: layers.pick(
-                flags.kube_tls_server_name.clone().map(Some),
-                &["HELM_KUBETLS_SERVER_NAME", "NELM_KUBE_API_SERVER_TLS_NAME"],
-                "connection.tlsServerName",
-                text,
-                problems,
-            ),
-            user: layers.pick(
-                flags.kube_as_user.clone().map(Some),
-                &["HELM_KUBEASUSER", "NELM_KUBE_IMPERSONATE_USER"],
-                "connection.user",
-                text,
-                problems,
-            ),
-            groups: layers.pick(
-                groups,
-                &["HELM_KUBEASGROUPS", "NELM_KUBE_IMPERSONATE_GROUP"],
-                "connection.groups",
-                |text| Ok(text.split(',').map(|group| group.trim().to_owned()).collect()),
-                problems,
-            ),
-            proxy: layers.pick(
-                flags.kube_proxy_url.clone().map(Some),
-                &["NELM_KUBE_PROXY_URL"],
-                "connection.proxy",
-                text,
-                problems,
-            ),
-            kubeconfig_text: layers.pick(
-                kubeconfig.map(Some),
-                &["NELM_KUBE_CONFIG_BASE_64", "NELM_KUBE_CONFIG_BASE64"],
-                "connection.kubeconfig",
-                |text| kubeconfig_text(text).map(Some),
-                problems,
-            ),
-        }
-    }
-}
-
-/// Decodes a kubeconfig given as base64. No part of it is shown.
-fn kubeconfig_text(encoded: &str) -> Result<SecretString, Problem> {
-    let bytes = slipway_go::binary::base64_decode(encoded.trim().as_bytes()).ok();
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    let problem =
-        || Problem::error("the kubeconfig is not text in base64").hint("`base64 -w0 FILE` encodes a file");
-    text.map(SecretString::from).ok_or_else(problem)
-}
-
-/// Reads a truth value as Go's `strconv.ParseBool` does, which Helm uses.
-fn truth(text: &str) -> Result<bool, Problem> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(Problem::error(format!("`{text}` is neither true nor false"))),
     }
 }
 

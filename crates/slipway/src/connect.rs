@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use slipway_cluster::connect::{ConnectOptions, Connection, Impersonation, KubeconfigSource, connect};
-use slipway_problem::Problem;
+use slipway_problem::{Problem, Problems};
 
 use crate::commands::sandbox::place::Place;
 use crate::config::Settings;
+use crate::exit::UsageError;
 use crate::session::Session;
 use crate::term::report::chain;
 
@@ -14,7 +15,7 @@ impl Session {
     /// Connects to the cluster the user means. Must run inside [`Session::block_on`].
     pub async fn connect(&self) -> anyhow::Result<Connection> {
         if !self.settings.sandbox {
-            return Ok(connect(&options(&self.settings), self.redactor()).await?);
+            return Ok(connect(&options(&self.settings)?, self.redactor()).await?);
         }
         let place = Place::of_user()?;
         place.ensure()?;
@@ -29,7 +30,7 @@ impl Session {
         settings: &Settings,
         context: Option<&str>,
     ) -> anyhow::Result<Connection> {
-        let options = options(settings);
+        let options = options(settings)?;
         let context = context.map(str::to_owned).or(options.context);
         Ok(connect(&ConnectOptions { context, ..options }, self.redactor()).await?)
     }
@@ -45,7 +46,8 @@ impl Session {
     }
 }
 
-fn options(settings: &Settings) -> ConnectOptions {
+/// Settles how to connect; says every half of a login whose other half is missing.
+fn options(settings: &Settings) -> Result<ConnectOptions, UsageError> {
     let connection = &settings.connection;
     let kubeconfig = match (&connection.kubeconfig_text.value, &settings.kubeconfig.value) {
         (Some(text), _) => KubeconfigSource::Text(text.clone()),
@@ -55,25 +57,38 @@ fn options(settings: &Settings) -> ConnectOptions {
         ),
         (None, None) => KubeconfigSource::Default(crate::config::user_home().map(own_kubeconfig)),
     };
-    ConnectOptions {
+    let mut problems = Problems::new();
+    let basic_login = problems.collect_from(connection.basic_login());
+    let client_certificate = problems.collect_from(connection.client_certificate());
+    let certificate_authority = problems.collect_from(connection.certificate_authority());
+    let options = ConnectOptions {
         kubeconfig,
+        cluster: connection.context_cluster.value.clone(),
+        user: connection.context_user.value.clone(),
         context: settings.context.value.clone(),
         namespace: settings.namespace.value.clone(),
         server: connection.server.value.clone(),
         token: connection.token.value.clone(),
         token_file: connection.token_file.value.clone(),
-        certificate_authority: connection.certificate_authority.value.clone(),
+        basic_login: basic_login.flatten(),
+        client_certificate: client_certificate.flatten(),
+        certificate_authority: certificate_authority.flatten(),
         skip_tls_verify: connection.skip_tls_verify.value,
         tls_server_name: connection.tls_server_name.value.clone(),
         impersonation: impersonation(settings),
         proxy: connection.proxy.value.clone(),
         ..ConnectOptions::default()
-    }
+    };
+    problems.into_result(options).map_err(UsageError)
 }
 
 fn impersonation(settings: &Settings) -> Impersonation {
     let connection = &settings.connection;
-    Impersonation { user: connection.user.value.clone(), groups: connection.groups.value.clone(), uid: None }
+    Impersonation {
+        user: connection.user.value.clone(),
+        groups: connection.groups.value.clone(),
+        uid: connection.uid.value.clone(),
+    }
 }
 
 fn own_kubeconfig(home: PathBuf) -> PathBuf {

@@ -27,6 +27,7 @@ impl Session {
         term::style::choose(settings.color.value);
         let verbosity = Verbosity::from_flags(globals.verbose, globals.quiet);
         let redactor = Redactor::new();
+        settings.connection.register_secrets(&redactor);
         term::output::mask_with(&redactor);
         logs::start(verbosity);
         Ok(Self { settings, verbosity, redactor })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kube::config::{Kubeconfig, KubeconfigError, NamedCluster};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster};
 use secrecy::ExposeSecret;
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem};
@@ -135,14 +135,29 @@ fn unusable(error: &KubeconfigError, at: Location) -> Problem {
         .hint("`kubectl config view` shows what kubectl makes of it")
 }
 
-/// Says why the context asked for cannot be used.
-pub(super) fn wrong_context(error: &KubeconfigError, context: Option<&str>, known: &[String]) -> Problem {
-    match (error, context) {
-        (KubeconfigError::LoadContext(_), Some(context)) => {
-            Problem::error(format!("the kubeconfig has no context `{context}`"))
-                .did_you_mean(context, known.iter().map(String::as_str))
+/// Refuses names that the kubeconfig does not have, with the nearest it has.
+pub(super) fn check_names(kubeconfig: &Kubeconfig, asked: &KubeConfigOptions) -> Result<(), Problem> {
+    let contexts = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+    let clusters = kubeconfig.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    let users = kubeconfig.auth_infos.iter().map(|user| user.name.as_str()).collect();
+    let checks: [(&str, &Option<String>, Vec<&str>); 3] = [
+        ("context", &asked.context, contexts),
+        ("cluster", &asked.cluster, clusters),
+        ("user", &asked.user, users),
+    ];
+    for (what, asked, known) in checks {
+        if let Some(asked) = asked.as_deref().filter(|asked| !known.contains(asked)) {
+            let problem = Problem::error(format!("the kubeconfig has no {what} `{asked}`"));
+            return Err(problem.did_you_mean(asked, known));
         }
-        (KubeconfigError::CurrentContextNotSet, _) => {
+    }
+    Ok(())
+}
+
+/// Says why the context of a kubeconfig cannot be used.
+pub(super) fn wrong_context(error: &KubeconfigError) -> Problem {
+    match error {
+        KubeconfigError::CurrentContextNotSet => {
             Problem::error("the kubeconfig names no current context").hint("choose one with --context")
         }
         _ => {

@@ -1,6 +1,7 @@
 //! Connecting: from kubeconfig files and overrides to a [`Cluster`] that reads its credentials again when they expire.
 
 mod kubeconfig;
+mod login;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,13 +10,15 @@ use std::time::Duration;
 use http::Uri;
 use kube::Config;
 use kube::config::KubeConfigOptions;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use slipway_event::{Redactor, without_credentials};
 use slipway_problem::Problem;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
 use crate::request::error_chain;
+
+pub use login::{BasicLogin, ClientCertificate, PemSource};
 
 /// The identity requests are made under instead of the user's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,15 +62,19 @@ pub struct ConnectOptions {
     pub kubeconfig: KubeconfigSource,
     pub credentials: CredentialPolicy,
     pub context: Option<String>,
+    /// The kubeconfig's cluster to use instead of the context's.
     pub cluster: Option<String>,
+    /// The kubeconfig's user to log in as instead of the context's.
     pub user: Option<String>,
     /// The address of the API server.
     pub server: Option<String>,
     pub namespace: Option<String>,
     pub token: Option<SecretString>,
     pub token_file: Option<PathBuf>,
-    /// A file with the certificates of the authority.
-    pub certificate_authority: Option<PathBuf>,
+    pub basic_login: Option<BasicLogin>,
+    pub client_certificate: Option<ClientCertificate>,
+    /// The certificates of the authority that signs the server's.
+    pub certificate_authority: Option<PemSource>,
     /// Accepts any certificate of the server.
     pub skip_tls_verify: bool,
     pub tls_server_name: Option<String>,
@@ -134,10 +141,14 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
                 cluster: options.cluster.clone(),
                 user: options.user.clone(),
             };
-            let known: Vec<String> = kubeconfig.contexts.iter().map(|c| c.name.clone()).collect();
+            kubeconfig::check_names(&kubeconfig, &choice)?;
             Config::from_custom_kubeconfig(kubeconfig, &choice)
                 .await
-                .map_err(|error| kubeconfig::wrong_context(&error, options.context.as_deref(), &known))?
+                .map_err(|error| kubeconfig::wrong_context(&error))?
+        }
+        None if options.cluster.is_some() || options.user.is_some() => {
+            let problem = Problem::error("there is no kubeconfig to take the cluster or the user from");
+            return Err(problem.hint("name one with --kubeconfig"));
         }
         None => match &options.server {
             Some(server) => Config::new(parse_address(server)?),
@@ -153,9 +164,8 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
     if let Some(namespace) = &options.namespace {
         config.default_namespace.clone_from(namespace);
     }
-    if let Some(file) = &options.certificate_authority {
-        config.root_cert = None;
-        config.root_cert_file = Some(file.clone());
+    if let Some(authority) = &options.certificate_authority {
+        login::override_authority(&mut config, authority)?;
     }
     config.accept_invalid_certs |= options.skip_tls_verify;
     if let Some(name) = &options.tls_server_name {
@@ -169,34 +179,9 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
     }
     // Requests are repeated by this crate, which keeps time limits and tells what the server answered.
     config.default_retry = false;
-    override_login(&mut config, options, redactor)?;
+    login::override_login(&mut config, options, redactor)?;
     register_address(&config.cluster_url, redactor);
     Ok(config)
-}
-
-/// Lets a token replace every other way to log in, and acts as somebody else where asked.
-fn override_login(config: &mut Config, options: &ConnectOptions, redactor: &Redactor) -> Result<(), Problem> {
-    let login = &mut config.auth_info;
-    if let Some(token) = &options.token {
-        redactor.register(token.expose_secret());
-    }
-    if options.token.is_some() || options.token_file.is_some() {
-        login.token = options.token.clone();
-        login.token_file = options.token_file.as_ref().map(|file| file.display().to_string());
-        (login.exec, login.auth_provider, login.username, login.password) = (None, None, None, None);
-        (login.client_certificate, login.client_certificate_data) = (None, None);
-        (login.client_key, login.client_key_data) = (None, None);
-    }
-    let Impersonation { user, groups, uid } = &options.impersonation;
-    if user.is_some() {
-        login.impersonate = user.clone();
-        login.impersonate_uid = uid.clone();
-        login.impersonate_groups = (!groups.is_empty()).then(|| groups.clone());
-    } else if uid.is_some() || !groups.is_empty() {
-        let problem = Problem::error("groups or a uid cannot be impersonated without a user");
-        return Err(problem.hint("name the user with --kube-as-user"));
-    }
-    Ok(())
 }
 
 /// Hides a login in the server's address; libraries may name it without its scheme.

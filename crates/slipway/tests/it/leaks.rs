@@ -166,6 +166,18 @@ fn cases() -> Vec<Case> {
             &["render web --validate --kube-token MARK --kube-apiserver http://127.0.0.1:1"],
         ),
         case(
+            "a login by flags",
+            &[
+                "list --kube-auth-username bob --kube-auth-password MARK --kube-apiserver http://127.0.0.1:1",
+                "list --kube-auth-password MARK --kube-apiserver http://127.0.0.1:1",
+                "list --kube-cert web/Chart.yaml --kube-key-data MARK --kube-apiserver https://127.0.0.1:1",
+                "list --kube-key-data MARK --kube-apiserver https://127.0.0.1:1",
+                "list --kube-key-data -----BEGIN-MARK --kube-apiserver https://127.0.0.1:1",
+                "list --kube-ca-data MARK --kube-apiserver https://127.0.0.1:1",
+                "config --kube-auth-password MARK --kube-key-data MARK --kube-token MARK",
+            ],
+        ),
+        case(
             "an address of a server",
             &["render web --validate --kube-apiserver http://bob:MARK@127.0.0.1:1"],
         ),

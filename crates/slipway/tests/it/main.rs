@@ -3,6 +3,7 @@
 mod bad_input;
 mod charts;
 mod config;
+mod connection;
 mod controller;
 #[cfg(unix)]
 mod documentation;
