@@ -83,7 +83,7 @@ impl From<crate::wait::NotReady> for OpError {
 
 /// Performs the operations of one plan.
 pub(super) struct OperationExecutor<'p> {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     storage: ReleaseStorage,
     /// Records a failure, of a run that lost its lock too: the entry is its own.
     last_words: ReleaseStorage,
@@ -252,8 +252,9 @@ impl<'p> OperationExecutor<'p> {
                 .await?;
             }
             OperationKind::KeepHistory(revision) => {
-                self.mark_revision(*revision, RevisionStatus::Uninstalled, Some("Uninstallation complete"))
-                    .await?;
+                let description = self.plan.options.description.as_deref();
+                let description = description.unwrap_or("Uninstallation complete");
+                self.mark_revision(*revision, RevisionStatus::Uninstalled, Some(description)).await?;
             }
             OperationKind::ForgetRevision(revision) => {
                 self.storage.delete(&self.plan.name, revision.get()).await?;

@@ -95,7 +95,9 @@ impl LockedRun<'_> {
                 why.push_str("\nnot undone: the cluster does not answer as it should");
                 return Failure::Run { cause, part, why, report: Box::new(report) };
             }
-            match undo_run(self, plan, &way).await {
+            let undone = undo_run(self, plan, &way).await;
+            report.rollback_graph = undone.graph;
+            match undone.ended {
                 Ok(undone) => {
                     report.notes = way.outcome_text(&undone);
                     why = format!("{why}\n{}", report.notes);

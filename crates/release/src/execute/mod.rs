@@ -3,6 +3,7 @@
 //! [`execute`] takes the lock of the release, verifies that the plan is still true and carries it out. [`apply`] is
 //! [`plan`](crate::plan()) and [`execute`] in one, for whoever has nothing to do between the two.
 
+mod created;
 mod executor;
 mod locked;
 mod options;

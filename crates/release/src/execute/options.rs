@@ -15,6 +15,8 @@ pub struct ExecuteOptions {
     pub timeout: Option<RunTimeout>,
     /// Goes back to the last good revision when a run fails, or deletes the release if there is none.
     pub auto_rollback: bool,
+    /// Deletes the objects a run that failed has created.
+    pub cleanup_on_fail: bool,
     /// Limit for revisions that are kept; 0 is none.
     pub history_limit: u32,
     /// Time limit for one object to become ready unless it says; none is five minutes, or the `timeout`
@@ -38,6 +40,7 @@ impl Default for ExecuteOptions {
             parallelism: 30,
             timeout: None,
             auto_rollback: false,
+            cleanup_on_fail: false,
             history_limit: 10,
             readiness_timeout: None,
             presence_timeout: None,

@@ -66,6 +66,9 @@ pub struct ReleaseReport {
     /// The result of undoing it after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Box<ReleaseReport>>,
+    /// The graph of undoing it after a failure, as Graphviz reads it.
+    #[serde(skip)]
+    pub rollback_graph: Option<String>,
     /// Objects a delete left, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptObject>,
@@ -87,6 +90,7 @@ impl ReleaseReport {
             failed_operations: Vec::new(),
             notes: plan.release.info.notes.clone(),
             rollback: None,
+            rollback_graph: None,
             kept: Vec::new(),
             requests: String::new(),
         }

@@ -10,6 +10,7 @@ use slipway_graph::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::created::CreatedObjects;
 use super::executor::{OpError, OperationExecutor};
 use super::locked::LockedRun;
 use super::report::{ReleaseReport, ReleaseStatus};
@@ -181,7 +182,7 @@ fn forward_event<E: std::fmt::Display>(
     }
 }
 
-/// Records that the revision failed and removes what asked to be removed when it fails: a graph of its own,
+/// Records that the revision failed and removes what asked to be removed when it fails, or was created by it: a graph of its own,
 /// under a deadline of its own, that nothing but the deadline stops.
 async fn after_failure(
     executor: &OperationExecutor<'_>,
@@ -203,7 +204,7 @@ async fn after_failure(
             && !is_done(|kind| matches!(kind, OperationKind::FinishRevision));
     // Whoever lost the lock leaves objects to the run that has it.
     let nodes = plan.graph.nodes().filter(|_| !lost);
-    let unready: Vec<VisitIndex> = nodes
+    let mut unwanted: Vec<VisitIndex> = nodes
         .filter_map(|node| match node.value().kind {
             OperationKind::TrackReadiness(index) if plan.visit(index).follow.delete_on_failure => {
                 matches!(outcome(node.id())?, Outcome::Failed(_)).then_some(index)
@@ -211,13 +212,20 @@ async fn after_failure(
             _ => None,
         })
         .collect();
-    if !recorded && unready.is_empty() {
-        return Ok(());
+    let created = if lost { CreatedObjects::default() } else { CreatedObjects::find(executor).await };
+    for visit in created.visits {
+        if !unwanted.iter().any(|other| other.object == visit.object) {
+            unwanted.push(visit);
+        }
+    }
+    let mut reasons = created.problems;
+    if !recorded && unwanted.is_empty() {
+        return if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) };
     }
     let input =
         GraphInput { objects: &plan.objects, release_namespace: &plan.namespace, ..GraphInput::default() };
     let revision = recorded.then(|| plan.revision());
-    let graph = ops::after_failure(&input, revision, &unready).map_err(|problems| problems.to_string())?;
+    let graph = ops::after_failure(&input, revision, &unwanted).map_err(|problems| problems.to_string())?;
     executor.fail_with(message);
     let policy = Policy {
         timeout: Some(patience),
@@ -231,10 +239,10 @@ async fn after_failure(
         .run()
         .await;
     let ended = run.map_err(|error| error.to_string())?;
-    if ended.is_success() {
+    if ended.is_success() && reasons.is_empty() {
         return Ok(());
     }
-    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| format!("{id}: {failure}")).collect();
+    reasons.extend(ended.failures().map(|(id, failure)| format!("{id}: {failure}")));
     if matches!(ended.stopped, Some(StopReason::TimedOut)) {
         reasons.push("recording the failure took too long".to_owned());
     }

@@ -58,12 +58,15 @@ impl UndoAction {
     }
 }
 
+/// The end of undoing a run.
+pub(super) struct UndoneRun {
+    /// The graph of what was to be done, as Graphviz reads it; none if it could not be planned.
+    pub(super) graph: Option<String>,
+    pub(super) ended: Result<ReleaseReport, Failure>,
+}
+
 /// Undoes a failed run, with time of its own: what cancelled the run must not stop the repair.
-pub(super) async fn undo_run(
-    failed: &LockedRun<'_>,
-    plan: &ReleasePlan,
-    way: &UndoAction,
-) -> Result<ReleaseReport, Failure> {
+pub(super) async fn undo_run(failed: &LockedRun<'_>, plan: &ReleasePlan, way: &UndoAction) -> UndoneRun {
     let (content, keep_history) = match way {
         UndoAction::Rollback(target) => (ReleaseContent::Revision(Some(*target)), plan.options.keep_history),
         UndoAction::Delete { keep_history } => (ReleaseContent::Nothing, *keep_history),
@@ -72,7 +75,7 @@ pub(super) async fn undo_run(
         name: plan.name.clone(),
         namespace: plan.namespace.clone(),
         content,
-        options: PlanOptions { keep_history, ..plan.options.clone() },
+        options: PlanOptions { keep_history, description: None, ..plan.options.clone() },
     };
     let options = ExecuteOptions { auto_rollback: false, ..failed.options.clone() };
     let cluster = failed.cluster.without_deadline();
@@ -90,6 +93,8 @@ pub(super) async fn undo_run(
         before,
         cluster,
     };
-    let plan = Box::pin(plan_for(&run.cluster, &request, PlanPurpose::Preview, run.events)).await?;
-    Box::pin(run.carry_out(&plan)).await
+    match Box::pin(plan_for(&run.cluster, &request, PlanPurpose::Preview, run.events)).await {
+        Ok(plan) => UndoneRun { graph: Some(plan.to_dot()), ended: Box::pin(run.carry_out(&plan)).await },
+        Err(failure) => UndoneRun { graph: None, ended: Err(failure) },
+    }
 }

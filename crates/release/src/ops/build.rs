@@ -231,19 +231,19 @@ pub fn build_graph(input: &GraphInput<'_>) -> Result<PlannedGraph, Problems> {
     Ok(PlannedGraph { graph: graph.reduced(), warnings, references: automatic.references })
 }
 
-/// Builds what follows a failure: the revision is recorded as failed, if it was recorded at all, and visits
-/// that asked for it are cleaned up.
+/// Builds what follows a failure: the revision is recorded as failed, if it was recorded at all, and unwanted
+/// objects are deleted.
 pub fn after_failure(
     input: &GraphInput<'_>,
     revision: Option<Revision>,
-    unready: &[VisitIndex],
+    unwanted: &[VisitIndex],
 ) -> Result<Graph<Operation>, Problems> {
     let mut builder = OperationGraphBuilder::new(input);
     if let Some(revision) = revision {
         let id = Id::from(format!("update release: v{revision} failed"));
         builder.add_operation(&id, Stage::Init, StageSlot::Free, OperationKind::FailRevision, None);
     }
-    for &index in unready {
+    for &index in unwanted {
         let PlannedObject { resource, visits, .. } = input.objects.at(index.object);
         builder.add_clean_up(
             &resource.id.to_string(),

@@ -104,6 +104,35 @@ async fn a_failed_first_install_is_deleted_if_it_is_to_be_undone() {
     assert_eq!(failure.report().map(|report| report.notes.as_str()), Some(""));
 }
 
+/// What was there before, hooks and what a policy keeps are left alone; without the flag everything is.
+#[tokio::test]
+async fn a_failed_run_deletes_what_it_created_if_it_is_to_clean_up() {
+    let mut world = failing();
+    world.deployed(&[config_map("a", "1")]).await;
+    let early = |name: &str| annotated(config_map(name, "1"), json!({"werf.io/weight": "-1"}));
+    let kept = annotated(
+        config_map("kept", "1"),
+        json!({"werf.io/weight": "-1", "helm.sh/resource-policy": "keep"}),
+    );
+    let objects = [config_map("a", "2"), early("extra"), kept, never("b")];
+    world.failed(&objects).await;
+    assert!(world.get("ConfigMap", "extra").await.is_some(), "nobody asked for it to go");
+
+    world.apply.cleanup_on_fail = true;
+    let objects = [&objects[..], &[early("new")]].concat();
+    world.failed(&objects).await;
+    assert!(world.get("ConfigMap", "new").await.is_none(), "the run created it");
+    assert!(world.get("ConfigMap", "extra").await.is_some(), "it was there before");
+    world.failed(&[&objects[..], &[early("last")]].concat()).await;
+    for (name, is_there) in [("a", true), ("kept", true), ("last", false), ("new", false)] {
+        assert_eq!(world.get("ConfigMap", name).await.is_some(), is_there, "{name}");
+    }
+    let statuses: Vec<RevisionStatus> =
+        world.statuses().await.into_iter().map(|(_, status)| status).collect();
+    assert_eq!(statuses[0], RevisionStatus::Deployed);
+    assert!(statuses[1..].iter().all(|status| *status == RevisionStatus::Failed), "{statuses:?}");
+}
+
 /// Scenario 31: a stopped run leaves a failed revision and a free lock; a killed one is taken over.
 #[tokio::test]
 async fn stopped_and_killed_runs() {
