@@ -12,6 +12,7 @@ use crate::error::ChartError;
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::{ChartLock, Dependency};
 use crate::package::{PackageOptions, package_chart};
+use crate::provenance::Keyring;
 use crate::version;
 use slipway_go::filepath::is_file_name;
 
@@ -30,6 +31,44 @@ pub trait DependencyFetcher {
     ) -> Result<Option<String>, ChartError>;
     /// The archive of one version.
     fn fetch_archive(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError>;
+    /// The archive of one version with its signature; one without a signature is an error.
+    fn fetch_signed(
+        &self,
+        repository: &str,
+        name: &str,
+        _version: &str,
+    ) -> Result<SignedArchive, ChartError> {
+        let address = without_credentials(repository);
+        Err(ChartError::Publish(format!("{name} from {address} has no signature that could be checked")))
+    }
+}
+
+/// A packed chart with its signature.
+#[derive(Clone, Debug)]
+pub struct SignedArchive {
+    /// The name the signature knows it by.
+    pub file_name: String,
+    pub bytes: Vec<u8>,
+    pub provenance: String,
+}
+
+/// Checks the signatures of fetched dependencies.
+#[derive(Clone, Debug)]
+pub struct SignatureCheck {
+    pub keyring: Keyring,
+    /// The time the check is made at, in seconds since 1970: keys and signatures end.
+    pub now: u64,
+}
+
+impl SignatureCheck {
+    fn fetch(&self, fetch: &dyn DependencyFetcher, dependency: &Dependency) -> Result<Vec<u8>, ChartError> {
+        let signed = fetch.fetch_signed(&dependency.repository, &dependency.name, &dependency.version)?;
+        let SignedArchive { file_name, bytes, provenance } = &signed;
+        self.keyring.verify_chart(file_name, bytes, provenance, self.now).map_err(|error| {
+            ChartError::Publish(format!("dependency {} could not be verified: {error}", dependency.name))
+        })?;
+        Ok(signed.bytes)
+    }
 }
 
 /// Fetches nothing: every dependency must be beside the chart.
@@ -161,6 +200,8 @@ pub fn in_sync(chart: &Chart) -> bool {
 pub struct UpdateOptions {
     /// The time written into Chart.lock, RFC 3339.
     pub generated: String,
+    /// Refuses dependencies whose signature is missing or wrong. Those beside the chart have none.
+    pub signatures: Option<SignatureCheck>,
 }
 
 /// Resolves the declared dependencies anew, puts them into `charts/` and writes Chart.lock. Gives the
@@ -176,7 +217,7 @@ pub fn update_dependencies(
     }
     resolve_names(&mut chart, fetch)?;
     let locked = resolve_dependencies(&chart, directory, fetch)?;
-    let lines = bring_in(&chart, directory, &locked, fetch)?;
+    let lines = bring_in(&chart, directory, &locked, fetch, options)?;
     let lock = ChartLock {
         generated: options.generated.clone(),
         digest: lock_digest(&chart.metadata.dependencies, &locked),
@@ -216,7 +257,7 @@ pub fn build_dependencies(
             "the lock file ({lock}) is out of sync with the dependencies file ({file}). Please update the dependencies"
         )));
     }
-    bring_in(&chart, directory, &lock.dependencies, fetch)
+    bring_in(&chart, directory, &lock.dependencies, fetch, options)
 }
 
 /// Puts addresses where Chart.yaml names repositories, so that Chart.lock means the same elsewhere.
@@ -297,6 +338,7 @@ fn bring_in(
     directory: &Path,
     locked: &[Dependency],
     fetch: &dyn DependencyFetcher,
+    options: &UpdateOptions,
 ) -> Result<Vec<String>, ChartError> {
     let charts = directory.join("charts");
     fs::create_dir_all(&charts).map_err(|error| ChartError::Publish(go_io("mkdir", &charts, &error)))?;
@@ -327,7 +369,10 @@ fn bring_in(
         check_file_name(dependency, "version", &dependency.version)?;
         let address = without_credentials(&dependency.repository);
         lines.push(format!("Downloading {} from repo {address}", dependency.name));
-        let bytes = fetch.fetch_archive(&dependency.repository, &dependency.name, &dependency.version)?;
+        let bytes = match &options.signatures {
+            Some(check) => check.fetch(fetch, dependency)?,
+            None => fetch.fetch_archive(&dependency.repository, &dependency.name, &dependency.version)?,
+        };
         archives.push((format!("{}-{}.tgz", dependency.name, dependency.version), bytes));
     }
     lines.push("Deleting outdated charts".to_owned());

@@ -38,8 +38,8 @@ pub use metadata::{ChartLock, ChartMetadata, Dependency, Maintainer};
 pub use package::{PackageOptions, PackedChart, package_chart};
 pub use render::{
     Capabilities, ChartProgram, HELM_VERSION, INSTALL_ORDER, KubeVersion, RenderOptions, RenderedChart,
-    RenderedHook, RenderedManifest, SeededHost, check_release_name, generate_name, install_rank,
-    name_from_template, render, split_documents,
+    RenderedHook, RenderedManifest, RootContext, SeededHost, check_release_name, generate_name, install_rank,
+    name_from_template, render, render_text, split_documents,
 };
 pub use show::{ChartPart, show_chart};
 pub use values::{SchemaSource, UserValues, is_address};

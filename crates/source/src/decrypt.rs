@@ -59,6 +59,11 @@ pub(crate) fn has_own_values(chart: &Chart) -> bool {
     own_values(chart).is_some()
 }
 
+/// Leaves out the encrypted values a chart brings; its files under `secret/` stay.
+pub(crate) fn remove_own_values(chart: &mut Chart) {
+    chart.files.retain(|file| file.name != OWN_VALUES);
+}
+
 fn own_values(chart: &Chart) -> Option<&ChartFile> {
     chart.files.iter().find(|file| file.name == OWN_VALUES)
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
+use slipway_chart::lint::{self, LintOptions, LintReport};
 use slipway_chart::secret::SecretFiles;
 use slipway_chart::{
     Chart, ChartInput, ChartProgram, CrdFile, LoadOptions, Notices, RenderOptions, RenderedChart,
-    SchemaSource, UserValues,
+    RootContext, SchemaSource, UserValues,
 };
 use slipway_event::Redactor;
 use slipway_gotmpl::{RenderLimits, TemplateHost};
@@ -18,7 +19,7 @@ use slipway_package::Package;
 use slipway_problem::Problem;
 use slipway_secrets::NodeContext;
 
-use crate::decrypt::{Decryption, decrypt_chart, has_own_values};
+use crate::decrypt::{Decryption, decrypt_chart, has_own_values, remove_own_values};
 use crate::detect::{SourcePath, manifest_files};
 use crate::document::{Document, DocumentReader, RecordPart, lossy_text};
 use crate::error::LoadError;
@@ -73,6 +74,8 @@ pub struct SourceRequest {
     /// Encrypted values files besides the chart's own.
     pub secret_values: Vec<PathBuf>,
     pub default_values: DefaultValues,
+    /// The encrypted values a chart itself brings.
+    pub default_secret_values: DefaultValues,
     /// The version of what a chart installs, instead of the one it says.
     pub app_version: Option<String>,
     /// The digest a chart archive must have, `sha256:…`.
@@ -89,6 +92,8 @@ pub struct RenderSettings {
     pub host: Option<Arc<dyn TemplateHost + Send + Sync>>,
     /// Rewrites manifests; hooks do not pass through it.
     pub post_renderer: Option<Arc<dyn PostRenderer>>,
+    /// Keys of `$` besides Helm's own.
+    pub root: RootContext,
     /// Bounds what rendering a chart may consume.
     pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address.
@@ -146,8 +151,8 @@ impl LoadedSource {
         notices: &mut Notices,
     ) -> Result<Self, LoadError> {
         let before = notices.len();
-        let SourceRequest { values, secret_values, default_values, app_version, digest, node, settings } =
-            request;
+        let SourceRequest { values, secret_values, default_values, default_secret_values, .. } = request;
+        let SourceRequest { app_version, digest, node, settings, .. } = request;
         let secrets = SecretContext { resolver: context.resolver.as_deref(), node: &node };
         let (content, values) = match path {
             SourcePath::Chart(path) => {
@@ -157,6 +162,9 @@ impl LoadedSource {
                 }
                 if default_values == DefaultValues::LeaveOut {
                     chart.values.clear();
+                }
+                if default_secret_values == DefaultValues::LeaveOut {
+                    remove_own_values(&mut chart);
                 }
                 let LoadContext { decryption, redactor, .. } = context;
                 let decrypted =
@@ -231,6 +239,18 @@ impl LoadedSource {
         let SourceContent::Chart(chart) = &*self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
         Some(self.render_templates(chart, self.values.used_values(), options, &host, notices))
+    }
+
+    /// Looks a chart directory over with the values it was loaded with; none if the source is no chart.
+    pub fn lint_chart(
+        &self,
+        options: &LintOptions,
+        host: &dyn TemplateHost,
+        notices: &mut Notices,
+    ) -> Option<LintReport> {
+        let SourceContent::Chart(chart) = &*self.content else { return None };
+        let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
+        Some(lint::lint_chart(&self.path, self.values.used_values(), options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.

@@ -191,6 +191,7 @@ impl LoadedSource {
             capabilities: context.capabilities.clone(),
             skip_schema_validation: context.skip_schema_validation,
             subchart_notes: context.subchart_notes,
+            root: self.settings.root.clone(),
             limits: self.settings.limits.clone(),
             schemas: self.settings.schemas.clone(),
             ..RenderOptions::default()

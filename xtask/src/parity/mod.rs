@@ -136,7 +136,16 @@ fn describe(
         let mut rows = String::new();
         for flag in flags {
             let (column, text) = match answer(flag) {
-                Some(Answer::Ours(ours)) => (1, format!("`{ours}`")),
+                Some(Answer::Ours(ours)) => {
+                    let named = ours.split([' ', '=']).next().filter(|word| word.starts_with("--"));
+                    if let Some(named) = named.filter(|named| !taken.contains(*named)) {
+                        bail!(
+                            "answers.txt: `{} {command} {flag}` is `{named}`, which `slipway {target}` does not take",
+                            peer.word
+                        );
+                    }
+                    (1, format!("`{ours}`"))
+                }
                 Some(Answer::Refused(reason)) => (2, reason.clone()),
                 None if taken.contains(flag) => {
                     counts[0] += 1;

@@ -7,14 +7,15 @@ mod names;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
-use slipway_gotmpl::TemplateHost;
+use slipway_gotmpl::{FuncError, GoValue, TemplateHost};
 
 use crate::codec;
 use crate::error::{ChartError, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::render::{ChartProgram, KubeVersion, RenderOptions, TraceMode};
+use crate::render::{ChartProgram, KubeVersion, RenderOptions, RootContext, TraceMode};
 use crate::values::{self, ChartNode, SchemaSource, coalesce};
 use slipway_go::GoError;
 
@@ -64,13 +65,23 @@ pub struct LintReport {
 /// Options of a lint.
 #[derive(Clone, Debug)]
 pub struct LintOptions {
+    /// The name of the release that templates see.
+    pub release: String,
     pub namespace: String,
     pub kube_version: Option<KubeVersion>,
+    /// API versions templates see besides the usual ones.
+    pub api_versions: Vec<String>,
     /// Warnings count as failures.
     pub strict: bool,
     /// Only what failed.
     pub quiet: bool,
     pub skip_schema_validation: bool,
+    /// Leaves out the values the chart itself brings.
+    pub skip_default_values: bool,
+    /// The version of what the chart installs, instead of the one it says.
+    pub app_version: Option<String>,
+    /// Keys of `$` besides Helm's own.
+    pub root: RootContext,
     /// Limits of rendering the chart.
     pub limits: slipway_gotmpl::RenderLimits,
     /// Fetches schemas a chart refers to by address.
@@ -80,11 +91,16 @@ pub struct LintOptions {
 impl Default for LintOptions {
     fn default() -> Self {
         Self {
+            release: "test-release".into(),
             namespace: "default".into(),
             kube_version: None,
+            api_versions: Vec::new(),
             strict: false,
             quiet: false,
             skip_schema_validation: false,
+            skip_default_values: false,
+            app_version: None,
+            root: RootContext::default(),
             limits: slipway_gotmpl::RenderLimits::default(),
             schemas: None,
         }
@@ -125,11 +141,12 @@ pub fn to_text(reports: &[LintReport], options: &LintOptions) -> (String, String
     (text, format!("{} chart(s) linted, {failed} chart(s) failed", reports.len()))
 }
 
-/// Lints a chart directory with the user's values.
+/// Lints a chart directory with the user's values. Templates ask the host for names, time and secret files.
 pub fn lint_chart(
     path: &Path,
     values: &Map<String, Value>,
     options: &LintOptions,
+    host: &dyn TemplateHost,
     notices: &mut Notices,
 ) -> LintReport {
     let mut report = LintReport { path: path.display().to_string(), ..LintReport::default() };
@@ -141,8 +158,16 @@ pub fn lint_chart(
     }
     chart_yaml::check_chart_yaml(&chart_file, &mut report);
     check_values(path, values, options, &mut report);
-    let loaded = Chart::load_with(path, &LoadOptions::default(), notices);
-    check_templates(path, &loaded, values, options, &mut report, notices);
+    let mut loaded = Chart::load_with(path, &LoadOptions::default(), notices);
+    if let Ok(chart) = &mut loaded {
+        if let Some(version) = &options.app_version {
+            chart.metadata.app_version.clone_from(version);
+        }
+        if options.skip_default_values {
+            chart.values.clear();
+        }
+    }
+    check_templates(path, &loaded, values, options, &Tolerant(host), &mut report, notices);
     check_dependencies(path, &loaded, &mut report);
     report
 }
@@ -167,15 +192,18 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
         return;
     };
     let check = || -> Result<(), GoError> {
-        let defaults =
+        let mut defaults =
             codec::read_values(&bytes).map_err(|error| format!("unable to parse YAML: {error}"))?;
+        if options.skip_default_values {
+            defaults.clear();
+        }
         let schema = slipway_problem::read_file(&path.join("values.schema.json")).unwrap_or_default();
         if schema.is_empty() || options.skip_schema_validation {
             return Ok(());
         }
         let merged = coalesce::to_map(given);
         coalesce::lay_over(&merged, &coalesce::to_map(&defaults), &mut Notices::new());
-        let json = serde_json::to_value(slipway_gotmpl::GoValue::Map(merged)).unwrap_or_default();
+        let json = serde_json::to_value(GoValue::Map(merged)).unwrap_or_default();
         match values::check_schema(&schema, &json, options.schemas.as_deref()) {
             Ok(text) if text.is_empty() => Ok(()),
             Ok(text) => Err(text.into()),
@@ -185,10 +213,48 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
     report.apply_rule(LintSeverity::Error, "values.yaml", check());
 }
 
-/// `required` and `fail` do not stop a lint.
-struct Tolerant;
+/// `required` and `fail` do not stop a lint; everything else is asked of the host behind it.
+struct Tolerant<'a>(&'a dyn TemplateHost);
 
-impl TemplateHost for Tolerant {
+impl TemplateHost for Tolerant<'_> {
+    fn lookup_object(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<GoValue, FuncError> {
+        self.0.lookup_object(api_version, kind, namespace, name)
+    }
+
+    fn resolve_host(&self, host: &str) -> Option<String> {
+        self.0.resolve_host(host)
+    }
+
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
+        self.0.secret_file(path)
+    }
+
+    fn now(&self) -> SystemTime {
+        self.0.now()
+    }
+
+    fn local_zone(&self) -> Option<String> {
+        self.0.local_zone()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.0.fill_random(bytes);
+    }
+
+    fn is_seeded(&self) -> bool {
+        self.0.is_seeded()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+
     fn tolerates_failure(&self, _message: &str) -> bool {
         true
     }
@@ -199,6 +265,7 @@ fn check_templates(
     loaded: &Result<Chart, ChartError>,
     given: &Map<String, Value>,
     options: &LintOptions,
+    host: &dyn TemplateHost,
     report: &mut LintReport,
     notices: &mut Notices,
 ) {
@@ -219,15 +286,17 @@ fn check_templates(
         }
     };
     let mut render = RenderOptions {
-        name: "test-release".into(),
+        name: options.release.clone(),
         namespace: options.namespace.clone(),
         skip_schema_validation: options.skip_schema_validation,
+        root: options.root.clone(),
         limits: options.limits.clone(),
         ..RenderOptions::default()
     };
     if let Some(version) = &options.kube_version {
         render.capabilities.kube_version = version.clone();
     }
+    render.capabilities = render.capabilities.with_api_versions(options.api_versions.iter().cloned());
     let user = coalesce::to_map(given);
     // Helm says nothing of failures here; `render` does.
     let Ok(tree) = ChartNode::with_dependencies(chart, &user, notices) else { return };
@@ -239,7 +308,7 @@ fn check_templates(
         return;
     }
     let program = ChartProgram::new(chart.clone());
-    let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, TraceMode::No) {
+    let output = match program.execute_tree(&tree, &merged, &render, host, TraceMode::No) {
         Ok(output) => output,
         Err(error) => {
             report.apply_rule(LintSeverity::Error, FOLDER, Err(error.to_string().into()));

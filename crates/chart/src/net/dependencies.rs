@@ -5,8 +5,8 @@ use slipway_event::without_credentials;
 use super::index::download_chart;
 use super::oci;
 use super::reference::OciReference;
-use super::remote::{FetchTarget, RemoteCharts, entry_target, publish_error, run_blocking};
-use crate::deps::DependencyFetcher;
+use super::remote::{FetchTarget, ProvenanceMode, RemoteCharts, entry_target, publish_error, run_blocking};
+use crate::deps::{DependencyFetcher, SignedArchive};
 use crate::error::ChartError;
 use crate::repo::RepositoryEntry;
 
@@ -81,6 +81,39 @@ impl RemoteCharts {
     }
 }
 
+impl RemoteCharts {
+    async fn fetch_signed_dependency(
+        &self,
+        repository: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<SignedArchive, ChartError> {
+        const MODE: ProvenanceMode = ProvenanceMode::Must;
+        let fetched = if repository.starts_with("oci://") {
+            let text = format!("{}/{name}:{}", repository.trim_end_matches('/'), version.replace('+', "_"));
+            let reference = OciReference::parse(&text)?;
+            let credentials = self.credentials_for(&reference.host)?;
+            self.fetch_oci(&text, &reference, &credentials, MODE).await?
+        } else {
+            let repository = self.repository_named(repository)?;
+            let index = self.index(&repository).await?;
+            let entry = index.find_version(name, version)?;
+            match entry_target(entry, repository.clone())? {
+                FetchTarget::Http { url, repository, digest } => {
+                    self.fetch_http(&url, &repository, &digest, MODE).await?
+                }
+                FetchTarget::Oci { reference, .. } => {
+                    let credentials = self.known_credentials(&reference.host)?;
+                    self.fetch_oci(name, &reference, &credentials, MODE).await?
+                }
+            }
+        };
+        let provenance = fetched.signature.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let provenance = provenance.unwrap_or_default();
+        Ok(SignedArchive { file_name: fetched.file_name, bytes: fetched.chart, provenance })
+    }
+}
+
 impl DependencyFetcher for RemoteCharts {
     fn resolve_address(&self, repository: &str) -> Result<String, ChartError> {
         if repository.starts_with('@') || repository.starts_with("alias:") {
@@ -100,5 +133,9 @@ impl DependencyFetcher for RemoteCharts {
 
     fn fetch_archive(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError> {
         run_blocking(self.fetch_dependency(repository, name, version))
+    }
+
+    fn fetch_signed(&self, repository: &str, name: &str, version: &str) -> Result<SignedArchive, ChartError> {
+        run_blocking(self.fetch_signed_dependency(repository, name, version))
     }
 }

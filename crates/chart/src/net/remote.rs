@@ -86,10 +86,10 @@ impl fmt::Debug for RemoteCharts {
 }
 
 /// A chart's archive and signature, not yet on disk.
-struct FetchedArchive {
-    file_name: String,
-    chart: Vec<u8>,
-    signature: Option<Vec<u8>>,
+pub(super) struct FetchedArchive {
+    pub(super) file_name: String,
+    pub(super) chart: Vec<u8>,
+    pub(super) signature: Option<Vec<u8>>,
     notes: Vec<String>,
 }
 
@@ -192,7 +192,7 @@ impl RemoteCharts {
         }
     }
 
-    async fn fetch_http(
+    pub(super) async fn fetch_http(
         &self,
         url: &str,
         repository: &RepositoryEntry,
@@ -225,7 +225,7 @@ impl RemoteCharts {
         Ok(FetchedArchive { file_name, chart, signature, notes })
     }
 
-    async fn fetch_oci(
+    pub(super) async fn fetch_oci(
         &self,
         name: &str,
         reference: &OciReference,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use slipway_gotmpl::RenderLimits;
 
 use super::capabilities::Capabilities;
@@ -28,6 +29,8 @@ pub struct RenderOptions {
     pub show_only: Vec<String>,
     /// Notes of subcharts as well as the chart's own.
     pub subchart_notes: bool,
+    /// Keys of `$` besides Helm's own.
+    pub root: RootContext,
     /// Limits of the rendering.
     pub limits: RenderLimits,
     /// Fetches schemas a chart refers to by address; without it they are an error.
@@ -48,10 +51,21 @@ impl Default for RenderOptions {
             skip_tests: false,
             show_only: Vec::new(),
             subchart_notes: false,
+            root: RootContext::default(),
             limits: RenderLimits::default(),
             schemas: None,
         }
     }
+}
+
+/// Keys that every template of a chart and its subcharts finds in `$` besides Helm's own, as with Nelm. They are no
+/// values: no schema knows them and no release records them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RootContext {
+    /// Keys of `$.Runtime`, which is there if one is given.
+    pub runtime: Map<String, Value>,
+    /// Keys of `$` itself; Helm's own win.
+    pub extra: Map<String, Value>,
 }
 
 /// The longest a release's name may be.

@@ -281,6 +281,8 @@ fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), ChartError> 
 
 /// The data each chart's templates see.
 struct Scopes {
+    /// Keys besides Helm's own.
+    extra: GoMap,
     release: GoValue,
     capabilities: GoValue,
     maps: Vec<GoMap>,
@@ -298,7 +300,12 @@ impl Scopes {
         ]
         .into_iter()
         .collect();
+        let extra = coalesce::to_map(&options.root.extra);
+        if !options.root.runtime.is_empty() {
+            extra.insert("Runtime", GoValue::Map(coalesce::to_map(&options.root.runtime)));
+        }
         Self {
+            extra,
             release: GoValue::Map(release),
             capabilities: options.capabilities.to_value(),
             maps: Vec::new(),
@@ -325,6 +332,9 @@ impl Scopes {
         .into_iter()
         .collect();
         let scope = scope.with_kind(MapKind::Values);
+        for (key, value) in self.extra.to_vec().into_iter().filter(|(key, _)| !scope.contains(key)) {
+            scope.insert(key, value);
+        }
         let index = self.maps.len();
         self.maps.push(scope.clone());
         for child in &node.dependencies {

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Map;
 use slipway_chart::Notices;
 use slipway_chart::lint::{LintOptions, lint_chart, to_text};
+use slipway_gotmpl::NoHost;
 
 #[test]
 fn findings_are_helms() {
@@ -15,7 +16,7 @@ fn findings_are_helms() {
     for expected in std::fs::read_to_string(golden).unwrap().split_terminator("%%\n") {
         let name = expected.lines().next().and_then(|line| line.strip_prefix("==> Linting ")).unwrap();
         let path = fixtures.join(name);
-        let report = lint_chart(&path, &Map::new(), &options, &mut Notices::new());
+        let report = lint_chart(&path, &Map::new(), &options, &NoHost, &mut Notices::new());
         let (text, last) = to_text(std::slice::from_ref(&report), &options);
         let found = if report.has_failed(&options) {
             format!("{text}Error: {last}\n")

@@ -11,6 +11,7 @@ use slipway_chart::{
     SeededHost, UserValues, create, deps, package_chart, render, show_chart,
 };
 use slipway_chart::{generate_name, name_from_template};
+use slipway_gotmpl::NoHost;
 
 fn fixture(name: &str) -> Chart {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -46,7 +47,8 @@ fn a_created_chart_lints_and_renders() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, &file.data).unwrap();
     }
-    let report = lint_chart(folder.path(), &Map::new(), &LintOptions::default(), &mut Notices::new());
+    let report =
+        lint_chart(folder.path(), &Map::new(), &LintOptions::default(), &NoHost, &mut Notices::new());
     let texts: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["[INFO] Chart.yaml: icon is recommended"]);
     let chart = Chart::load(folder.path(), &LoadOptions::default()).unwrap();
@@ -107,7 +109,7 @@ fn local_dependencies_are_brought_in_and_locked() {
         deps::list_dependencies(&chart, &app)[0].status.clone()
     };
     assert_eq!(status(), "missing");
-    let options = deps::UpdateOptions { generated: "2024-01-01T00:00:00Z".into() };
+    let options = deps::UpdateOptions { generated: "2024-01-01T00:00:00Z".into(), ..Default::default() };
     let lines = deps::update_dependencies(&app, &deps::OfflineFetcher, &options).unwrap();
     assert_eq!(lines, ["Saving 1 charts", "Deleting outdated charts"]);
     assert_eq!(status(), "ok");

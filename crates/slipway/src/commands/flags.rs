@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use slipway_chart::net::{AccessOptions, HelmHome, Login, RemoteCharts, run_blocking};
-use slipway_chart::{Capabilities, ChartError, KubeVersion, UserValues};
+use slipway_chart::{Capabilities, ChartError, KubeVersion, RootContext, UserValues};
 use slipway_event::without_credentials;
 use slipway_gotmpl::TemplateHost;
 use slipway_problem::Problem;
+use slipway_source::DefaultValues;
 
 use crate::charts::{self, ChartRequest};
 use crate::config::Variable;
@@ -50,13 +51,8 @@ pub struct AccessFlags {
     #[arg(long, value_name = "URL")]
     pub repo: Option<String>,
 
-    /// User name for the repository or registry
-    #[arg(long, value_name = "NAME")]
-    pub username: Option<String>,
-
-    /// Password for the repository or registry
-    #[arg(long, value_name = "TEXT")]
-    pub password: Option<String>,
+    #[command(flatten)]
+    pub login: LoginFlags,
 
     /// Send the login to other hosts than the repository's as well
     #[arg(long)]
@@ -67,6 +63,30 @@ pub struct AccessFlags {
 
     #[command(flatten)]
     pub files: FileFlags,
+}
+
+/// A login for a repository or registry.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Chart source")]
+pub struct LoginFlags {
+    /// User name for the repository or registry
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+
+    /// Password for the repository or registry
+    #[arg(long, value_name = "TEXT")]
+    password: Option<String>,
+}
+
+impl LoginFlags {
+    /// The login, if one was given; its password is shown nowhere.
+    pub fn login(&self) -> Option<Login> {
+        self.password.iter().for_each(output::hide);
+        (self.username.is_some() || self.password.is_some()).then(|| Login {
+            username: self.username.clone().unwrap_or_default(),
+            password: self.password.clone().unwrap_or_default(),
+        })
+    }
 }
 
 /// The name of a release that is not given one.
@@ -179,14 +199,9 @@ impl TlsFlags {
 
 impl AccessFlags {
     pub fn access(&self) -> AccessOptions {
-        self.password.iter().for_each(output::hide);
-        let login = (self.username.is_some() || self.password.is_some()).then(|| Login {
-            username: self.username.clone().unwrap_or_default(),
-            password: self.password.clone().unwrap_or_default(),
-        });
         AccessOptions {
             repo: self.repo.clone().unwrap_or_default(),
-            login,
+            login: self.login.login(),
             pass_credentials: self.pass_credentials,
             ..self.tls.access()
         }
@@ -194,6 +209,26 @@ impl AccessFlags {
 
     pub fn remote(&self) -> RemoteCharts {
         helm::remote_with(self.files.home(), self.access())
+    }
+}
+
+/// How to get in where the dependencies of a chart are kept.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Dependencies")]
+pub struct DependencyFlags {
+    #[command(flatten)]
+    login: LoginFlags,
+
+    #[command(flatten)]
+    tls: TlsFlags,
+
+    #[command(flatten)]
+    files: FileFlags,
+}
+
+impl DependencyFlags {
+    pub fn remote(&self) -> RemoteCharts {
+        helm::remote_with(self.files.home(), AccessOptions { login: self.login.login(), ..self.tls.access() })
     }
 }
 
@@ -276,6 +311,50 @@ pub struct ValueFlags {
     /// Set a value to the text as it stands
     #[arg(long, value_name = "KEY=TEXT")]
     pub set_literal: Vec<String>,
+}
+
+/// What templates find beside the values.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Values")]
+pub struct RootFlags {
+    /// Set a key of `$.Runtime`, given as JSON; no release records it
+    #[arg(long, value_name = "KEY=JSON", hide_short_help = true)]
+    set_runtime_json: Vec<String>,
+
+    /// Set a key of `$` itself, given as JSON; Helm's own keys win
+    #[arg(long, value_name = "KEY=JSON", hide_short_help = true)]
+    set_root_json: Vec<String>,
+}
+
+impl RootFlags {
+    pub fn context(&self) -> Result<RootContext, ChartError> {
+        let read =
+            |texts: &[String]| UserValues { set_json: texts.to_vec(), ..UserValues::default() }.build_map();
+        Ok(RootContext { runtime: read(&self.set_runtime_json)?, extra: read(&self.set_root_json)? })
+    }
+}
+
+/// The values a chart itself brings.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Values")]
+pub struct DefaultsFlags {
+    /// Leave out the values the chart itself brings
+    #[arg(long)]
+    pub no_default_values: bool,
+
+    /// Leave out the encrypted values the chart itself brings
+    #[arg(long)]
+    pub no_default_secret_values: bool,
+}
+
+impl DefaultsFlags {
+    pub fn values(self) -> DefaultValues {
+        if self.no_default_values { DefaultValues::LeaveOut } else { DefaultValues::Keep }
+    }
+
+    pub fn secret_values(self) -> DefaultValues {
+        if self.no_default_secret_values { DefaultValues::LeaveOut } else { DefaultValues::Keep }
+    }
 }
 
 impl ValueFlags {

@@ -1,14 +1,20 @@
 //! `slipway lint`
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipway_chart::lint::{self, LintFinding, LintOptions, LintReport, LintSeverity};
-use slipway_chart::{KubeVersion, Notices};
+use slipway_chart::{KubeVersion, Notices, RenderOptions, UserValues};
+use slipway_release::validate::ExistingObjects;
 use slipway_secrets::discover_references;
+use slipway_source::{LoadError, LoadedSource, OfflineFetcher, SourcePath, SourceRequest};
 
-use super::flags::ValueFlags;
-use super::inputs::TemplateFlags;
+use super::flags::{CapabilityFlags, DefaultsFlags, RootFlags, ValueFlags};
+use super::host::RenderHost;
+use super::inputs::{SecretFlags, TemplateFlags};
+use super::validate::Live;
+use crate::charts;
 use crate::cli::Output;
 use crate::exit::Exit;
 use crate::logs::Verbosity;
@@ -22,13 +28,29 @@ pub struct Args {
     #[arg(value_name = "CHART", default_value = ".")]
     charts: Vec<PathBuf>,
 
+    /// Name of the release that templates see
+    #[arg(short, long, value_name = "NAME", default_value = "test-release")]
+    release: String,
+
     /// Fail on warnings as well
     #[arg(long)]
     strict: bool,
 
-    /// Kubernetes version templates see and deprecations are judged by
+    /// Check against the cluster as well: that it serves every kind and that nothing is in the way
+    #[arg(long, alias = "remote")]
+    validate: bool,
+
+    /// With --validate, do not mind objects that belong to nobody or another release
+    #[arg(long, alias = "force-adoption", requires = "validate")]
+    take_ownership: bool,
+
+    /// Let `getHostByName` ask the name service
+    #[arg(long, alias = "templates-allow-dns")]
+    enable_dns: bool,
+
+    /// Version of what the chart installs, instead of the chart's appVersion
     #[arg(long, value_name = "VERSION")]
-    kube_version: Option<String>,
+    app_version: Option<String>,
 
     /// Do not check values against the chart's schema
     #[arg(long)]
@@ -39,20 +61,37 @@ pub struct Args {
     with_subcharts: bool,
 
     #[command(flatten)]
+    capabilities: CapabilityFlags,
+
+    #[command(flatten)]
     values: ValueFlags,
+
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    defaults: DefaultsFlags,
+
+    #[command(flatten)]
+    secrets: SecretFlags,
 
     #[command(flatten)]
     templates: TemplateFlags,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    let values = args.values.collect()?.build_map()?;
+    let values = args.values.collect()?;
     let options = LintOptions {
+        release: args.release.clone(),
         namespace: session.settings.namespace.value.clone().unwrap_or_else(|| "default".to_owned()),
-        kube_version: args.kube_version.as_deref().map(KubeVersion::parse).transpose()?,
+        kube_version: args.capabilities.kube_version.as_deref().map(KubeVersion::parse).transpose()?,
+        api_versions: args.capabilities.api_versions.clone(),
         strict: args.strict,
         quiet: session.verbosity == Verbosity::Quiet,
         skip_schema_validation: args.skip_schema_validation,
+        skip_default_values: args.defaults.no_default_values,
+        app_version: args.app_version.clone(),
+        root: args.root.context()?,
         limits: args.templates.limits(),
         schemas: args.templates.schemas(),
     };
@@ -62,13 +101,13 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             charts.extend(subcharts(chart));
         }
     }
-    let mut notices = Notices::new();
-    let report = |path: &PathBuf| {
-        let mut report = lint::lint_chart(path, &values, &options, &mut notices);
+    let live = args.validate.then(|| Live::connect(session)).transpose()?.map(Arc::new);
+    let mut reports = Vec::with_capacity(charts.len());
+    for path in &charts {
+        let mut report = lint_one(args, path, &values, &options, live.as_ref(), session)?;
         warn_of_references(path, &mut report);
-        report
-    };
-    let reports: Vec<_> = charts.iter().map(report).collect();
+        reports.push(report);
+    }
     let has_failed = reports.iter().any(|report| report.has_failed(&options));
     if session.output() != Output::Table {
         let data: Vec<_> = reports.iter().map(|report| report_data(report, &options)).collect();
@@ -85,6 +124,82 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         show::print(&format!("{last}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Looks one chart over: with its encrypted values made readable, and against the cluster if there is one.
+fn lint_one(
+    args: &Args,
+    path: &Path,
+    values: &UserValues,
+    options: &LintOptions,
+    live: Option<&Arc<Live>>,
+    session: &Session,
+) -> anyhow::Result<LintReport> {
+    let mut notices = Notices::new();
+    let mut host = RenderHost::new(None, args.enable_dns);
+    host.live = live.cloned();
+    let request = SourceRequest {
+        values: values.clone(),
+        secret_values: args.secrets.secret_values.clone(),
+        default_values: args.defaults.values(),
+        default_secret_values: args.defaults.secret_values(),
+        app_version: args.app_version.clone(),
+        ..SourceRequest::default()
+    };
+    let context = charts::load_context(OfflineFetcher, args.secrets.decryption(), session);
+    let loaded = LoadedSource::load(&SourcePath::Chart(path.to_owned()), request, &context, &mut notices);
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        // A chart that cannot be read is what a lint is for.
+        Err(LoadError::Chart(_)) => {
+            return Ok(lint::lint_chart(path, &values.build_map()?, options, &host, &mut notices));
+        }
+        Err(error) => return Err(charts::load_failure(error)),
+    };
+    let report = loaded.lint_chart(options, &host, &mut notices);
+    let mut report = report.unwrap_or_default();
+    if let Some(live) = live.filter(|_| report.failure.is_none()) {
+        check_against(live, args, &loaded, options, &host, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Notes what the cluster has against a chart.
+fn check_against(
+    live: &Live,
+    args: &Args,
+    loaded: &LoadedSource,
+    options: &LintOptions,
+    host: &RenderHost,
+    report: &mut LintReport,
+) -> anyhow::Result<()> {
+    let render = RenderOptions {
+        name: options.release.clone(),
+        namespace: options.namespace.clone(),
+        capabilities: live.capabilities()?.with_api_versions(options.api_versions.iter().cloned()),
+        skip_schema_validation: options.skip_schema_validation,
+        root: options.root.clone(),
+        limits: options.limits.clone(),
+        schemas: options.schemas.clone(),
+        ..RenderOptions::default()
+    };
+    let existing = match args.take_ownership {
+        true => ExistingObjects::Allowed,
+        false => ExistingObjects::MustBelong,
+    };
+    let checked = match loaded.render_chart(&render, host, &mut Notices::new()) {
+        Some(Ok(rendered)) => live.check(&rendered, &render, existing),
+        Some(Err(error)) => Err(error.into()),
+        None => Ok(()),
+    };
+    if let Err(error) = checked {
+        report.findings.push(LintFinding {
+            severity: LintSeverity::Error,
+            file: "templates/".to_owned(),
+            text: format!("{error:#}"),
+        });
+    }
+    Ok(())
 }
 
 /// A report for programs.

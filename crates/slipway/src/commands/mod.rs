@@ -16,6 +16,7 @@ pub mod inputs;
 pub mod kustomize;
 pub mod lint;
 pub mod man;
+mod metadata;
 pub mod package;
 pub mod pipeline;
 pub mod policy;

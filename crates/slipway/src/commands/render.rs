@@ -15,9 +15,10 @@ use slipway_problem::Problem;
 use slipway_release::validate::ExistingObjects;
 use slipway_source::{LoadedSource, OfflineFetcher, SourceContent, SourcePath, SourceRequest};
 
-use super::flags::{CapabilityFlags, NameFlags, SourceFlags, ValueFlags, notes};
+use super::flags::{CapabilityFlags, DefaultsFlags, NameFlags, RootFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
 use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
+use super::metadata::MetadataFlags;
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
@@ -47,7 +48,7 @@ pub struct Args {
     dry_run: Option<String>,
 
     /// With --validate, do not mind objects that belong to nobody or another release
-    #[arg(long)]
+    #[arg(long, alias = "force-adoption")]
     take_ownership: bool,
 
     /// Bring in missing dependencies first
@@ -55,8 +56,12 @@ pub struct Args {
     dependency_update: bool,
 
     /// Let `getHostByName` ask the name service
-    #[arg(long)]
+    #[arg(long, alias = "templates-allow-dns")]
     enable_dns: bool,
+
+    /// Version of what the chart installs, instead of the chart's appVersion
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
 
     /// Say which template line and which value produced a field: `Deployment/web:spec.replicas`
     #[arg(long, value_name = "[OBJECT:]FIELD")]
@@ -120,6 +125,15 @@ pub struct Args {
     values: ValueFlags,
 
     #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    defaults: DefaultsFlags,
+
+    #[command(flatten)]
+    metadata: MetadataFlags,
+
+    #[command(flatten)]
     capabilities: CapabilityFlags,
 
     #[command(flatten)]
@@ -157,7 +171,7 @@ struct IgnoredFlags {
     #[arg(long, hide = true)]
     hide_notes: bool,
     #[arg(short = 'l', long, hide = true)]
-    labels: Vec<String>,
+    release_labels: Vec<String>,
     #[arg(long, hide = true)]
     replace: bool,
     #[arg(long, hide = true)]
@@ -232,6 +246,9 @@ fn load(
         request.values = args.values.collect_with(&args.source.access)?;
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
+        request.default_values = args.defaults.values();
+        request.default_secret_values = args.defaults.secret_values();
+        request.app_version.clone_from(&args.app_version);
     }
     let context =
         charts::load_context_with(OfflineFetcher, args.secrets.decryption(), references.clone(), session);
@@ -286,6 +303,7 @@ fn options(
         skip_tests: args.skip_tests,
         show_only: args.show_only.clone(),
         subchart_notes: args.render_subchart_notes,
+        root: args.root.context()?,
         limits: args.templates.limits(),
         schemas: args.templates.schemas(),
         ..RenderOptions::default()
@@ -309,7 +327,8 @@ fn print(
     live: Option<&Live>,
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
-    let rendered = loaded.render_chart(options, host, notices).context("the source is no chart")??;
+    let mut rendered = loaded.render_chart(options, host, notices).context("the source is no chart")??;
+    args.metadata.add_to(&mut rendered)?;
     if let Some(live) = live.filter(|_| args.validate) {
         let existing = match args.take_ownership {
             true => ExistingObjects::Allowed,

@@ -2,19 +2,21 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use slipway_chart::Notices;
-use slipway_chart::net::{AccessOptions, run_blocking};
+use slipway_chart::net::{AccessOptions, NetworkLimits, NetworkOptions, RemoteCharts, run_blocking};
 use slipway_chart::repo::{RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
 
 use super::flags::TlsFlags;
+use super::release::flags::time;
 use crate::exit::Exit;
 use crate::files;
 use crate::helm;
 use crate::session::Session;
-use crate::term::table::Table;
+use crate::term::table::{Table, without_heads};
 use crate::term::{output, show};
 
 /// Chart repositories; the same files as Helm's, so both see the same
@@ -30,7 +32,11 @@ enum Command {
     Add(Box<Add>),
     /// List the known repositories
     #[command(visible_alias = "ls")]
-    List,
+    List {
+        /// Without the line of headings
+        #[arg(long)]
+        no_headers: bool,
+    },
     /// Forget repositories
     #[command(visible_alias = "rm")]
     Remove {
@@ -45,6 +51,8 @@ enum Command {
         /// Fail if an index cannot be fetched
         #[arg(long)]
         fail_on_repo_update_fail: bool,
+        #[command(flatten)]
+        limit: IndexLimit,
     },
     /// Write index.yaml for a directory of packed charts
     Index {
@@ -60,6 +68,23 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Time limit for an index.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct IndexLimit {
+    /// Time limit for fetching an index
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2m")]
+    timeout: Duration,
+}
+
+impl IndexLimit {
+    /// The way to repositories, within the limit.
+    fn remote(self) -> RemoteCharts {
+        let network = helm::network();
+        let limits = NetworkLimits { total: self.timeout, ..network.limits };
+        helm::remote(AccessOptions::default()).with_network(NetworkOptions { limits, ..network })
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,15 +113,19 @@ struct Add {
     #[arg(long, hide = true)]
     no_update: bool,
     #[command(flatten)]
+    limit: IndexLimit,
+    #[command(flatten)]
     tls: TlsFlags,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Add(add) => self::add(add)?,
-        Command::List => list(session)?,
+        Command::List { no_headers } => list(*no_headers, session)?,
         Command::Remove { names } => remove(names)?,
-        Command::Update { names, fail_on_repo_update_fail } => update(names, *fail_on_repo_update_fail)?,
+        Command::Update { names, fail_on_repo_update_fail, limit } => {
+            update(names, *fail_on_repo_update_fail, *limit)?;
+        }
         Command::Index { directory, url, merge, json } => {
             let mut index = RepositoryIndex::of_directory(directory, url, &now())?;
             if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
@@ -142,7 +171,7 @@ fn add(args: &Add) -> anyhow::Result<()> {
         insecure_skip_tls_verify: args.tls.insecure_skip_tls_verify,
         pass_credentials_all: args.pass_credentials,
     };
-    let remote = helm::remote(AccessOptions::default());
+    let remote = args.limit.remote();
     if let Some(known) = remote.home.read_repositories()?.get(name).filter(|_| !args.force_update) {
         if *known == repository {
             return show::print(&format!("{name:?} already exists with the same configuration, skipping\n"));
@@ -166,7 +195,7 @@ pub fn password_from_stdin() -> anyhow::Result<String> {
     Ok(password)
 }
 
-fn list(session: &Session) -> anyhow::Result<()> {
+fn list(no_headers: bool, session: &Session) -> anyhow::Result<()> {
     let repositories = helm::home().read_repositories()?.repositories;
     if repositories.is_empty() && session.output() == crate::cli::Output::Table {
         bail!("no repositories to show");
@@ -180,7 +209,8 @@ fn list(session: &Session) -> anyhow::Result<()> {
         for one in &repositories {
             table.row([one.name.clone(), without_credentials(&one.url).into_owned()]);
         }
-        table.render()
+        let text = table.render();
+        if no_headers { without_heads(&text) } else { text }
     })
 }
 
@@ -197,8 +227,8 @@ fn remove(names: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn update(names: &[String], must: bool) -> anyhow::Result<()> {
-    let remote = helm::remote(AccessOptions::default());
+fn update(names: &[String], must: bool, limit: IndexLimit) -> anyhow::Result<()> {
+    let remote = limit.remote();
     let known = remote.home.read_repositories()?.repositories;
     if known.is_empty() {
         bail!("no repositories found. You must add one before updating");

@@ -36,6 +36,11 @@ impl Table {
     }
 }
 
+/// A table without its first line.
+pub fn without_heads(table: &str) -> String {
+    table.split_once('\n').map_or_else(String::new, |(_, rows)| rows.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

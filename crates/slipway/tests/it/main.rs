@@ -9,6 +9,7 @@ mod controller;
 mod documentation;
 mod failures;
 mod graph;
+mod helm_flags;
 #[cfg(unix)]
 mod leak_scan;
 #[cfg(unix)]

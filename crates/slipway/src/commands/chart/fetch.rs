@@ -10,7 +10,7 @@ use slipway_chart::{Chart, LoadOptions};
 
 use super::verify;
 use crate::cli::Output;
-use crate::commands::flags::{SourceFlags, TlsFlags, notes};
+use crate::commands::flags::{LoginFlags, SourceFlags, TlsFlags, notes};
 use crate::commands::repo::password_from_stdin;
 use crate::exit::Exit;
 use crate::files;
@@ -98,6 +98,9 @@ pub struct Push {
     remote: String,
 
     #[command(flatten)]
+    login: LoginFlags,
+
+    #[command(flatten)]
     tls: TlsFlags,
 }
 
@@ -108,7 +111,7 @@ pub fn push(args: &Push) -> anyhow::Result<Exit> {
     let chart = Chart::load(args.chart.as_path(), &LoadOptions::default())?;
     let bytes = files::read(&args.chart)?;
     let provenance = slipway_problem::read_file(Path::new(&format!("{}.prov", args.chart.display()))).ok();
-    let remote = helm::remote(args.tls.access());
+    let remote = helm::remote(AccessOptions { login: args.login.login(), ..args.tls.access() });
     let host = OciReference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
     let credentials = remote.credentials_for(&host)?;
     let client = remote.client_for(&RepositoryEntry::default())?;

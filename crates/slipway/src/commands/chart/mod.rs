@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use slipway_chart::deps::{self, UpdateOptions};
-use slipway_chart::net::AccessOptions;
+use slipway_chart::net::{AccessOptions, RemoteCharts};
 use slipway_chart::{Chart, ChartPart, LoadOptions, PackageOptions};
 use slipway_manifest::jsonpath::JsonPath;
 use slipway_problem::{Location, Problem};
 
-use super::flags::{AccessFlags, SourceFlags, default_keyring};
+use super::flags::{AccessFlags, DependencyFlags, SourceFlags, default_keyring};
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::helm;
@@ -87,25 +87,43 @@ enum Deps {
         chart: PathBuf,
     },
     /// Resolve dependencies anew, fill charts/ and write Chart.lock
-    Update {
-        #[arg(value_name = "CHART", default_value = ".")]
-        chart: PathBuf,
-        /// Use the indexes fetched last
-        #[arg(long)]
-        skip_refresh: bool,
-        #[command(flatten)]
-        access: Box<AccessFlags>,
-    },
+    Update(Box<BringIn>),
     /// Fill charts/ with what Chart.lock names
-    Build {
-        #[arg(value_name = "CHART", default_value = ".")]
-        chart: PathBuf,
-        /// Use the indexes fetched last
-        #[arg(long)]
-        skip_refresh: bool,
-        #[command(flatten)]
-        access: Box<AccessFlags>,
-    },
+    Build(Box<BringIn>),
+}
+
+/// How dependencies are brought in.
+#[derive(Debug, clap::Args)]
+struct BringIn {
+    #[arg(value_name = "CHART", default_value = ".")]
+    chart: PathBuf,
+    /// Use the indexes fetched last
+    #[arg(long)]
+    skip_refresh: bool,
+    /// Check the signatures of the charts that are fetched
+    #[arg(long)]
+    verify: bool,
+    /// Public keys signatures are checked with [default: ~/.gnupg/pubring.gpg]
+    #[arg(long, value_name = "FILE")]
+    keyring: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessFlags,
+}
+
+impl BringIn {
+    fn remote(&self) -> anyhow::Result<RemoteCharts> {
+        let remote = self.access.remote();
+        if self.skip_refresh {
+            remote.use_cache()?;
+        }
+        Ok(remote)
+    }
+
+    fn options(&self) -> anyhow::Result<UpdateOptions> {
+        let keyring = self.verify.then(|| self.keyring.clone().unwrap_or_else(default_keyring));
+        let signatures = keyring.map(|keyring| verify::signature_check(&keyring)).transpose()?;
+        Ok(UpdateOptions { signatures, ..now() })
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,6 +154,8 @@ struct Package {
     /// File with the key's passphrase, `-` for standard input
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    dependencies: DependencyFlags,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -164,19 +184,11 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Registry(args) => return fetch::registry(args),
         Command::Secret(command) => secret::run(command)?,
         Command::Deps(Deps::List { chart }) => list(chart, session)?,
-        Command::Deps(Deps::Update { chart, skip_refresh, access }) => {
-            let remote = access.remote();
-            if *skip_refresh {
-                remote.use_cache()?;
-            }
-            lines(&deps::update_dependencies(chart, &remote, &now())?)?;
+        Command::Deps(Deps::Update(args)) => {
+            lines(&deps::update_dependencies(&args.chart, &args.remote()?, &args.options()?)?)?;
         }
-        Command::Deps(Deps::Build { chart, skip_refresh, access }) => {
-            let remote = access.remote();
-            if *skip_refresh {
-                remote.use_cache()?;
-            }
-            lines(&deps::build_dependencies(chart, &remote, &now())?)?;
+        Command::Deps(Deps::Build(args)) => {
+            lines(&deps::build_dependencies(&args.chart, &args.remote()?, &args.options()?)?)?;
         }
     }
     Ok(Exit::Done)
@@ -208,7 +220,7 @@ fn show_part(part: ShownPart, jsonpath: Option<&str>, path: &Path) -> anyhow::Re
 
 fn package(args: &Package) -> anyhow::Result<()> {
     if args.dependency_update {
-        lines(&deps::update_dependencies(&args.chart, &AccessFlags::default().remote(), &now())?)?;
+        lines(&deps::update_dependencies(&args.chart, &args.dependencies.remote(), &now())?)?;
     }
     let options = PackageOptions {
         version: args.version.clone(),
@@ -246,7 +258,7 @@ fn load(path: &Path) -> Result<Chart, slipway_chart::ChartError> {
 }
 
 fn now() -> UpdateOptions {
-    UpdateOptions { generated: jiff::Timestamp::now().to_string() }
+    UpdateOptions { generated: jiff::Timestamp::now().to_string(), ..UpdateOptions::default() }
 }
 
 fn lines(lines: &[String]) -> anyhow::Result<()> {

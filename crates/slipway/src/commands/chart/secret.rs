@@ -37,12 +37,18 @@ pub enum KeyCommand {
         /// Values files besides secret-values.yaml
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// The same as FILE; separate with commas
+        #[arg(long, value_name = "FILE", value_delimiter = ',', hide_short_help = true)]
+        secret_values: Vec<PathBuf>,
         /// The chart
         #[arg(long, value_name = "DIR", default_value = ".")]
         chart: PathBuf,
         /// The key until now
         #[arg(long, value_name = "HEX", env = "WERF_OLD_SECRET_KEY", hide_env_values = true)]
         old_secret_key: String,
+        /// The key from now on, instead of --secret-key
+        #[arg(long, value_name = "HEX", conflicts_with = "secret_key", hide_short_help = true)]
+        new_secret_key: Option<String>,
         #[command(flatten)]
         key: KeyFlag,
     },
@@ -81,6 +87,10 @@ pub struct KeyFlag {
     /// The secret key [default: $WERF_SECRET_KEY, .werf_secret_key, ~/.werf/global_secret_key]
     #[arg(long, value_name = "HEX", hide_env_values = true)]
     pub secret_key: Option<String>,
+
+    /// Directory to look for .werf_secret_key in [default: .]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub secret_work_dir: Option<PathBuf>,
 }
 
 impl KeyFlag {
@@ -89,8 +99,8 @@ impl KeyFlag {
         let variables = [Variable::SecretKey, Variable::NelmSecretKey, Variable::WerfSecretKey];
         let given = self.secret_key.clone().or_else(|| variables.into_iter().find_map(Variable::text));
         let found = given.or_else(|| {
-            let places =
-                [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
+            let own = self.secret_work_dir.clone().unwrap_or_default().join(".werf_secret_key");
+            let places = [own, helm::user_home().join(".werf/global_secret_key")];
             places.iter().find_map(|path| read_text_file(path).ok())
         });
         found.iter().for_each(|key| output::hide(key.trim()));
@@ -149,8 +159,21 @@ fn text(bytes: &[u8]) -> anyhow::Result<&str> {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Key(KeyCommand::Create) => show::data(format!("{}\n", EncryptionKey::generate())),
-        Command::Key(KeyCommand::Rotate { files, chart, old_secret_key, key }) => {
-            rotate(chart, files, &EncryptionKey::parse(old_secret_key)?, &key.need()?)
+        Command::Key(KeyCommand::Rotate {
+            files,
+            secret_values,
+            chart,
+            old_secret_key,
+            new_secret_key,
+            key,
+        }) => {
+            output::hide(old_secret_key.trim());
+            let key = match new_secret_key {
+                Some(new) => KeyFlag { secret_key: Some(new.clone()), ..KeyFlag::default() },
+                None => key.clone(),
+            };
+            let files: Vec<PathBuf> = files.iter().chain(secret_values).cloned().collect();
+            rotate(chart, &files, &EncryptionKey::parse(old_secret_key)?, &key.need()?)
         }
         Command::Values(command) => file(command, Form::Values),
         Command::File(command) => file(command, Form::File),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use slipway_chart::deps::SignatureCheck;
 use slipway_chart::provenance::Keyring;
 use slipway_chart::{Chart, ChartInput, LoadOptions, PackedChart};
 
@@ -16,6 +17,11 @@ fn keyring(path: &Path) -> anyhow::Result<Keyring> {
     let failed = || format!("failed to load keyring: {}", path.display());
     let bytes = slipway_problem::read_file(path).with_context(failed)?;
     Keyring::parse(&bytes).with_context(failed)
+}
+
+/// Checks dependencies with the keys of a file.
+pub fn signature_check(keys: &Path) -> anyhow::Result<SignatureCheck> {
+    Ok(SignatureCheck { keyring: keyring(keys)?, now: now() })
 }
 
 /// Checks a packed chart; gives what Helm prints of a good one.

@@ -53,6 +53,14 @@ pub struct ApplyArgs {
     #[arg(long, alias = "atomic", alias = "rollback-on-failure")]
     auto_rollback: bool,
 
+    /// Delete the objects it created when it fails; hooks and objects that are to be kept stay
+    #[arg(long)]
+    cleanup_on_fail: bool,
+
+    /// Write the graph of the rollback to a file, as Graphviz reads it, when --auto-rollback has made one
+    #[arg(long, value_name = "FILE", requires = "auto_rollback")]
+    save_rollback_graph_to: Option<PathBuf>,
+
     /// Do not create the namespace
     #[arg(long)]
     no_create_namespace: bool,
@@ -96,6 +104,20 @@ impl ApplyArgs {
     fn missing_namespace(&self) -> MissingNamespace {
         if self.no_create_namespace { MissingNamespace::Refuse } else { MissingNamespace::Create }
     }
+
+    fn execute_options(&self) -> ExecuteOptions {
+        ExecuteOptions {
+            auto_rollback: self.auto_rollback,
+            cleanup_on_fail: self.cleanup_on_fail,
+            ..self.run.options()
+        }
+    }
+
+    fn run_flags(&self) -> RunFlags {
+        let mut flags = self.run.clone();
+        flags.save_rollback_graph_to.clone_from(&self.save_rollback_graph_to);
+        flags
+    }
 }
 
 pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -116,9 +138,8 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if args.dry_run.is_set() {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
-        let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
-        let ended =
-            carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await;
+        let (options, first, run) = (args.execute_options(), First::of(args.rehearse), args.run_flags());
+        let ended = carry_out(&cluster, &request, &options, first, &run, session).await;
         references.finish();
         ended
     })
@@ -163,9 +184,9 @@ async fn apply_saved(
         show_plan(&plan, &args.diff, session)?;
         return Ok(plan_exit(&plan, Exit::Done));
     }
-    let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
+    let (options, run) = (args.execute_options(), args.run_flags());
     let interrupt = Interrupt::listen()?;
     let first = First::of(args.rehearse);
     let bound = Some(BoundPlan { saved: &saved, drift });
-    carry_out_bound(cluster, &saved.request, &options, first, bound, &args.run, session, interrupt).await
+    carry_out_bound(cluster, &saved.request, &options, first, bound, &run, session, interrupt).await
 }

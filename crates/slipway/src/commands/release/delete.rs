@@ -24,6 +24,10 @@ pub struct DeleteArgs {
     #[arg(long)]
     keep_history: bool,
 
+    /// Text for the entry in the history, which --keep-history leaves
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
     /// What is not there is no mistake anyway; accepted for hands used to Helm
     #[arg(long, hide = true)]
     ignore_not_found: bool,
@@ -59,6 +63,7 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
                 content: ReleaseContent::Nothing,
                 options: PlanOptions {
                     keep_history: args.keep_history,
+                    description: args.description.clone(),
                     policy: policy.clone(),
                     ..args.planning.options()?
                 },

@@ -7,23 +7,21 @@ use std::time::Duration;
 use slipway_chart::Notices;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::StorageDriver;
-use slipway_problem::{Location, Problem};
 use slipway_release::plan::{PruneOrder, read_situation};
 use slipway_release::resource::Propagation;
-use slipway_release::resource::transform::ExtraMetadata;
 use slipway_release::show::ViewOptions;
 use slipway_release::{ExecuteOptions, PlanOptions, PolicyCheck, ReleaseContent, ReleaseRequest, RunTimeout};
 use slipway_secrets::{NodeContext, PolicyTarget};
-use slipway_source::{DefaultValues, LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
+use slipway_source::{LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
 
 use crate::charts;
-use crate::commands::flags::{NameFlags, SourceFlags, ValueFlags, notes};
+use crate::commands::flags::{DefaultsFlags, NameFlags, RootFlags, SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
+use crate::commands::metadata::{MetadataFlags, pairs};
 use crate::commands::policy::PolicyFlags;
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
-use crate::exit::UsageError;
 use crate::session::Session;
 
 /// What a release is made of.
@@ -44,6 +42,12 @@ pub struct SourceArgs {
     #[command(flatten)]
     values: ValueFlags,
 
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    defaults: DefaultsFlags,
+
     /// Begin with the values of the last revision, under those given now
     #[arg(long, alias = "reset-then-reuse-values")]
     reuse_values: bool,
@@ -51,10 +55,6 @@ pub struct SourceArgs {
     /// Values of earlier revisions are not used anyway; accepted for hands used to Helm
     #[arg(long, hide = true, conflicts_with = "reuse_values")]
     reset_values: bool,
-
-    /// Leave out the values the chart itself brings
-    #[arg(long)]
-    no_default_values: bool,
 
     #[command(flatten)]
     source: SourceFlags,
@@ -135,21 +135,8 @@ pub struct PlanningFlags {
     #[arg(long, value_name = "KEY=VALUE")]
     release_info_annotations: Vec<String>,
 
-    /// Annotation for all objects, kept in the release
-    #[arg(long, value_name = "KEY=VALUE")]
-    annotations: Vec<String>,
-
-    /// Label for all objects, kept in the release
-    #[arg(long, value_name = "KEY=VALUE")]
-    labels: Vec<String>,
-
-    /// Annotation for all objects, not kept in the release
-    #[arg(long, value_name = "KEY=VALUE")]
-    runtime_annotations: Vec<String>,
-
-    /// Label for all objects, not kept in the release
-    #[arg(long, value_name = "KEY=VALUE")]
-    runtime_labels: Vec<String>,
+    #[command(flatten)]
+    metadata: MetadataFlags,
 
     /// When removed objects are deleted
     #[arg(long, value_name = "WHEN", default_value = "after")]
@@ -295,7 +282,7 @@ impl DryRunFlag {
 }
 
 /// How to carry out.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Running")]
 pub struct RunFlags {
     /// Time limit for the whole operation, from its first request on: `5m`, `1h30m`
@@ -330,6 +317,10 @@ pub struct RunFlags {
     /// Write the graph of operations to a file, as Graphviz reads it
     #[arg(long, value_name = "FILE")]
     pub save_graph_to: Option<PathBuf>,
+
+    /// The file for the graph of undoing a run that fails, where the command has such a flag.
+    #[arg(skip)]
+    pub save_rollback_graph_to: Option<PathBuf>,
 
     /// Do not show what containers say
     #[arg(long)]
@@ -368,7 +359,7 @@ impl RunFlags {
 }
 
 /// Reads a time limit that is printed as it was given.
-fn timeout(text: &str) -> Result<RunTimeout, String> {
+pub fn timeout(text: &str) -> Result<RunTimeout, String> {
     time(text).map(|duration| RunTimeout::new(duration, text))
 }
 
@@ -378,32 +369,14 @@ pub fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration such as 1m30s or 3d".to_owned())
 }
 
-fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {
-    let read = |text: &String| {
-        let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
-        pair.ok_or_else(|| {
-            UsageError(
-                Problem::error(format!("`{text}` is not KEY=VALUE"))
-                    .at(Location::file("command line"))
-                    .into(),
-            )
-            .into()
-        })
-    };
-    texts.iter().map(read).collect()
-}
-
 impl PlanningFlags {
     pub fn options(&self) -> anyhow::Result<PlanOptions> {
         Ok(PlanOptions {
             force_adoption: self.force_adoption,
             keep_manual_changes: self.no_remove_manual_changes,
             no_final_tracking: self.no_final_tracking,
-            extra: ExtraMetadata { annotations: pairs(&self.annotations)?, labels: pairs(&self.labels)? },
-            runtime: ExtraMetadata {
-                annotations: pairs(&self.runtime_annotations)?,
-                labels: pairs(&self.runtime_labels)?,
-            },
+            extra: self.metadata.kept()?,
+            runtime: self.metadata.runtime()?,
             prune_order: match self.prune_order {
                 Prune::Before => PruneOrder::Before,
                 Prune::After => PruneOrder::After,
@@ -481,16 +454,15 @@ impl SourceArgs {
         let request = SourceRequest {
             values,
             secret_values: self.secrets.secret_values.clone(),
-            default_values: match self.no_default_values {
-                true => DefaultValues::LeaveOut,
-                false => DefaultValues::Keep,
-            },
+            default_values: self.defaults.values(),
+            default_secret_values: self.defaults.secret_values(),
             app_version: self.rendering.app_version.clone(),
             digest: None,
             node: release_node(&name, namespace, session),
             settings: RenderSettings {
                 host: Some(Arc::new(host)),
                 post_renderer: self.rendering.post.post_renderer(),
+                root: self.root.context()?,
                 limits: self.rendering.templates.limits(),
                 schemas: self.rendering.templates.schemas(),
             },

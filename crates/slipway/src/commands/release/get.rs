@@ -3,12 +3,14 @@
 use serde_json::json;
 use slipway_cluster::connect::Connection;
 use slipway_cluster::helm::{Hook, Release};
+use slipway_problem::Problem;
 use slipway_release::inspect;
 
 use super::flags::StorageFlag;
+use super::template::render_release;
 use super::{connect, fail};
 use crate::cli::Output;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
 
@@ -29,6 +31,10 @@ pub struct GetArgs {
     #[arg(short, long)]
     all: bool,
 
+    /// Print this Go template over the revision instead, with `get all`: `{{ .Release.Info.Status }}`
+    #[arg(long, value_name = "TEMPLATE")]
+    template: Option<String>,
+
     #[command(flatten)]
     storage: StorageFlag,
 }
@@ -45,6 +51,10 @@ enum What {
 }
 
 pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
+    if args.template.is_some() && args.what != What::All {
+        let problem = Problem::error("--template reads all of a revision");
+        return Err(UsageError(problem.hint("write `slipway get all NAME --template …`").into()).into());
+    }
     session.block_on(async {
         let Connection { cluster, namespace, .. } = connect(session).await?;
         let found =
@@ -89,6 +99,10 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
                 release.manifest = inspect::without_secrets(&release.manifest);
                 for hook in &mut release.hooks {
                     hook.manifest = inspect::without_secrets(&hook.manifest);
+                }
+                if let Some(template) = &args.template {
+                    show::data(render_release(template, &release)?)?;
+                    return Ok(Exit::Done);
                 }
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
                 show::reveal(output, &release, |_| String::new())?;

@@ -4,7 +4,7 @@ use slipway_cluster::connect::Connection;
 use slipway_release::inspect;
 
 use super::flags::StorageFlag;
-use super::text::rows_text;
+use super::text::{moment, rows_text};
 use super::{connect, fail};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -32,7 +32,7 @@ pub fn history(args: &HistoryArgs, session: &Session) -> anyhow::Result<Exit> {
             .map_err(fail)?;
         let surplus = rows.len().saturating_sub(args.max);
         rows.drain(..surplus);
-        show::show(session.output(), &rows, |rows| rows_text(rows, false))?;
+        show::show(session.output(), &rows, |rows| rows_text(rows, false, moment))?;
         Ok(Exit::Done)
     })
 }

@@ -6,11 +6,12 @@ use slipway_problem::{Location, Problem};
 use slipway_release::inspect::{self, ReleaseRow};
 
 use super::flags::StorageFlag;
-use super::text::rows_text;
+use super::text::{moment, moment_in_layout, rows_text};
 use super::{connect, fail};
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
+use crate::term::table::without_heads;
 
 /// List releases
 #[derive(Debug, clap::Args)]
@@ -46,6 +47,10 @@ pub struct ListArgs {
     /// How many to leave out first
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
+
+    /// Layout of times, as Go writes the second of January 2006: `2006-01-02 15:04:05`
+    #[arg(long, value_name = "LAYOUT")]
+    time_format: Option<String>,
 
     /// Without the line of headings
     #[arg(long)]
@@ -135,17 +140,20 @@ pub fn list(args: &ListArgs, session: &Session) -> anyhow::Result<Exit> {
         let scope = if args.all_namespaces { StorageScope::Everywhere } else { StorageScope::Namespace };
         let found =
             inspect::list_releases(&cluster, args.storage.driver(), &namespace, scope, &args.selector).await;
-        let rows = args.choose(found.map_err(fail)?)?;
+        let mut rows = args.choose(found.map_err(fail)?)?;
+        if let Some(layout) = &args.time_format {
+            rows.iter_mut().for_each(|row| row.updated = moment_in_layout(&row.updated, layout));
+        }
         if args.short {
             let names: String = rows.iter().map(|row| format!("{}\n", row.name)).collect();
             show::print(&names)?;
         } else {
             show::show(session.output(), &rows, |rows| {
-                let text = rows_text(rows, true);
-                match text.split_once('\n') {
-                    Some((_, rest)) if args.no_headers => rest.to_owned(),
-                    _ => text,
-                }
+                let text = match &args.time_format {
+                    Some(_) => rows_text(rows, true, str::to_owned),
+                    None => rows_text(rows, true, moment),
+                };
+                if args.no_headers { without_heads(&text) } else { text }
             })?;
         }
         Ok(Exit::Done)

@@ -11,9 +11,11 @@ mod logs;
 mod plan;
 mod rollback;
 mod status;
+mod template;
 mod test;
 mod text;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -221,8 +223,7 @@ async fn carry_out_bound(
     }
     let between = |plan: &ReleasePlan| {
         if let Some(path) = &flags.save_graph_to {
-            let written = crate::files::replace_private(path, plan.to_dot().as_bytes());
-            written.map_err(|error| Problem::error(format!("cannot write {}: {error:#}", path.display())))?;
+            save_graph(path, &plan.to_dot())?;
         }
         if let Some(rehearsed) = &rehearsed {
             rehearsed.check(plan)?;
@@ -248,6 +249,12 @@ async fn carry_out_bound(
         }
     };
     finish(result, interrupt, flags, session)
+}
+
+/// Writes a graph to the file the user names; only the user may read it.
+fn save_graph(path: &Path, graph: &str) -> Result<(), Problem> {
+    let written = crate::files::replace_private(path, graph.as_bytes());
+    written.map_err(|error| Problem::error(format!("cannot write {}: {error:#}", path.display())))
 }
 
 /// Plans a request in order to execute it.
@@ -284,6 +291,10 @@ fn finish(
     if let (Some(path), Some(report)) = (&flags.save_report_to, report) {
         let text = serde_json::to_vec_pretty(report)?;
         crate::files::replace_private(path, &text).with_context(|| format!("write {}", path.display()))?;
+    }
+    let undone = report.and_then(|report| report.rollback_graph.as_deref());
+    if let (Some(path), Some(graph)) = (&flags.save_rollback_graph_to, undone) {
+        save_graph(path, graph)?;
     }
     match result {
         Ok(mut report) => {

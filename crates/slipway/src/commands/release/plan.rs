@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use slipway_cluster::Deadline;
 use slipway_cluster::connect::Connection;
 use slipway_problem::Problem;
+use slipway_release::RunTimeout;
 use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_secrets::Purpose;
 
 use super::apply::load;
-use super::flags::{DiffFlags, SourceArgs};
-use super::{connect, fail, plan_exit, show_plan};
+use super::flags::{DiffFlags, SourceArgs, timeout};
+use super::{connect_within, fail, plan_exit, save_graph, show_plan};
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -40,6 +42,14 @@ pub struct PlanArgs {
     #[arg(long, value_name = "FORM")]
     graph: Option<GraphForm>,
 
+    /// Write the graph of operations to a file, as Graphviz reads it
+    #[arg(long, value_name = "FILE")]
+    save_graph_to: Option<PathBuf>,
+
+    /// Time limit for planning, from its first request on: `5m`, `1h30m`
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    timeout: Option<RunTimeout>,
+
     /// Say which dependencies were found in the objects
     #[arg(long)]
     explain: bool,
@@ -59,7 +69,12 @@ enum GraphForm {
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on_reading(async {
-        let Connection { cluster, namespace, context, .. } = connect(session).await?;
+        let limit = args.timeout.as_ref().filter(|limit| !limit.duration().is_zero());
+        let Connection { cluster, namespace, context, .. } = connect_within(session, limit).await?;
+        let cluster = match limit {
+            Some(limit) => cluster.with_deadline(Deadline::after(limit.duration())),
+            None => cluster,
+        };
         let mode = match args.check_secrets {
             true => ReferenceMode::Fetch(Purpose::PlanCheck),
             false => ReferenceMode::Show,
@@ -81,7 +96,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         request.options.policy = args.source.policy_check(context)?;
         let plan = slipway_release::plan(&cluster, &request, &session.events()).await;
-        let plan = plan.map_err(fail)?;
+        let plan = plan.map_err(|failure| fail(failure.with_timeout(limit, "it was planned")))?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
             let key = key.as_deref().map(str::trim);
@@ -95,6 +110,9 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
                     path.display()
                 );
             }
+        }
+        if let Some(path) = &args.save_graph_to {
+            save_graph(path, &plan.to_dot())?;
         }
         match args.graph {
             Some(GraphForm::Dot) => show::print(&plan.to_dot())?,

@@ -113,7 +113,17 @@ pub fn lines_text(text: &mut String, lines: &[String]) {
     }
 }
 
-pub fn rows_text(rows: &[ReleaseRow], with_place: bool) -> String {
+/// A moment by a Go layout, in the zone it was recorded in.
+pub fn moment_in_layout(text: &str, layout: &str) -> String {
+    const RECORDED: &[u8] = b"2006-01-02T15:04:05.999999999Z07:00";
+    match slipway_go::time::parse(RECORDED, text.as_bytes(), &slipway_go::time::GoZone::Utc) {
+        Ok(time) => String::from_utf8_lossy(&time.format(layout.as_bytes())).into_owned(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+/// A table of releases; `time` writes when they were deployed.
+pub fn rows_text(rows: &[ReleaseRow], with_place: bool, time: impl Fn(&str) -> String) -> String {
     let heads: &[&str] = if with_place {
         &["NAME", "NAMESPACE", "REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"]
     } else {
@@ -121,7 +131,7 @@ pub fn rows_text(rows: &[ReleaseRow], with_place: bool) -> String {
     };
     let mut table = Table::new(heads);
     for row in rows {
-        let common = [row.revision.to_string(), moment(&row.updated), row.status.clone(), row.chart.clone()];
+        let common = [row.revision.to_string(), time(&row.updated), row.status.clone(), row.chart.clone()];
         let cells: Vec<String> = if with_place {
             [row.name.clone(), row.namespace.clone()]
                 .into_iter()
