@@ -19,7 +19,9 @@ pub fn build() -> Result<()> {
     check()?;
     let site = shell::target().join("site");
     let mdbook = peers::mdbook()?;
-    shell::run(Command::new(mdbook).arg("build").arg(shell::root().join("docs")).arg("--dest-dir").arg(&site))?;
+    shell::run(
+        Command::new(mdbook).arg("build").arg(shell::root().join("docs")).arg("--dest-dir").arg(&site),
+    )?;
     eprintln!("wrote {}", site.join("index.html").display());
     Ok(())
 }
@@ -66,7 +68,8 @@ fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -
     for (page, text) in pages {
         for Link { line, target } in links(text) {
             let at = format!("{}:{line}", page.display());
-            let (path, anchor) = target.split_once('#').map_or((target, None), |(path, name)| (path, Some(name)));
+            let (path, anchor) =
+                target.split_once('#').map_or((target, None), |(path, name)| (path, Some(name)));
             let path = if path.is_empty() { Some(page.clone()) } else { resolve(page, path) };
             let Some(path) = path else {
                 problems.push(format!("{at}: `{target}` leads out of the repository"));
@@ -119,7 +122,8 @@ fn links(text: &str) -> Vec<Link<'_>> {
 /// The names by which the headings of a page can be linked to, as GitHub and mdBook make them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let headings = prose(text).filter_map(|(_, line)| Some(line.trim_start_matches('#')).filter(|rest| *rest != line));
+    let headings =
+        prose(text).filter_map(|(_, line)| Some(line.trim_start_matches('#')).filter(|rest| *rest != line));
     for heading in headings {
         let words = heading.trim().to_lowercase();
         let kept = words.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
@@ -171,15 +175,12 @@ mod tests {
     #[test]
     fn whole_books_have_no_problems() {
         let contents = "# Summary\n\n- [A](a.md)\n- [B](guides/b.md)\n";
-        let a = "# A\n[b](guides/b.md#the-end) [schema](a.schema.json) [out](https://example.com) [here](#a)\n";
+        let a =
+            "# A\n[b](guides/b.md#the-end) [schema](a.schema.json) [out](https://example.com) [here](#a)\n";
         let b = "# B\n## The end\n```sh\n[not](a-link.md)\n```\n[a](../a.md)\n";
         let readme = "[a](docs/a.md)\n";
-        let pages = [
-            ("docs/SUMMARY.md", contents),
-            ("docs/a.md", a),
-            ("docs/guides/b.md", b),
-            ("README.md", readme),
-        ];
+        let pages =
+            [("docs/SUMMARY.md", contents), ("docs/a.md", a), ("docs/guides/b.md", b), ("README.md", readme)];
         assert_eq!(found(&pages), Vec::<String>::new());
     }
 

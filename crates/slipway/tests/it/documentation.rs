@@ -13,7 +13,6 @@
 //! The blocks of a page share a session, as in one terminal: directory, exported variables and an embedded cluster. A session begins
 //! in a directory that holds a copy of `examples`, as a checkout does. `SLIPWAY_PAGES=stacks` runs only pages with this in their path.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +21,7 @@ use std::sync::Mutex;
 use crate::support::{Place, wait_for_end};
 
 /// How many pages are tried at once. Most of the time of a command is waiting.
-const WORKERS: usize = 4;
+const WORKERS: usize = 8;
 
 /// One part of a page that a reader acts on.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +50,8 @@ fn blocks(page: &str) -> Vec<Block> {
             after_commands &= opening.is_empty();
             continue;
         };
-        let body: Vec<&str> = lines.by_ref().map(|(text, _)| text).take_while(|text| *text != "```").collect();
+        let body: Vec<&str> =
+            lines.by_ref().map(|(text, _)| text).take_while(|text| *text != "```").collect();
         let expected = match language {
             "sh" => Some(Expected::Success),
             "sh fails" => Some(Expected::Failure),
@@ -145,7 +145,9 @@ impl<'p> Session<'p> {
         shell.args(["-euc", &script]).current_dir(&self.directory).env_clear();
         shell.env("HOME", self.place.path()).env("PATH", &self.path);
         for person in ["AUTHOR", "COMMITTER"] {
-            shell.env(format!("GIT_{person}_NAME"), "reader").env(format!("GIT_{person}_EMAIL"), "reader@example.com");
+            shell
+                .env(format!("GIT_{person}_NAME"), "reader")
+                .env(format!("GIT_{person}_EMAIL"), "reader@example.com");
         }
         shell.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let mut shell = shell.spawn().expect("a shell runs");
@@ -212,15 +214,17 @@ fn every_command_of_the_documentation_does_what_its_page_says() {
     let wanted = std::env::var("SLIPWAY_PAGES").unwrap_or_default();
     let read = pages().into_iter().filter(|(name, _)| name.contains(&wanted));
     let read = read.map(|(name, text)| (name, blocks(&text)));
-    let queue: VecDeque<_> =
-        read.filter(|(_, blocks)| blocks.iter().any(|block| matches!(block, Block::Commands { .. }))).collect();
+    let queue: Vec<_> = read
+        .filter(|(_, blocks)| blocks.iter().any(|block| matches!(block, Block::Commands { .. })))
+        .collect();
     assert!(!queue.is_empty(), "no page has commands");
     let (queue, wrong) = (Mutex::new(queue), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
-                    let next = queue.lock().unwrap().pop_front();
+                    // The longest pages are among the last, so they are the first to begin.
+                    let next = queue.lock().unwrap().pop();
                     let Some((name, blocks)) = next else { return };
                     if let Err(problem) = try_page(&name, blocks) {
                         wrong.lock().unwrap().push(problem);
@@ -236,7 +240,8 @@ fn every_command_of_the_documentation_does_what_its_page_says() {
 #[test]
 fn newcomers_find_sixty_tasks() {
     let pages = pages();
-    let (_, tasks) = pages.iter().find(|(name, _)| name == "docs/reference/tasks.md").expect("the page exists");
+    let (_, tasks) =
+        pages.iter().find(|(name, _)| name == "docs/reference/tasks.md").expect("the page exists");
     let mut missing = Vec::new();
     let mut sections = tasks.split("\n### ").skip(1).peekable();
     assert!(sections.peek().is_some());
