@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::{book, shell};
 
 /// A generated page and the command that prints it.
 const PAGES: &[(&str, &[&str])] = &[
@@ -55,8 +55,9 @@ pub fn write() -> Result<()> {
     Ok(())
 }
 
-/// Fails when a page is not what the program prints now.
+/// Fails when a page is not what the program prints now, cannot be found from the table of contents or has a link that leads nowhere.
 pub fn check() -> Result<()> {
+    book::check()?;
     let mut stale = Vec::new();
     for (path, text) in made()? {
         if fs::read_to_string(shell::root().join(path)).unwrap_or_default() != text {

@@ -1,6 +1,7 @@
 //! The project's only build tool: `cargo xtask test|docs|bench|conformance|soak|ci`.
 
 mod bench;
+mod book;
 mod charts;
 mod ci;
 mod conformance;
@@ -27,7 +28,9 @@ cargo xtask COMMAND
   test                     every test that needs only Rust and git, and the stale-docs check;
                            SLIPWAY_KILL_POINTS=all kills promotions after every change, not after chosen ones
   lint                     formatting, clippy, rustdoc
-  docs [--check]           write the generated pages under docs/reference, or fail when they are stale
+  docs [--check]           write the generated pages under docs/reference, or fail when they are stale, a page is
+                           not in docs/SUMMARY.md or a link leads nowhere
+  site                     the documentation as a site in target/site, by mdBook
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   bench release --real     a release on a real API server beside Helm: install, upgrade, no change
   bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         ["lint"] => lint::run(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["site"] => book::build(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
         ["image", rest @ ..] => image::run(rest),

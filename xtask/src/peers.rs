@@ -18,6 +18,7 @@ const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 const ETCD: &str = "v3.6.16";
 const GITEA: &str = "v1.26.0";
 const GATEWAY_API: &str = "v1.4.0";
+const MDBOOK: &str = "0.4.52";
 const VAULT: &str = "v1.21.4";
 const VAULT_SDK: &str = "v0.20.0";
 
@@ -177,6 +178,16 @@ pub fn vault() -> Result<PathBuf> {
         fs::write(source.join("go.mod"), module)?;
         fs::create_dir_all(directory.join("bin"))?;
         shell::run(go(&["build", "-o"]).arg(&program).arg("."))
+    })
+}
+
+/// mdBook, which makes a site of pages, from its crate.
+pub fn mdbook() -> Result<PathBuf> {
+    let program = cache()?.join(format!("mdbook-{MDBOOK}/bin/mdbook"));
+    install(&program, |directory| {
+        let features = ["--no-default-features", "--features", "search"];
+        let mut cargo = shell::cargo(&["install", "--quiet", "--locked", "mdbook", "--version", MDBOOK]);
+        shell::run(cargo.args(features).arg("--root").arg(directory))
     })
 }
 

@@ -58,6 +58,11 @@ impl Place {
 
     /// Copies the files of a directory.
     pub fn copy_from(&self, directory: &Path) {
+        self.copy_as(".", directory);
+    }
+
+    /// Copies the files of a directory to one of this place.
+    pub fn copy_as(&self, to: &str, directory: &Path) {
         let mut pending = vec![directory.to_owned()];
         while let Some(next) = pending.pop() {
             for entry in fs::read_dir(next).unwrap() {
@@ -67,7 +72,7 @@ impl Place {
                     continue;
                 }
                 let name = path.strip_prefix(directory).unwrap().to_str().unwrap();
-                self.write(name, fs::read(&path).unwrap());
+                self.write(&format!("{to}/{name}"), fs::read(&path).unwrap());
             }
         }
     }
