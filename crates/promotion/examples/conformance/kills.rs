@@ -30,6 +30,13 @@ const KILLS: usize = 20;
 /// The longest a life lasts that is killed at a random time.
 const LONGEST_LIFE: u64 = 2_500;
 
+/// The kills to play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KillPart {
+    All,
+    Random,
+}
+
 /// What lives are led for.
 #[derive(Clone, Copy)]
 enum Goal<'a> {
@@ -62,13 +69,17 @@ struct Trial<'a> {
     lives: u32,
 }
 
-pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
+/// Plays all of it, or the random kills alone.
+pub(crate) async fn run(gitea: &Gitea, part: KillPart) -> Result<(), Failure> {
     let kills = std::env::var("KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     let rig = Rig::prepare().await?;
     rig.create_credentials(gitea).await?;
     let relay = Relay::start(rig.sandbox.service(), &gitea.root).await?;
     let promotion = async {
-        promote(gitea, &rig, &relay, kills).await?;
+        promote(gitea, &rig, &relay, part, kills).await?;
+        if part == KillPart::Random {
+            return Ok(());
+        }
         take_back(gitea, &rig, &relay).await?;
         replicas(gitea, &rig, &relay).await
     };
@@ -79,7 +90,13 @@ pub(crate) async fn run(gitea: &Gitea) -> Result<(), Failure> {
 }
 
 /// Direct, by a pull request for the record, and by one that a person merges.
-async fn promote(gitea: &Gitea, rig: &Rig, relay: &Relay, kills: usize) -> Result<(), Failure> {
+async fn promote(
+    gitea: &Gitea,
+    rig: &Rig,
+    relay: &Relay,
+    part: KillPart,
+    kills: usize,
+) -> Result<(), Failure> {
     gitea.create_repository(REPOSITORY, &environment_files(&ENVIRONMENTS)).await?;
     let health = json!({"type": "none"});
     let environments = json!([{"name": "dev", "health": health}, {"name": "staging", "pr": true, "health": health},
@@ -87,7 +104,9 @@ async fn promote(gitea: &Gitea, rig: &Rig, relay: &Relay, kills: usize) -> Resul
     let url = format!("{}/{}/{REPOSITORY}.git", relay.gitea, gitea.user);
     rig.create_pipeline_at(REPOSITORY, &url, environments).await?;
     let mut trial = Trial { gitea, rig, relay, pipeline: REPOSITORY, minor: 0, lives: 0 };
-    trial.kill_at_every_change(|bundle| Goal::Verified(bundle)).await?;
+    if part == KillPart::All {
+        trial.kill_at_every_change(|bundle| Goal::Verified(bundle)).await?;
+    }
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let (mut done, mut promotions) = (0, 0);
     while done < kills {

@@ -3,7 +3,7 @@
 //!
 //! A player syncs the repository into the cluster. With `FLUX_SOURCE_CONTROLLER`, `FLUX_KUSTOMIZE_CONTROLLER` and
 //! `FLUX_DEFINITIONS` real Flux does so instead, `RUNS` times with random delay. `PART` plays `walk`, `variants`, one of
-//! the variants or `kills` alone; `KILLS` says how many random kills there are, 20 unless told. Prints a line a case.
+//! the variants, `kills` or its `random` ones alone; `KILLS` says how many of those there are, 20 unless told. Prints a line a case.
 #![allow(clippy::print_stdout)]
 
 mod flux;
@@ -58,7 +58,10 @@ async fn main() -> Result<(), Failure> {
                 variants::run(&gitea, is_variant).await?;
             }
             if is_chosen("kills") {
-                kills::run(&gitea).await?;
+                kills::run(&gitea, kills::KillPart::All).await?;
+            }
+            if chosen == "random" {
+                kills::run(&gitea, kills::KillPart::Random).await?;
             }
             Ok(())
         }
