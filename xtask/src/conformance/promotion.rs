@@ -1,6 +1,9 @@
 //! Promotions: our controller with a real Gitea, and with real Flux beside it.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -8,7 +11,8 @@ use super::Tally;
 use crate::gitea::{Gitea, PASSWORD, USER};
 use crate::{peers, shell};
 
-/// Pull requests, merges, webhooks and rollbacks with a real Gitea.
+/// Pull requests, merges, webhooks and rollbacks with a real Gitea, and a controller that is killed at every change. `PART` plays
+/// one part alone, `KILLS` says how often it is killed at random.
 pub fn run() -> Result<()> {
     let command = example("promotion")?;
     walk("promotion", command)
@@ -38,18 +42,30 @@ fn example(directory: &str) -> Result<Example> {
     Ok(Example { command, _gitea: gitea })
 }
 
+/// Counts the cases the example tells of, and shows each with its time: some take minutes.
 fn walk(suite: &'static str, mut example: Example) -> Result<()> {
-    let output = example.command.output().context("run the example")?;
+    let began = Instant::now();
+    let command = example.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("run the example")?;
+    let mut errors = child.stderr.take().context("the example has no standard error")?;
+    let errors = thread::spawn(move || {
+        let mut said = String::new();
+        let _ = errors.read_to_string(&mut said);
+        said
+    });
     let mut tally = Tally::new(suite);
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        match line.split_once(": ") {
+    for line in BufReader::new(child.stdout.take().context("the example has no standard output")?).lines() {
+        let line = line?;
+        eprintln!("  {:6.1} s  {line}", began.elapsed().as_secs_f64());
+        match line.rsplit_once(": ") {
             Some((case, "ok")) => tally.count(case, true),
-            _ => tally.count(line, false),
+            _ => tally.count(&line, false),
         }
     }
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        tally.count(&format!("{}: {}", output.status, said.trim_end()), false);
+    let status = child.wait()?;
+    if !status.success() {
+        let said = errors.join().unwrap_or_default();
+        tally.count(&format!("{status}: {}", said.trim_end()), false);
     }
     tally.finish()
 }

@@ -178,6 +178,28 @@ impl Gitea {
         Ok(all)
     }
 
+    /// The names of all branches.
+    pub(crate) async fn branches(&self, repository: &str) -> Result<Vec<String>, Failure> {
+        let path = format!("repos/{}/{repository}/branches?limit=50", self.user);
+        let answer = self.ask(Method::GET, &path, None, None).await?;
+        let branches = answer.as_array().into_iter().flatten();
+        Ok(branches.filter_map(|branch| branch["name"].as_str()).map(str::to_owned).collect())
+    }
+
+    /// A pull request, now.
+    pub(crate) async fn pull_request(&self, repository: &str, number: u64) -> Result<Value, Failure> {
+        let path = format!("repos/{}/{repository}/pulls/{number}", self.user);
+        self.ask(Method::GET, &path, None, None).await
+    }
+
+    /// The texts of the comments on a pull request.
+    pub(crate) async fn comments(&self, repository: &str, number: u64) -> Result<Vec<String>, Failure> {
+        let path = format!("repos/{}/{repository}/issues/{number}/comments", self.user);
+        let answer = self.ask(Method::GET, &path, None, None).await?;
+        let comments = answer.as_array().into_iter().flatten();
+        Ok(comments.filter_map(|comment| comment["body"].as_str()).map(str::to_owned).collect())
+    }
+
     /// The commits of `main`, newest first.
     pub(crate) async fn commits(&self, repository: &str) -> Result<Vec<Value>, Failure> {
         let path =
@@ -236,4 +258,10 @@ impl Gitea {
         }
         Err(last.unwrap_or_else(|| "was not merged".into()))
     }
+}
+
+/// The names of the labels of a pull request.
+pub(crate) fn labels(pull: &Value) -> Vec<&str> {
+    let labels = pull["labels"].as_array().into_iter().flatten();
+    labels.filter_map(|label| label["name"].as_str()).collect()
 }

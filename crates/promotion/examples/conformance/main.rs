@@ -1,14 +1,17 @@
 //! Promotions with real parts: `conformance ROOT USER PASSWORD` with `GITEA_TOKEN` set, on a cluster of this process.
+//! `conformance life` is a controller as a process of its own, for those that are killed.
 //!
 //! A player syncs the repository into the cluster. With `FLUX_SOURCE_CONTROLLER`, `FLUX_KUSTOMIZE_CONTROLLER` and
-//! `FLUX_DEFINITIONS` real Flux does so instead, `RUNS` times with random delay. `PART` plays `walk`, `variants` or `kills` alone;
-//! `KILLS` says how many random kills there are. Prints a line a case.
+//! `FLUX_DEFINITIONS` real Flux does so instead, `RUNS` times with random delay. `PART` plays `walk`, `variants`, one of
+//! the variants, `kills` or its `random` ones alone; `KILLS` says how many of those there are, 20 unless told. Prints a line a case.
 #![allow(clippy::print_stdout)]
 
 mod flux;
 mod gitea;
 mod kills;
+mod life;
 mod player;
+mod relay;
 mod rig;
 mod scenarios;
 mod variants;
@@ -34,7 +37,11 @@ fn case(name: &str, is_right: bool, found: impl std::fmt::Debug) -> Result<(), F
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
-    let (Some(root), Some(user), Some(password)) = (args.next(), args.next(), args.next()) else {
+    let first = args.next();
+    if first.as_deref() == Some("life") {
+        return life::run(args).await;
+    }
+    let (Some(root), Some(user), Some(password)) = (first, args.next(), args.next()) else {
         return Err("usage: conformance ROOT USER PASSWORD".into());
     };
     let gitea = gitea::Gitea::connect(root, user, password, std::env::var("GITEA_TOKEN")?)?;
@@ -46,11 +53,15 @@ async fn main() -> Result<(), Failure> {
             if is_chosen("walk") {
                 scenarios::run(&gitea).await?;
             }
-            if is_chosen("variants") {
-                variants::run(&gitea).await?;
+            let is_variant = |name: &str| is_chosen("variants") || chosen == name;
+            if variants::NAMES.into_iter().any(is_variant) {
+                variants::run(&gitea, is_variant).await?;
             }
             if is_chosen("kills") {
-                kills::run(&gitea).await?;
+                kills::run(&gitea, kills::KillPart::All).await?;
+            }
+            if chosen == "random" {
+                kills::run(&gitea, kills::KillPart::Random).await?;
             }
             Ok(())
         }

@@ -12,12 +12,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, ListOptions, WriteOptions, crd};
+use slipway_cluster::{Cluster, ListOptions, ObjectPatch, WriteOptions, crd};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_promotion::kinds::{
-    self, Bundle, BundleSpec, KindSpec, PromotionStep, PromotionStepSpec, StepState,
+    self, Bundle, BundlePhase, BundleSpec, KindSpec, PromotionStep, PromotionStepSpec, StepState,
 };
 use slipway_promotion::step::WebhookDelivery;
 use slipway_promotion::{PromotionController, PromotionServices, PromotionSettings};
@@ -41,7 +41,8 @@ pub(crate) struct ShiftedClock(AtomicI64);
 impl ShiftedClock {
     /// Moves the clock to a moment.
     pub(crate) fn set(&self, to: Timestamp) {
-        self.0.store(to.as_second() - Timestamp::now().as_second(), Ordering::SeqCst);
+        // Up to the next second: a moment to come has come.
+        self.0.store(to.as_second() + 1 - Timestamp::now().as_second(), Ordering::SeqCst);
     }
 }
 
@@ -68,7 +69,8 @@ pub(crate) struct Rig {
     tasks: Vec<JoinHandle<()>>,
     running: Option<JoinHandle<()>>,
     lives: u32,
-    place: tempfile::TempDir,
+    /// The directory of everything on disk.
+    pub(crate) place: tempfile::TempDir,
 }
 
 impl Rig {
@@ -109,7 +111,7 @@ impl Rig {
         for definition in kinds::definitions().into_iter().chain(slipway_kro::definitions(group)) {
             rig.define(&definition).await?;
         }
-        for namespace in [NAMESPACE, "dev", "prod", "flux-system", "platform-policies"] {
+        for namespace in [NAMESPACE, "dev", "staging", "prod", "flux-system", "platform-policies"] {
             rig.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
                 .await?;
         }
@@ -139,7 +141,7 @@ impl Rig {
             stop: stop.clone(),
         };
         let mut settings = PromotionSettings::default();
-        settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
+        allow_local_hosts(&mut settings);
         Ok(PromotionController::new(services, settings))
     }
 
@@ -215,6 +217,16 @@ impl Rig {
         environments: Value,
     ) -> Result<(), Failure> {
         let url = format!("{}/{}/{repository}.git", gitea.root, gitea.user);
+        self.create_pipeline_at(name, &url, environments).await
+    }
+
+    /// A pipeline whose repository is reached by an address.
+    pub(crate) async fn create_pipeline_at(
+        &self,
+        name: &str,
+        url: &str,
+        environments: Value,
+    ) -> Result<(), Failure> {
         self.create(json!({
             "apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
             "metadata": {"name": name, "namespace": NAMESPACE},
@@ -265,6 +277,72 @@ impl Rig {
         Ok(steps.into_iter().find(fits))
     }
 
+    /// All steps of a bundle.
+    pub(crate) async fn steps_of(&self, bundle: &str) -> Result<Vec<PromotionStep>, Failure> {
+        let steps =
+            kinds::list::<PromotionStepSpec>(&self.cluster, Some(NAMESPACE), &ListOptions::default()).await?;
+        Ok(steps.into_iter().filter(|step| step.spec.bundle_ref == bundle).collect())
+    }
+
+    /// The names of the Graphs of a bundle.
+    pub(crate) async fn graphs_of(&self, bundle: &str) -> Result<Vec<String>, Failure> {
+        let gvk = PromotionSettings::default().group.graph();
+        let kind = self.cluster.find_kind(&gvk).await?.ok_or("no Graphs are served")?;
+        let graphs = self.cluster.list(&kind, Some(NAMESPACE), &ListOptions::default()).await?;
+        let is_of_it = |graph: &&Value| {
+            let owners = graph["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            owners.into_iter().any(|owner| owner["name"] == bundle)
+        };
+        let name = |graph: &Value| graph["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(graphs.items.iter().filter(is_of_it).map(name).collect())
+    }
+
+    /// Moves the clock on.
+    pub(crate) fn pass_time(&self, time: std::time::Duration) {
+        self.clock.set(self.clock.now() + time);
+        self.tell_of_clock();
+    }
+
+    /// Tells the controller that the clock was moved.
+    pub(crate) fn tell_of_clock(&self) {
+        self.controller.iter().for_each(PromotionController::clock_moved);
+    }
+
+    /// Waits until the controller has seen everything and has nothing left to do, timers aside.
+    pub(crate) async fn wait_until_settled(&self) -> Result<(), Failure> {
+        let controller = self.controller.as_ref().ok_or("nobody works on the cluster")?;
+        let store = self.sandbox.store();
+        let has_newer = |kind: &slipway_cluster::ServedKind, version: u64| {
+            let table = format!("{}.{}", kind.plural, kind.gvk.group);
+            store.events_after(&table, version, 1).is_ok_and(|events| !events.is_empty())
+        };
+        until("the controller settles", async || Ok(controller.is_settled(&has_newer))).await
+    }
+
+    /// Waits until a bundle is verified.
+    pub(crate) async fn wait_for_verified(&self, bundle: &str) -> Result<(), Failure> {
+        let what = format!("{bundle} is verified");
+        until(&what, async || match self.bundle(bundle).await?.phase() {
+            BundlePhase::Verified => Ok(true),
+            BundlePhase::Available | BundlePhase::Promoting => {
+                self.skip_to_health_checks(bundle).await?;
+                Ok(false)
+            }
+            other => Err(format!("{bundle} is {other:?}").into()),
+        })
+        .await
+    }
+
+    /// Changes the image of a Deployment by hand.
+    pub(crate) async fn set_image(&self, environment: &str, name: &str, image: &str) -> Result<(), Failure> {
+        let at = ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), Some(environment), name);
+        let containers = json!([{"name": "app", "image": image}]);
+        let patch =
+            ObjectPatch::Strategic(json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+        self.cluster.patch(&at, &patch, &WriteOptions::for_manager("person"), None).await?;
+        Ok(())
+    }
+
     /// Has the controller look at the pull request of a step.
     pub(crate) fn nudge(&self, step: &PromotionStep) {
         if let Some(controller) = &self.controller {
@@ -286,7 +364,12 @@ impl Rig {
             match &last {
                 Some(step) if step.state() == state => return Ok(step.clone()),
                 Some(step) if step.state().is_terminal() => break,
-                _ => tokio::time::sleep(PAUSE).await,
+                _ => {
+                    if state != StepState::HealthChecking {
+                        self.skip_to_health_checks(bundle).await?;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
         let kind = PromotionStepSpec::KIND;
@@ -295,6 +378,20 @@ impl Rig {
             None => format!("no {kind}"),
         };
         Err(format!("{bundle} in {environment} is not {state:?}: {found}").into())
+    }
+
+    /// Moves the clock to the next look at the health of environments that run their version by now.
+    async fn skip_to_health_checks(&self, bundle: &str) -> Result<(), Failure> {
+        for step in self.steps_of(bundle).await? {
+            let due = step.status.next_check_at.filter(|due| *due > self.clock.now());
+            let (Some(due), StepState::HealthChecking) = (due, step.state()) else { continue };
+            let version = self.bundle(bundle).await?.spec.version();
+            if self.image(&step.spec.environment).await?.ends_with(&format!(":{version}")) {
+                self.clock.set(due);
+                self.tell_of_clock();
+            }
+        }
+        Ok(())
     }
 
     /// The image of an environment's Deployment.
@@ -313,6 +410,23 @@ impl Drop for Rig {
             task.abort();
         }
     }
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> Result<bool, Failure>) -> Result<(), Failure> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while !holds().await? {
+        if tokio::time::Instant::now() > end {
+            return Err(format!("{what}: not in time").into());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Lets a controller call the servers of this machine.
+pub(crate) fn allow_local_hosts(settings: &mut PromotionSettings) {
+    settings.steps.outbound.addresses.allowed_hosts.insert("127.0.0.1".to_owned());
 }
 
 /// Runs a controller until it is stopped.

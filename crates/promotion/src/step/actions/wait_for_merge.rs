@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use slipway_git::{BranchLease, CommitId};
 use slipway_scm::{
     MergeMethod, MergeOutcome, Mergeability, ProviderKind, PullRequest, PullRequestState, ScmProvider,
@@ -59,14 +60,14 @@ fn set_deadline(context: &mut StepContext<'_>) {
 }
 
 /// The time of the next look.
-fn next_look(context: &StepContext<'_>) -> jiff::Timestamp {
+fn next_look(context: &StepContext<'_>) -> Timestamp {
     let git = &context.step.spec.git;
     let pause = match (git.webhook_mode, context.step.spec.approval) {
         (WebhookMode::Polling, _) => git.poll_interval.map_or(SHORT_POLL, |interval| interval.0),
         (_, ApprovalMode::Auto) => SHORT_POLL,
         (WebhookMode::Webhook, ApprovalMode::PrReview) => context.shared.options.promotion.safety_poll,
     };
-    let next = context.now().saturating_add(pause).unwrap_or(jiff::Timestamp::MAX);
+    let next = context.now().saturating_add(pause).unwrap_or(Timestamp::MAX);
     // A deadline that is frozen by a pause does not matter now.
     match context.status.wait_for_merge_expiry.filter(|_| context.pause.is_none()) {
         Some(expiry) => next.min(expiry),
@@ -154,7 +155,7 @@ async fn record_merge(
     let status = &mut *context.status;
     status.approvers = reviews.approvers;
     status.merge_sha = Some(commit.clone());
-    status.merged_at = Some(merged.merged_at.unwrap_or(now));
+    status.merged_at = Some(on_our_clock(merged.merged_at, status.promoted_at, now));
     status.merged_by = merged.merged_by.clone();
     set_step_condition(status, context.step, "PRConflict", ConditionStatus::False, "Merged", "", now);
     let by = merged.merged_by.as_deref().unwrap_or("somebody");
@@ -164,6 +165,12 @@ async fn record_merge(
         output = output.output(outputs::EXTRA_COMMITS, "true");
     }
     Ok(output.into())
+}
+
+/// The time of a merge. Servers have clocks of their own; on ours the merge came after the push, and it is over now. Versions are
+/// put in order by it, so that a clock that is behind would hide what to return to.
+fn on_our_clock(merged: Option<Timestamp>, pushed: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    merged.unwrap_or(now).max(pushed.unwrap_or(Timestamp::MIN)).min(now)
 }
 
 /// Takes over a head that was announced before it was pushed.

@@ -200,6 +200,34 @@ async fn a_rollback_that_fails_ends_there() {
     assert_eq!(rollbacks(&world).await.len(), 1);
 }
 
+/// C04: the clock of the server with the pull requests stands still, and still there is a version to go back to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reviewed_version_is_taken_back_whatever_the_clock_of_the_server_says() {
+    let world = World::new(&["prod"]).await;
+    world.pipeline(prod(json!({"approval": "pr-review"}))).await;
+    let workload = Workload::create(&world, "1.28.0").await;
+    // The server says for every merge that it was at half past twelve.
+    world.pass_time(60 * MINUTE).await;
+    for (bundle, version) in [("app-1", "1.29.0"), ("app-2", "1.30.0")] {
+        world.bundle(bundle, version).await;
+        world.until_state(bundle, "prod", StepState::WaitingForMerge).await;
+        world.merge(bundle, "prod").await;
+        world.until_state(bundle, "prod", StepState::HealthChecking).await;
+        let is_good = bundle == "app-1";
+        workload.sync(version, if is_good { "True" } else { "False" }).await;
+        let ended = async || {
+            let phase = world.read_bundle(bundle).await.phase();
+            phase == if is_good { BundlePhase::Verified } else { BundlePhase::Failed }
+        };
+        world.pass(20 * MINUTE, "the version is judged", ended).await;
+        let status = step(&world, bundle).await.status;
+        assert!(status.merged_at >= status.promoted_at, "{status:?}");
+    }
+    let answered = async || rollbacks(&world).await.len() == 1;
+    world.pass(MINUTE, "the failure is answered", answered).await;
+    assert_eq!(rollbacks(&world).await.remove(0).spec.version(), "1.29.0");
+}
+
 /// C05 and C06: a person goes back to the version before; an emergency is labelled, and an org gate still holds it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emergency_rollback_stops_at_an_org_gate() {
