@@ -10,7 +10,7 @@ use http::header::{ACCEPT, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_manifest::Gvk;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::calls::{CallCounters, CallCounts, RequestVerb};
 use crate::deadline::Deadline;
@@ -19,6 +19,9 @@ use crate::gate::WriteGate;
 use crate::kinds::{self, ServedKind, ServedKinds};
 use crate::request::{ApiCall, RetryPolicy};
 use crate::watch::SharedWatches;
+
+/// The minor version of Kubernetes from which every server streams lists, unless that is switched off.
+const FIRST_WITH_STREAMED_LISTS: u32 = 34;
 
 /// Limits of concurrent requests. Watches and logs do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,18 @@ impl fmt::Display for ServerVersion {
     }
 }
 
+impl ServerVersion {
+    /// The number after the first point; vendors put signs behind it.
+    fn minor_number(&self) -> Option<u32> {
+        self.minor.trim_end_matches(|sign: char| !sign.is_ascii_digit()).parse().ok()
+    }
+
+    /// Returns true if a watch can begin with what is there already (a list and a watch in one request).
+    pub(crate) fn streams_lists(&self) -> bool {
+        self.major == "1" && self.minor_number() >= Some(FIRST_WITH_STREAMED_LISTS)
+    }
+}
+
 /// Makes a client anew when the old one's credentials have expired.
 pub(crate) type ReconnectFn =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send>> + Send + Sync>;
@@ -81,6 +96,8 @@ pub(crate) struct ClusterInner {
     pub(crate) reads: Semaphore,
     pub(crate) writes: Semaphore,
     pub(crate) calls: Arc<CallCounters>,
+    /// The version of the server, once it was asked for; shared by the handles made of this one.
+    version: Arc<OnceCell<ServerVersion>>,
     served: tokio::sync::Mutex<KindCache>,
     warnings: Mutex<Vec<String>>,
     pub(crate) watches: SharedWatches,
@@ -95,7 +112,8 @@ struct KindCache {
 
 impl Cluster {
     pub fn new(client: kube::Client) -> Cluster {
-        Cluster::from_parts(client, None, RequestLimits::default(), RetryPolicy::default(), Arc::default())
+        let (limits, retry) = (RequestLimits::default(), RetryPolicy::default());
+        Cluster::from_parts(client, None, limits, retry, Arc::default(), Arc::default())
     }
 
     fn from_parts(
@@ -104,6 +122,7 @@ impl Cluster {
         limits: RequestLimits,
         retry: RetryPolicy,
         calls: Arc<CallCounters>,
+        version: Arc<OnceCell<ServerVersion>>,
     ) -> Cluster {
         let namespace = client.default_namespace().to_owned();
         let inner = ClusterInner {
@@ -115,6 +134,7 @@ impl Cluster {
             reads: Semaphore::new(limits.reads.max(1)),
             writes: Semaphore::new(limits.writes.max(1)),
             calls,
+            version,
             served: tokio::sync::Mutex::default(),
             warnings: Mutex::default(),
             watches: SharedWatches::default(),
@@ -128,7 +148,8 @@ impl Cluster {
         retry: RetryPolicy,
         reconnect: Option<ReconnectFn>,
     ) -> Cluster {
-        let built = Cluster::from_parts(self.client(), reconnect, limits, retry, self.0.calls.clone());
+        let (calls, version) = (self.0.calls.clone(), self.0.version.clone());
+        let built = Cluster::from_parts(self.client(), reconnect, limits, retry, calls, version);
         Cluster(built.0, self.1.clone())
     }
 
@@ -236,7 +257,13 @@ impl Cluster {
         self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The version of the server; asked for once.
     pub async fn server_version(&self) -> Result<ServerVersion, Error> {
+        self.0.version.get_or_try_init(|| self.ask_version()).await.cloned()
+    }
+
+    /// Asks the server for its version, which shows that it answers.
+    pub async fn ask_version(&self) -> Result<ServerVersion, Error> {
         let answer = self
             .call_json(ApiCall::get(RequestVerb::Discover, "/version", "ask the server's version"))
             .await?;

@@ -1,8 +1,8 @@
 //! The lock that keeps two runs off one release, shared with Nelm and werf.
 //!
 //! A lease in an annotation of a ConfigMap of the release's namespace: ten seconds long, renewed every
-//! three, taken over when it was not renewed for its length. Every write carries the `resourceVersion` it was
-//! read with. The time of its end is written for Nelm and werf; we do not read it, because it is of another
+//! three, taken over when it was not renewed for its length. Every write carries the `resourceVersion` of the
+//! state it changes: the one that was read, or the answer to our last write. The time of its end is written for Nelm and werf; we do not read it, because it is of another
 //! machine's clock. As in client-go's leader election, a lease is stale when our own monotonic clock has seen
 //! no change of it for as long as a lease lasts.
 //! Unlike its models a lost lease is not merely logged: [`HeldLock::lost_token`] fires and the run must stop,
@@ -12,7 +12,7 @@
 //! server. Renewal goes on then, and while it is in doubt whose the lock is, [`HeldLock::write_gate`] holds back
 //! what would be written under it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -173,11 +173,11 @@ impl ClusterLock {
         let mut is_told = false;
         loop {
             let pause = match asking.try_acquire(&mut seen).await {
-                Ok(AcquireAttempt::Ours { uuid, until, held }) => {
+                Ok(AcquireAttempt::Ours { uuid, lease, held }) => {
                     if held == HeldBefore::ByAnother {
                         events.send(Event::LockTakenOver { lock: name.to_owned(), holder: None });
                     }
-                    return Ok(HeldLock::start_renewal(lock, uuid, until));
+                    return Ok(HeldLock::start_renewal(lock, uuid, lease));
                 }
                 Ok(AcquireAttempt::Theirs { stale_at }) => {
                     if !is_told {
@@ -222,13 +222,17 @@ impl ClusterLock {
                 self.cluster.apply(&self.at, &manifest, &ApplyOptions::new(&self.options.manager)).await?
             }
         };
-        // What cannot be read cannot be held by anybody.
-        let lease = object::annotation(&live, &self.key).and_then(Lease::parse_lease);
+        let lease = self.lease_in(&live);
         Ok((live, lease))
     }
 
-    /// Writes or removes the lease, if nobody wrote in between.
-    async fn write_lease(&self, mut live: Value, lease: Option<&Lease>) -> Result<(), Error> {
+    /// The lease in the ConfigMap. What cannot be read cannot be held by anybody.
+    fn lease_in(&self, live: &Value) -> Option<Lease> {
+        object::annotation(live, &self.key).and_then(Lease::parse_lease)
+    }
+
+    /// Writes or removes the lease, if nobody wrote in between; returns the ConfigMap as it is then.
+    async fn write_lease(&self, mut live: Value, lease: Option<&Lease>) -> Result<Value, Error> {
         if let Some(metadata) = object::metadata_mut(&mut live) {
             metadata.remove("managedFields");
             let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
@@ -247,7 +251,7 @@ impl ClusterLock {
             }
         }
         let options = WriteOptions::for_manager(&self.options.manager);
-        self.cluster.replace(&self.at, &live, &options).await.map(|_| ())
+        self.cluster.replace(&self.at, &live, &options).await
     }
 
     /// Takes the lock, unless somebody else was seen to renew it within the length of a lease.
@@ -263,31 +267,52 @@ impl ClusterLock {
             }
         }
         let uuid = uuid::Uuid::new_v4().to_string();
-        let until = self.extend_lease(live, &uuid).await?;
-        Ok(AcquireAttempt::Ours { uuid, until, held })
+        let lease = self.extend_lease(live, &uuid).await?;
+        Ok(AcquireAttempt::Ours { uuid, lease, held })
     }
 
-    /// Writes a fresh lease of ours and says how long it holds, counted from before it was sent.
-    async fn extend_lease(&self, live: Value, uuid: &str) -> Result<LeaseEnd, Error> {
+    /// Writes a fresh lease of ours; it holds from before it was sent.
+    async fn extend_lease(&self, live: Value, uuid: &str) -> Result<WrittenLease, Error> {
         let instant = Instant::now() + self.options.lease;
         let lease = self.fresh_lease(uuid.to_owned());
-        self.write_lease(live, Some(&lease)).await?;
-        Ok(LeaseEnd { instant, second: lease.expires })
+        let live = self.write_lease(live, Some(&lease)).await?;
+        Ok(WrittenLease { end: LeaseEnd { instant, second: lease.expires }, live })
     }
 
-    /// Renews the lease if it is still ours.
-    async fn renew_lease(&self, uuid: &str) -> Result<Option<LeaseEnd>, Error> {
+    /// Renews the lease if it is still ours. `known` is the ConfigMap as we last wrote it: as long as nobody else
+    /// wrote it, it need not be read.
+    async fn renew_lease(&self, uuid: &str, known: Option<Value>) -> Result<Option<WrittenLease>, Error> {
+        let mut known = known;
         loop {
-            let (live, lease) = self.read_lease().await?;
-            match lease {
-                Some(lease) if lease.uuid == uuid => {}
-                _ => return Ok(None),
-            }
+            let live = match known.take() {
+                Some(live) => live,
+                None => match self.read_lease().await? {
+                    (live, Some(lease)) if lease.uuid == uuid => live,
+                    _ => return Ok(None),
+                },
+            };
             match self.extend_lease(live, uuid).await {
-                Ok(until) => return Ok(Some(until)),
-                // Another lock of the namespace was written: read again.
-                Err(e) if e.class == ErrorClass::Conflict => {}
+                Ok(lease) => return Ok(Some(lease)),
+                // Another lock of the namespace was written, or the ConfigMap is gone: read again.
+                Err(e) if matches!(e.class, ErrorClass::Conflict | ErrorClass::NotFound) => {}
                 Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Removes the lease if it is still ours; `known` as in [`renew_lease`](Self::renew_lease).
+    async fn remove_lease(&self, uuid: &str, known: Option<Value>) -> Result<(), Error> {
+        let mut known = known;
+        loop {
+            let live = match known.take() {
+                Some(live) => live,
+                None => self.read_lease().await?.0,
+            };
+            let Some(lease) = self.lease_in(&live).filter(|lease| lease.uuid == uuid) else { return Ok(()) };
+            let rest = Lease { holders: lease.holders - 1, ..lease };
+            match self.write_lease(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
+                Err(e) if matches!(e.class, ErrorClass::Conflict | ErrorClass::NotFound) => {}
+                result => return result.map(|_| ()),
             }
         }
     }
@@ -305,7 +330,7 @@ enum HeldBefore {
 enum AcquireAttempt {
     Ours {
         uuid: String,
-        until: LeaseEnd,
+        lease: WrittenLease,
         held: HeldBefore,
     },
     /// Somebody else's until then, unless it is renewed.
@@ -314,20 +339,39 @@ enum AcquireAttempt {
     },
 }
 
+/// A lease of ours as it was written.
+struct WrittenLease {
+    end: LeaseEnd,
+    /// The ConfigMap it is in.
+    live: Value,
+}
+
+/// The ConfigMap as we last wrote it, unless a write of ours is under way or its answer was lost.
+type KnownState = Arc<Mutex<Option<Value>>>;
+
 /// A lock that is held and kept.
 pub struct HeldLock {
     lock: Arc<ClusterLock>,
     uuid: String,
     gate: WriteGate,
+    known: KnownState,
     keeper: JoinHandle<()>,
 }
 
 impl HeldLock {
-    fn start_renewal(lock: Arc<ClusterLock>, uuid: String, until: LeaseEnd) -> HeldLock {
-        let (renewed, until) = watch::channel(until);
+    fn start_renewal(lock: Arc<ClusterLock>, uuid: String, lease: WrittenLease) -> HeldLock {
+        let (renewed, until) = watch::channel(lease.end);
+        let known: KnownState = Arc::new(Mutex::new(Some(lease.live)));
         let gate = WriteGate { until, lost: CancellationToken::new(), events: lock.events.clone() };
-        let keeper = tokio::spawn(keep_renewed(lock.clone(), uuid.clone(), renewed, gate.lost.clone()));
-        HeldLock { lock, uuid, gate, keeper }
+        let keeper = LeaseKeeper {
+            lock: lock.clone(),
+            uuid: uuid.clone(),
+            known: known.clone(),
+            renewed,
+            lost: gate.lost.clone(),
+        };
+        let keeper = tokio::spawn(keeper.keep_renewed());
+        HeldLock { lock, uuid, gate, known, keeper }
     }
 
     /// Lets writes through only while the lock is surely ours: see [`Cluster::with_write_gate`].
@@ -356,16 +400,13 @@ impl HeldLock {
     /// Gives the lock back. That it was lost before is no error: there is nothing to give back.
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
-        loop {
-            let (live, lease) = self.lock.read_lease().await?;
-            let Some(lease) = lease.filter(|lease| lease.uuid == self.uuid) else { return Ok(()) };
-            let rest = Lease { holders: lease.holders - 1, ..lease };
-            match self.lock.write_lease(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
-                Err(e) if e.class == ErrorClass::Conflict => {}
-                result => return result,
-            }
-        }
+        self.lock.remove_lease(&self.uuid, take_known(&self.known)).await
     }
+}
+
+/// Takes the known state: whoever writes next makes it untrue.
+fn take_known(known: &KnownState) -> Option<Value> {
+    known.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Drop for HeldLock {
@@ -375,38 +416,46 @@ impl Drop for HeldLock {
     }
 }
 
-/// Renews the lease until it is lost.
-async fn keep_renewed(
+/// Renews a lease.
+struct LeaseKeeper {
     lock: Arc<ClusterLock>,
     uuid: String,
+    known: KnownState,
     renewed: watch::Sender<LeaseEnd>,
     lost: CancellationToken,
-) {
-    loop {
-        let until = *renewed.borrow();
-        tokio::time::sleep_until(until.instant - lock.options.lease + lock.options.renew).await;
-        // After oversleeping the end on a busy machine the lease is read all the same: as long as it has our uuid,
-        // nobody has taken it.
-        let end = until.instant.max(Instant::now() + RENEWAL_TIMEOUT);
-        let mut pause = Duration::from_millis(250);
+}
+
+impl LeaseKeeper {
+    /// Renews the lease until it is lost.
+    async fn keep_renewed(self) {
+        let LockOptions { lease, renew, .. } = self.lock.options;
         loop {
-            let tried = tokio::time::timeout(RENEWAL_TIMEOUT, lock.renew_lease(&uuid)).await;
-            let last = match tried {
-                Ok(Ok(Some(until))) => {
-                    renewed.send_replace(until);
-                    break;
+            let until = *self.renewed.borrow();
+            tokio::time::sleep_until(until.instant - lease + renew).await;
+            // After oversleeping the end on a busy machine the lease is read all the same: as long as it has our uuid,
+            // nobody has taken it.
+            let end = until.instant.max(Instant::now() + RENEWAL_TIMEOUT);
+            let mut pause = Duration::from_millis(250);
+            loop {
+                let renewal = self.lock.renew_lease(&self.uuid, take_known(&self.known));
+                let last = match tokio::time::timeout(RENEWAL_TIMEOUT, renewal).await {
+                    Ok(Ok(Some(WrittenLease { end, live }))) => {
+                        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
+                        self.renewed.send_replace(end);
+                        break;
+                    }
+                    Ok(Ok(None)) => return self.lost.cancel(),
+                    // No server answers us, nor anybody else as far as we know.
+                    Err(_) => end + DOUBT_LIMIT,
+                    Ok(Err(e)) if e.is_transient() => end + DOUBT_LIMIT,
+                    Ok(Err(_)) => end,
+                };
+                if Instant::now() + pause >= last {
+                    return self.lost.cancel();
                 }
-                Ok(Ok(None)) => return lost.cancel(),
-                // No server answers us, nor anybody else as far as we know.
-                Err(_) => end + DOUBT_LIMIT,
-                Ok(Err(e)) if e.is_transient() => end + DOUBT_LIMIT,
-                Ok(Err(_)) => end,
-            };
-            if Instant::now() + pause >= last {
-                return lost.cancel();
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
 }

@@ -73,17 +73,20 @@ pub async fn follow_logs(
     options: &ContainerLogOptions,
     take: &mut (dyn FnMut(ContainerLogLine) + Send),
 ) -> Result<(), Error> {
-    follow_logs_until(cluster, source, options, &CancellationToken::new(), take).await
+    follow_logs_until(cluster, source, options, &CancellationToken::new(), Duration::ZERO, take).await
 }
 
-/// As [`follow_logs`], but only the lines written when `enough` fires: those are read to their end.
+/// As [`follow_logs`], but only the lines written when `enough` fires: those are read to their end, in one request if
+/// it fires within `patience`.
 pub async fn follow_logs_until(
     cluster: &Cluster,
     source: &LogSource,
     options: &ContainerLogOptions,
     enough: &CancellationToken,
+    patience: Duration,
     take: &mut (dyn FnMut(ContainerLogLine) + Send),
 ) -> Result<(), Error> {
+    let _ = tokio::time::timeout(patience, enough.cancelled()).await;
     let mut position = StreamPosition::default();
     let mut options = options.clone();
     let mut failures = 0;
@@ -91,8 +94,9 @@ pub async fn follow_logs_until(
         let before = (position.time, position.given);
         let followed = log_request(source, &options, true);
         let result = tokio::select! {
-            result = read_stream(cluster, &followed, &mut position, take) => Some(result),
+            biased;
             () = enough.cancelled() => None,
+            result = read_stream(cluster, &followed, &mut position, take) => Some(result),
         };
         let Some(result) = result else {
             // Every line handed out is counted, so the rest begins where the stream was left.

@@ -54,6 +54,15 @@ impl EarlyWatch {
     }
 }
 
+/// What is known of an object before it is followed.
+#[derive(Default)]
+pub struct SeenObject {
+    /// The server's answer to the write that is followed.
+    pub written: Option<Value>,
+    /// The watch on its place meanwhile.
+    pub vigil: Option<EarlyWatch>,
+}
+
 pub(crate) struct ObjectObserver {
     cluster: Cluster,
     at: ObjectRef,
@@ -71,18 +80,22 @@ pub(crate) struct ObjectObserver {
 impl ObjectObserver {
     /// Reads the object. The watch starts only when the first answer was not enough.
     pub(crate) async fn start(cluster: &Cluster, at: &ObjectRef) -> Result<ObjectObserver, Error> {
-        Self::resume(cluster, at, None).await
+        Self::resume(cluster, at, SeenObject::default()).await
     }
 
-    /// Reads the object and goes on with a watch that was begun before.
+    /// Goes on from what was seen of the object; reads it if that is nothing.
     pub(crate) async fn resume(
         cluster: &Cluster,
         at: &ObjectRef,
-        vigil: Option<EarlyWatch>,
+        seen: SeenObject,
     ) -> Result<ObjectObserver, Error> {
         let kind = cluster.require_kind(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
-        let read = cluster.get(at).await?.map(Arc::new);
-        let (watched, wake) = match vigil.filter(|vigil| vigil.at == *at) {
+        let read = match seen.written {
+            Some(written) => Some(written),
+            None => cluster.get(at).await?,
+        };
+        let read = read.map(Arc::new);
+        let (watched, wake) = match seen.vigil.filter(|vigil| vigil.at == *at) {
             Some(EarlyWatch { watched, wake, .. }) => (Some(watched), wake),
             None => (None, Arc::default()),
         };

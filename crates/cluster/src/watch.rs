@@ -28,6 +28,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A line longer than this is no event.
 const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
+/// The groups of workloads, which no other server can serve.
+const OWN_GROUPS: [&str; 3] = ["", "apps", "batch"];
+
 type Key = (Gvk, Option<String>, PastObjects);
 
 /// The treatment of objects that existed before the watch.
@@ -346,6 +349,14 @@ enum WatchEnd {
     Failed(Error),
 }
 
+/// The state a watch begins with.
+enum WatchStart<'a> {
+    /// The one of a version that is known.
+    After(&'a str),
+    /// Everything that is there, told by the watch itself.
+    Everything,
+}
+
 /// Lists and watches until nobody reads any more.
 async fn keep_watching(
     cluster: Cluster,
@@ -356,41 +367,35 @@ async fn keep_watching(
     let work = async {
         let mut failures = 0_u32;
         let mut may_watch = true;
+        let mut may_stream = watching.can_stream(&cluster).await;
         loop {
-            let namespace = watching.namespace.as_deref();
-            sink.list_began();
-            let listed = match watching.past {
-                PastObjects::Known => {
-                    let options = ListOptions::default();
-                    let take = |page| match page {
-                        ListPart::Items(items) => sink.list_page(items),
-                        ListPart::Restart => sink.list_began(),
-                    };
-                    cluster.list_pages(&watching.kind, namespace, &options, take).await
-                }
-                PastObjects::Skipped => cluster.current_version(&watching.kind, namespace).await,
+            let begun = match may_stream {
+                true => follow_watch(&cluster, &watching, &*sink, WatchStart::Everything).await,
+                false => read_list(&cluster, &watching, &*sink).await,
             };
-            let mut version = match listed {
-                Ok(version) => {
-                    last_error::record_error(None);
-                    sink.list_ended(&version);
-                    version
-                }
-                Err(e) if e.is_transient() => {
+            let mut version = match begun {
+                WatchEnd::Resume(version) => version,
+                WatchEnd::Relist => continue,
+                WatchEnd::Failed(e) if e.is_transient() => {
                     last_error::record_error(Some(&e));
                     failures += 1;
                     tokio::time::sleep(cluster.retry_pause(failures)).await;
                     continue;
                 }
+                // Switched off, or nobody may watch.
+                WatchEnd::Failed(_) if may_stream => {
+                    may_stream = false;
+                    continue;
+                }
                 // Nobody who may not list will be allowed to a moment later.
-                Err(e) => return sink.denied(e),
+                WatchEnd::Failed(e) => return sink.denied(e),
             };
             loop {
                 if !may_watch {
                     tokio::time::sleep(POLL_INTERVAL).await;
                     break;
                 }
-                match follow_watch(&cluster, &watching, &*sink, &version).await {
+                match follow_watch(&cluster, &watching, &*sink, WatchStart::After(&version)).await {
                     WatchEnd::Resume(next) => {
                         // A server that closes connections at once must not be called in a tight loop.
                         failures = if next == version { failures + 1 } else { 0 };
@@ -420,15 +425,67 @@ async fn keep_watching(
     }
 }
 
+impl Watching {
+    /// Returns true if one request can list and watch. Servers behind the API server may be older than it is, so only
+    /// groups that it serves itself are asked for in this way.
+    async fn can_stream(&self, cluster: &Cluster) -> bool {
+        self.past == PastObjects::Known
+            && OWN_GROUPS.contains(&self.kind.gvk.group.as_str())
+            && cluster.server_version().await.is_ok_and(|version| version.streams_lists())
+    }
+}
+
+/// Reads what is there, or only the version that it is of.
+async fn read_list(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSink) -> WatchEnd {
+    let namespace = watching.namespace.as_deref();
+    sink.list_began();
+    let listed = match watching.past {
+        PastObjects::Known => {
+            let options = ListOptions::default();
+            let take = |page| match page {
+                ListPart::Items(items) => sink.list_page(items),
+                ListPart::Restart => sink.list_began(),
+            };
+            cluster.list_pages(&watching.kind, namespace, &options, take).await
+        }
+        PastObjects::Skipped => cluster.current_version(&watching.kind, namespace).await,
+    };
+    match listed {
+        Ok(version) => {
+            last_error::record_error(None);
+            sink.list_ended(&version);
+            WatchEnd::Resume(version)
+        }
+        Err(e) => WatchEnd::Failed(e),
+    }
+}
+
+/// Tells that everything there was when a watch began has been sent.
+fn is_end_of_list(bookmark: &Value) -> bool {
+    object::annotation(bookmark, "k8s.io/initial-events-end") == Some("true")
+}
+
 /// Follows one watch to its end.
-async fn follow_watch(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSink, from: &str) -> WatchEnd {
+async fn follow_watch(
+    cluster: &Cluster,
+    watching: &Watching,
+    sink: &dyn WatchSink,
+    start: WatchStart<'_>,
+) -> WatchEnd {
     let seconds = LIFETIME.as_secs().to_string();
-    let path = UrlQuery::new()
+    let query = UrlQuery::new()
         .with("watch", "true")
         .with("allowWatchBookmarks", "true")
-        .with("resourceVersion", from)
-        .with("timeoutSeconds", &seconds)
-        .append_to(&watching.kind.collection_path(watching.namespace.as_deref()));
+        .with("timeoutSeconds", &seconds);
+    let (query, mut version, mut is_listing) = match start {
+        WatchStart::After(version) => (query.with("resourceVersion", version), version.to_owned(), false),
+        WatchStart::Everything => {
+            sink.list_began();
+            let query = query.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan");
+            (query, String::new(), true)
+        }
+    };
+    let path = query.append_to(&watching.kind.collection_path(watching.namespace.as_deref()));
     let call = ApiCall::get(RequestVerb::Watch, path, format!("watch {}", watching.kind.resource_name()));
     let response = match tokio::time::timeout(cluster.0.retry.answer, cluster.open_stream(&call)).await {
         Ok(Ok(response)) => response,
@@ -436,12 +493,15 @@ async fn follow_watch(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSi
         Ok(Err(e)) => return WatchEnd::Failed(e),
         Err(_) => return WatchEnd::Failed(call.call_error(ErrorClass::Timeout, "no answer")),
     };
-    let mut version = from.to_owned();
     let mut body = response.into_body().into_data_stream();
     let mut pending: Vec<u8> = Vec::new();
     loop {
-        // However it ended, what was read stands; half a line is read again.
         let Ok(Some(Ok(chunk))) = tokio::time::timeout(LIFETIME + SILENCE_LIMIT, body.next()).await else {
+            if is_listing {
+                let message = "the watch ended before everything was listed";
+                return WatchEnd::Failed(call.call_error(ErrorClass::Transport, message));
+            }
+            // However it ended, what was read stands; half a line is read again.
             return WatchEnd::Resume(version);
         };
         pending.extend_from_slice(&chunk);
@@ -468,7 +528,13 @@ async fn follow_watch(cluster: &Cluster, watching: &Watching, sink: &dyn WatchSi
                     }
                     add_type_fields(&mut value, &watching.kind);
                     match kind {
+                        "BOOKMARK" if is_listing && is_end_of_list(&value) => {
+                            is_listing = false;
+                            last_error::record_error(None);
+                            sink.list_ended(&version);
+                        }
                         "BOOKMARK" => {}
+                        _ if is_listing => sink.list_page(vec![value]),
                         "DELETED" => sink.deleted(value),
                         _ => sink.changed(value),
                     }

@@ -128,6 +128,11 @@ pub fn namespace(object: &Value) -> Option<&str> {
     metadata_text(object, "namespace")
 }
 
+/// The id the server gave the object; another one of the same name has another.
+pub fn uid(object: &Value) -> Option<&str> {
+    metadata_text(object, "uid")
+}
+
 pub fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     text_pairs(object, "labels")
 }

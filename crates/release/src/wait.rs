@@ -1,10 +1,12 @@
 //! Waiting for objects: what annotations ask for, said to the cluster's tracker.
 
-use slipway_manifest::ObjectRef;
+use slipway_manifest::{ObjectRef, object};
 use std::time::Duration;
 
 use slipway_cluster::Cluster;
-use slipway_cluster::track::{self, EarlyWatch, LogRules, ReadyRules, TrackError, TrackOptions, Tracker};
+use slipway_cluster::track::{
+    self, EarlyWatch, LogRules, ReadyRules, SeenObject, TrackError, TrackOptions, Tracker,
+};
 use slipway_event::{Events, NodeId};
 
 use crate::failure::FailureCause;
@@ -40,13 +42,6 @@ impl From<TrackError> for NotReady {
         };
         Self { cause, message, unready }
     }
-}
-
-/// Everything known of an object since it was written.
-pub struct WrittenObject {
-    pub uid: Option<String>,
-    /// The watch on its place meanwhile.
-    pub vigil: Option<EarlyWatch>,
 }
 
 /// Waits for objects of one cluster; takes no place among mutations.
@@ -88,18 +83,16 @@ impl ObjectWaiter {
         is_hook: bool,
         timeout: Option<Duration>,
         node: Option<&str>,
-        written: Option<WrittenObject>,
+        seen: Option<SeenObject>,
     ) -> Result<(), NotReady> {
-        let mut rules = ReadyRules {
+        let uid = seen.as_ref().and_then(|seen| object::uid(seen.written.as_ref()?)).map(str::to_owned);
+        let rules = ReadyRules {
             node: node.map(NodeId::from),
-            just_written: written.is_some(),
+            just_written: seen.is_some(),
+            uid,
             ..ready_rules(tracking, is_hook, timeout)
         };
-        let mut seen = None;
-        if let Some(WrittenObject { uid, vigil }) = written {
-            (rules.uid, seen) = (uid, vigil);
-        }
-        Ok(self.0.wait_ready_since(at, &rules, seen).await?)
+        Ok(self.0.wait_ready_since(at, &rules, seen.unwrap_or_default()).await?)
     }
 
     /// Waits until an object is there.

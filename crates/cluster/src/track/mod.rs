@@ -26,7 +26,7 @@ use crate::observe::{ObjectObserver, ObservedState};
 use crate::request::format_seconds;
 use crate::{Cluster, Deadline};
 
-pub use crate::observe::EarlyWatch;
+pub use crate::observe::{EarlyWatch, SeenObject};
 pub use digest::{FailingContainer, FailureDigest, LogTail};
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar_text;
@@ -113,17 +113,17 @@ impl Tracker {
 
     /// Waits until an object is ready. An object of a kind without a status is ready at once.
     pub async fn wait_ready(&self, at: &ObjectRef, rules: &ReadyRules) -> Result<(), TrackError> {
-        self.wait_ready_since(at, rules, None).await
+        self.wait_ready_since(at, rules, SeenObject::default()).await
     }
 
-    /// As [`wait_ready`](Self::wait_ready), with everything seen since an early watch began.
+    /// As [`wait_ready`](Self::wait_ready), with everything seen of the object before.
     pub async fn wait_ready_since(
         &self,
         at: &ObjectRef,
         rules: &ReadyRules,
-        vigil: Option<EarlyWatch>,
+        seen: SeenObject,
     ) -> Result<(), TrackError> {
-        let result = self.follow_object(at, rules, vigil).await;
+        let result = self.follow_object(at, rules, seen).await;
         match result {
             Ok(replicas) => {
                 self.send_state(at, rules, ObjectState::Ready, None, replicas);
@@ -149,14 +149,14 @@ impl Tracker {
         &self,
         at: &ObjectRef,
         rules: &ReadyRules,
-        vigil: Option<EarlyWatch>,
+        seen: SeenObject,
     ) -> Result<Option<ReplicaCounts>, TrackError> {
         let has_own_rule = rules.ready_when.is_some() || rules.failed_when.is_some();
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
             return Ok(None);
         }
         let cluster = self.with_timeout(rules.timeout);
-        let observer = ObjectObserver::resume(&cluster, at, vigil).await?;
+        let observer = ObjectObserver::resume(&cluster, at, seen).await?;
         session::TrackingSession::new(self, cluster, at, rules, observer).run().await
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::track::{FailMode, FieldCondition, ReadyRules, TrackError, TrackOptions, Tracker};
+use slipway_cluster::track::{
+    FailMode, FieldCondition, ReadyRules, SeenObject, TrackError, TrackOptions, Tracker,
+};
 use slipway_cluster::{
     Cluster, DeleteOptions, ErrorClass, ObjectPatch, RequestVerb, WriteOptions, logs, wait,
 };
@@ -196,7 +198,12 @@ async fn jobs_that_vanish_when_done_are_judged_by_their_last_state() {
         let uid = written["metadata"]["uid"].as_str().unwrap().to_owned();
         soon(world.tracker.wait_absent(&place, Some(&uid), None)).await.unwrap();
         let rules = ReadyRules { uid: Some(uid), ..ReadyRules::default() };
-        let ended = soon(world.tracker.wait_ready_since(&place, &rules, Some(vigil))).await;
+        let ended = soon(world.tracker.wait_ready_since(
+            &place,
+            &rules,
+            SeenObject { vigil: Some(vigil), ..SeenObject::default() },
+        ))
+        .await;
         match ends {
             None => ended.unwrap(),
             Some(why) => assert!(ended.unwrap_err().to_string().contains(why)),
@@ -218,7 +225,10 @@ async fn an_earlier_job_of_the_same_name_is_another() {
     cluster.patch(&place, &ObjectPatch::Merge(done), &options, Some("status")).await.unwrap();
     cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
     let rules = ReadyRules { uid: Some("another".to_owned()), ..ReadyRules::default() };
-    let error = tracker.wait_ready_since(&place, &rules, Some(vigil)).await.unwrap_err();
+    let error = tracker
+        .wait_ready_since(&place, &rules, SeenObject { vigil: Some(vigil), ..SeenObject::default() })
+        .await
+        .unwrap_err();
     assert!(matches!(error, TrackError::Deleted { .. }), "{error}");
 }
 

@@ -22,7 +22,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Tells whether the cluster answers.
 pub(super) async fn cluster(services: &DoctorServices, findings: &mut Vec<Finding>) -> bool {
     let hasty = RetryPolicy { attempts: 1, patience: Duration::from_secs(2), ..RetryPolicy::default() };
-    match services.cluster.clone().with_retry(hasty).server_version().await {
+    match services.cluster.clone().with_retry(hasty).ask_version().await {
         Ok(_) => {
             findings.push(Finding::good("cluster", "answers"));
             true

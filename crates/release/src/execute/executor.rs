@@ -1,6 +1,6 @@
 //! Performs the operations of one plan.
 
-use slipway_manifest::ObjectRef;
+use slipway_manifest::{ObjectRef, object};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_cluster::helm::{HelmTime, HookRun, Release, ReleaseStorage, RevisionStatus};
 use slipway_cluster::lock::HeldLock;
-use slipway_cluster::track::TrackOptions;
+use slipway_cluster::track::{SeenObject, TrackOptions};
 use slipway_cluster::{
     ApplyOptions, Cluster, Deadline, DeleteOptions, DeleteOutcome, ErrorClass, ObjectPatch, WriteOptions,
 };
@@ -23,7 +23,7 @@ use crate::ops::{Operation, OperationCategory, OperationKind};
 use crate::owners::{self, MANAGER};
 use crate::plan::{Indexed, ObjectIndex, PlannedDeletion, PlannedObject, ReleasePlan, VisitIndex};
 use crate::resource::{DeployType, FailMode, Propagation, RecordPart};
-use crate::wait::{ObjectWaiter, WrittenObject};
+use crate::wait::ObjectWaiter;
 
 /// The manager of values only a new object gets.
 const INITIAL_MANAGER: &str = "slipway-initial";
@@ -97,7 +97,7 @@ pub(super) struct OperationExecutor<'p> {
     /// Times at which hooks ran.
     hooks: Mutex<BTreeMap<ObjectIndex, HookRun>>,
     /// Objects that were written, until their turn to be waited for comes.
-    written: Mutex<BTreeMap<ObjectIndex, WrittenObject>>,
+    written: Mutex<BTreeMap<ObjectIndex, SeenObject>>,
     /// Objects the server said are gone when they were deleted: nobody has to look for them.
     gone: Mutex<HashSet<ObjectRef>>,
 }
@@ -193,11 +193,11 @@ impl<'p> OperationExecutor<'p> {
             }
             OperationKind::Delete(index) => {
                 let PlannedDeletion { resource, at, live, .. } = self.plan.deletions.at(*index);
-                self.delete_object(at, resource.settings.propagation, uid_of(live)).await?;
+                self.delete_object(at, resource.settings.propagation, object::uid(live)).await?;
             }
             OperationKind::TrackAbsence(index) => {
                 let PlannedDeletion { at, live, .. } = self.plan.deletions.at(*index);
-                self.wait_absent(at, uid_of(live)).await?;
+                self.wait_absent(at, object::uid(live)).await?;
             }
             OperationKind::TrackPresence(index) => {
                 let external = self.plan.externals.at(*index);
@@ -211,10 +211,8 @@ impl<'p> OperationExecutor<'p> {
                 let timeout = self.options.presence_timeout.unwrap_or(PRESENCE_LIMIT);
                 self.waiter.wait_present(&at, timeout).await?;
             }
-            OperationKind::CreateRevision => {
-                self.check_fence().await?;
-                self.storage.create(&self.plan.release).await?;
-            }
+            // The lock was taken a moment ago, and a number that another run took is refused.
+            OperationKind::CreateRevision => self.storage.create(&self.plan.release).await?,
             OperationKind::FinishRevision => {
                 self.check_fence().await?;
                 let mut release = self.plan.release.clone();
@@ -368,7 +366,7 @@ impl<'p> OperationExecutor<'p> {
             ObjectChange::Recreate { .. } => {
                 let live = self.cluster.get(at).await?;
                 if let Some(live) = live {
-                    let old = uid_of(&live);
+                    let old = object::uid(&live);
                     self.delete_object(at, resource.settings.propagation, old).await?;
                     self.wait_absent(at, old).await?;
                 }
@@ -386,7 +384,7 @@ impl<'p> OperationExecutor<'p> {
             None
         };
         let written = self.cluster.apply(at, &resource.object, &ApplyOptions::new(MANAGER)).await?;
-        let written = WrittenObject { uid: uid_of(&written).map(str::to_owned), vigil };
+        let written = SeenObject { written: Some(written), vigil };
         self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(index.object, written);
         self.send_state(at, state, Some(node));
         if resource.is_crd() {
@@ -456,10 +454,6 @@ impl<'p> OperationExecutor<'p> {
         }
         Ok(result?)
     }
-}
-
-fn uid_of(live: &Value) -> Option<&str> {
-    live.pointer("/metadata/uid").and_then(Value::as_str)
 }
 
 /// Tells that an object is deleted when it has done its work, without anybody asking.

@@ -56,8 +56,10 @@ impl LockedRun<'_> {
         if plan.is_empty() && plan.deploy_type != DeployType::Test {
             return Ok(ReleaseReport::of_idle_plan(plan, &self.request_counts()));
         }
-        if plan.deploy_type.makes_revision() {
-            storage.prune_history(&plan.name, self.options.history_limit).await?;
+        // The plan knows every revision there is: it is verified.
+        let limit = self.options.history_limit;
+        if plan.deploy_type.makes_revision() && plan.history.releases.len() >= limit as usize {
+            storage.prune_history(&plan.name, limit).await?;
         }
         let mut report = ReleaseReport::new(plan, ReleaseStatus::Failed);
         if plan.deploy_type == DeployType::Delete {
@@ -121,6 +123,6 @@ impl LockedRun<'_> {
     /// Tells that a cluster that made a run fail answers again.
     async fn cluster_answers(&self) -> bool {
         let cluster = self.cluster.without_deadline().with_deadline(Deadline::after(CLOSING_LIMIT));
-        cluster.server_version().await.is_ok()
+        cluster.ask_version().await.is_ok()
     }
 }

@@ -10,7 +10,7 @@ use slipway_problem::{Problem, ProblemSeverity, Problems};
 
 use super::deletions::ObsoleteObjects;
 use super::intent::ReleaseIntent;
-use super::observe::{ClusterObserver, ObservedObjects, uid_of};
+use super::observe::{ClusterObserver, ObservedObjects};
 use super::planned::{ExternalDependency, ExternalIndex, PlannedObject, PlannedVisit};
 use super::scopes::{KindScopes, MissingNamespaces};
 use super::{MissingNamespace, PlanPurpose, ReleasePlan, ReleaseRequest, ReleaseSituation};
@@ -73,7 +73,8 @@ pub(super) async fn compile_plan(
         .map(|resource| WantedResource { stages: resource.stages(deploy_type), resource })
         .filter(|wanted| !wanted.stages.is_empty())
         .collect();
-    let namespaces = MissingNamespaces::discover_missing(cluster, namespace, &wanted).await?;
+    let namespaces =
+        MissingNamespaces::discover_missing(cluster, namespace, &situation.history, &wanted).await?;
     let creates_namespace = deploy_type.makes_revision() && namespaces.is_missing(namespace);
     if creates_namespace
         && purpose == PlanPurpose::Execute
@@ -96,7 +97,7 @@ pub(super) async fn compile_plan(
         observer.observe_objects(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings);
     let ObservedObjects { mut objects, refusals } = observed.await?;
     let live_uids: HashSet<String> =
-        objects.iter().filter_map(|object| uid_of(object.live.as_ref()?)).collect();
+        objects.iter().filter_map(|planned| object::uid(planned.live.as_ref()?).map(str::to_owned)).collect();
     let deployed: HashSet<ObjectId> = objects.iter().map(|object| object.resource.id.clone()).collect();
     let in_release = if deploy_type == DeployType::Delete { HashSet::new() } else { in_release };
     let ObsoleteObjects { deletions, kept } = match prune {

@@ -6,7 +6,7 @@ use slipway_cluster::{DeleteOptions, ErrorClass};
 use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::Problems;
 
-use super::observe::{ClusterObserver, denial_problem, uid_of};
+use super::observe::{ClusterObserver, denial_problem};
 use super::planned::{KeptObject, PlannedDeletion};
 use crate::decide::{self, KeptReason};
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ impl ClusterObserver<'_> {
                     continue;
                 }
             };
-            if uid_of(&live).is_some_and(|uid| live_uids.contains(&uid)) {
+            if object::uid(&live).is_some_and(|uid| live_uids.contains(uid)) {
                 continue;
             }
             if let Err(why) = decide::may_delete(&live, name, namespace) {
@@ -106,8 +106,11 @@ impl ClusterObserver<'_> {
             if !tried.insert((deletion.at.gvk.clone(), deletion.at.namespace.clone())) {
                 continue;
             }
-            let delete =
-                DeleteOptions { uid: uid_of(&deletion.live), dry_run: true, ..DeleteOptions::default() };
+            let delete = DeleteOptions {
+                uid: object::uid(&deletion.live).map(str::to_owned),
+                dry_run: true,
+                ..DeleteOptions::default()
+            };
             match self.cluster.delete(&deletion.at, &delete).await {
                 Err(error) if error.class == ErrorClass::Forbidden => {
                     problems.push(denial_problem(&deletion.resource, "be deleted", error)?);

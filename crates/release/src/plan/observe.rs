@@ -33,17 +33,26 @@ pub(super) struct ClusterObserver<'a> {
     pub(super) deploy_type: DeployType,
 }
 
-pub(super) fn uid_of(live: &Value) -> Option<String> {
-    live.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
-}
-
 /// An object of the release, the stages it is deployed in now, and what the cluster says to it.
 struct ObservedResource {
     resource: Resource,
     stages: Vec<Stage>,
     at: ObjectRef,
     live: Option<Value>,
+    /// The server's answer to a dry run that was made before the object was read.
+    tried: Option<Result<Value, Error>>,
     left_alone: Vec<String>,
+}
+
+impl ObservedResource {
+    /// Tells that a dry run has shown that the object does not exist: only what is stored has a version.
+    fn is_surely_new(&self) -> bool {
+        matches!(&self.tried, Some(Ok(answer)) if version_of(answer).is_none())
+    }
+}
+
+fn version_of(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/resourceVersion").and_then(Value::as_str).filter(|version| !version.is_empty())
 }
 
 /// The server's answer to a dry run of one object.
@@ -117,7 +126,7 @@ impl ClusterObserver<'_> {
         let mut objects = Vec::with_capacity(observed.len());
         let mut refusals = RefusalKinds::default();
         for (observed, answer) in observed.into_iter().zip(answers) {
-            let ObservedResource { resource, stages, at, live, left_alone } = observed;
+            let ObservedResource { resource, stages, at, live, tried: _, left_alone } = observed;
             let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher } = answer;
             if let Some(why) = &unreachable_webhook {
                 let problem = Problem::warning(format!("{} could not be tried: {why}", resource.id))
@@ -177,13 +186,17 @@ impl ClusterObserver<'_> {
             .into_iter()
             .map(|WantedResource { resource, stages }| {
                 let at = self.scopes.at(&resource, &self.request.namespace);
-                ObservedResource { resource, stages, at, live: None, left_alone: Vec::new() }
+                ObservedResource { resource, stages, at, live: None, tried: None, left_alone: Vec::new() }
             })
             .collect();
         let is_there =
             |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has_namespace_of(at);
         let mut askable: Vec<&mut ObservedResource> =
             observed.iter_mut().filter(|observed| is_there(&observed.at)).collect();
+        if self.deploy_type == DeployType::Install && self.previous.is_empty() {
+            self.try_as_new(&mut askable).await;
+            askable.retain(|observed| !observed.is_surely_new());
+        }
         let places: Vec<ObjectRef> = askable.iter().map(|observed| observed.at.clone()).collect();
         for (observed, found) in askable.iter_mut().zip(self.cluster.get_many(&places).await) {
             match found {
@@ -197,20 +210,31 @@ impl ClusterObserver<'_> {
         Ok(observed)
     }
 
+    /// Makes dry runs of objects that most likely do not exist: where the server would create one, it need not be read.
+    async fn try_as_new(&self, objects: &mut [&mut ObservedResource]) {
+        let dry = ApplyOptions::new(MANAGER).dry_run(true);
+        let dry = &dry;
+        let tries: Vec<_> = objects
+            .iter()
+            .map(|observed| self.cluster.apply(&observed.at, &observed.resource.object, dry).boxed())
+            .collect();
+        let answers: Vec<_> = futures::stream::iter(tries).buffered(CONCURRENCY).collect().await;
+        for (observed, answer) in objects.iter_mut().zip(answers) {
+            observed.tried = Some(answer);
+        }
+    }
+
     /// Asks the server what applying an object would make of it. If somebody wrote it since it was looked at, a
     /// controller its status say, the answer is about another object: it is looked at and asked about once more.
     async fn dry_run(&self, observed: &ObservedResource, before: Option<&Value>) -> DryRunAnswer {
-        let ObservedResource { resource, at, live, .. } = observed;
-        let answer = self.dry_run_once(resource, live.as_ref(), at, before).await;
-        let version = |object: &Value| {
-            object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned)
-        };
-        let is_stale = match (live.as_ref().and_then(version), answer.predicted.as_ref().and_then(version)) {
-            (Some(seen), Some(meant)) => seen != meant,
-            _ => false,
-        };
+        let ObservedResource { resource, at, live, tried, .. } = observed;
+        let tried = tried.as_ref().filter(|_| live.is_none()).cloned();
+        let answer = self.dry_run_once(resource, live.as_ref(), at, before, tried).await;
+        let seen_and_meant =
+            (live.as_ref().and_then(version_of), answer.predicted.as_ref().and_then(version_of));
+        let is_stale = matches!(seen_and_meant, (Some(seen), Some(meant)) if seen != meant);
         if is_stale && let Ok(Some(now)) = self.cluster.get(at).await {
-            let answer = self.dry_run_once(resource, Some(&now), at, before).await;
+            let answer = self.dry_run_once(resource, Some(&now), at, before, None).await;
             return DryRunAnswer { fresher: Some(now), ..answer };
         }
         answer
@@ -222,6 +246,7 @@ impl ClusterObserver<'_> {
         live: Option<&Value>,
         at: &ObjectRef,
         before: Option<&Value>,
+        tried: Option<Result<Value, Error>>,
     ) -> DryRunAnswer {
         let answer = |dry_run, predicted, repair| DryRunAnswer {
             dry_run,
@@ -257,7 +282,11 @@ impl ClusterObserver<'_> {
                 self.request.options.keep_manual_changes,
             );
         }
-        match self.cluster.apply(at, &resource.object, &dry).await {
+        let applied = match tried {
+            Some(tried) => tried,
+            None => self.cluster.apply(at, &resource.object, &dry).await,
+        };
+        match applied {
             Ok(applied) => {
                 let after = match &repair {
                     Some(repair) => owners::predict_object(&applied, repair),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use slipway_cluster::helm::ReleaseHistory;
 use slipway_cluster::{Cluster, ErrorClass, ServedKinds};
 use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_problem::{Problem, Problems, nearest_name};
@@ -126,15 +127,21 @@ pub(super) struct MissingNamespaces {
 }
 
 impl MissingNamespaces {
+    /// Looks for the namespaces of a release. Its own is there if the release is recorded in it.
     pub(super) async fn discover_missing(
         cluster: &Cluster,
         own: &str,
+        history: &ReleaseHistory,
         wanted: &[WantedResource],
     ) -> Result<MissingNamespaces, Failure> {
         let mut names: BTreeSet<String> =
             wanted.iter().map(|wanted| wanted.resource.id.namespace.clone()).collect();
         names.remove("");
-        names.insert(own.to_owned());
+        if history.releases.is_empty() {
+            names.insert(own.to_owned());
+        } else {
+            names.remove(own);
+        }
         let names: Vec<String> = names.into_iter().collect();
         let found = futures::future::join_all(names.iter().map(|name| async move {
             cluster.get(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name.as_str())).await

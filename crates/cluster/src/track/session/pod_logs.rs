@@ -22,6 +22,9 @@ use crate::watch::WatchHandle;
 const FINAL_LOGS_WAIT: Duration = Duration::from_secs(2);
 /// Time limit for reading the pods of a workload that failed before they were followed.
 const FAILED_PODS_WAIT: Duration = Duration::from_secs(5);
+/// The time a workload that runs on has to become ready before the logs of its pods are followed: those of one that is
+/// ready by then are read once.
+const FOLLOW_AFTER: Duration = Duration::from_secs(1);
 /// The most containers of one workload whose logs are followed.
 const MOST_LOGS: usize = 50;
 
@@ -31,6 +34,7 @@ impl TrackingSession<'_> {
         if !self.tracker.options.logs || self.rules.logs.skip {
             return;
         }
+        let patience = if self.ends_by_itself() { Duration::ZERO } else { FOLLOW_AFTER };
         for pod in pods {
             let name = text_at(pod, "/metadata/name");
             if !self.log_pods.contains(name) && self.log_pods.len() >= self.rules.logs.replicas {
@@ -60,10 +64,16 @@ impl TrackingSession<'_> {
                     source.clone(),
                     self.rules.clone(),
                     self.enough.clone(),
+                    patience,
                 ));
                 self.logs.insert(source, task);
             }
         }
+    }
+
+    /// Returns true if the containers end when their work is done: their logs are read to the end.
+    fn ends_by_itself(&self) -> bool {
+        matches!(self.workload, WorkloadKind::Job | WorkloadKind::Pod)
     }
 
     /// Follows the logs of a workload that became ready before any of its pods was seen.
@@ -127,7 +137,7 @@ impl TrackingSession<'_> {
         if self.logs.is_empty() {
             return;
         }
-        if !matches!(self.workload, WorkloadKind::Job | WorkloadKind::Pod) {
+        if !self.ends_by_itself() {
             self.enough.cancel();
         }
         let tasks = self.logs.values_mut();
@@ -143,6 +153,7 @@ async fn forward_lines(
     source: LogSource,
     rules: ReadyRules,
     enough: CancellationToken,
+    patience: Duration,
 ) {
     let object = pod.clone();
     let mut pass = |line: logs::ContainerLogLine| {
@@ -157,7 +168,8 @@ async fn forward_lines(
         }
     };
     let options = logs::ContainerLogOptions::default();
-    let result = logs::follow_logs_until(&tracker.cluster, &source, &options, &enough, &mut pass).await;
+    let result =
+        logs::follow_logs_until(&tracker.cluster, &source, &options, &enough, patience, &mut pass).await;
     if let Err(e) = result
         && !e.is_absent()
     {
