@@ -35,8 +35,8 @@ pub struct ElectionTimes {
 impl Default for ElectionTimes {
     fn default() -> Self {
         Self {
-            duration: Duration::from_secs(15),
-            renew_limit: Duration::from_secs(10),
+            duration: Duration::from_secs(12),
+            renew_limit: Duration::from_secs(8),
             retry: Duration::from_secs(2),
         }
     }
@@ -122,11 +122,21 @@ pub async fn elect(cluster: &Cluster, options: &ElectionOptions) -> Leadership {
                 tracing::warn!(lease = %candidate.at, %error, "the election could not be looked at");
             }
         }
-        tokio::time::sleep(options.times.retry).await;
+        tokio::time::sleep(candidate.pause(seen.as_ref())).await;
     }
 }
 
+/// The shortest time between two tries: several may find the Lease free at the same moment.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
 impl Candidate {
+    /// The time until the next try: no longer than until the Lease is free.
+    fn pause(&self, seen: Option<&SeenLease>) -> Duration {
+        let ElectionTimes { duration, retry, .. } = self.options.times;
+        let left = seen.map_or(retry, |seen| duration.saturating_sub(seen.since.elapsed()));
+        left.clamp(SHORTEST_PAUSE, retry.max(SHORTEST_PAUSE))
+    }
+
     async fn try_acquire(&self, seen: &mut Option<SeenLease>) -> Result<Option<(LeaseEnd, i64)>, Error> {
         let Some(live) = self.cluster.get(&self.at).await? else {
             let end = self.lease_end();

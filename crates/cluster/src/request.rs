@@ -368,7 +368,14 @@ impl Cluster {
     }
 
     async fn send_once(&self, call: &ApiCall, client: &kube::Client) -> Result<Response<Body>, Error> {
-        let response = client.send(call.build_request()?).await.map_err(|e| transport_error(call, &e))?;
+        let sent = Instant::now();
+        let answer = client.send(call.build_request()?).await;
+        let (method, path, took) = (&call.method, &call.path, sent.elapsed());
+        match &answer {
+            Ok(response) => tracing::debug!("{method} {path}: {} in {took:.1?}", response.status().as_u16()),
+            Err(_) => tracing::debug!("{method} {path}: no answer after {took:.1?}"),
+        }
+        let response = answer.map_err(|e| transport_error(call, &e))?;
         for warning in response.headers().get_all(WARNING) {
             if let Some(text) = warning.to_str().ok().and_then(warning_text) {
                 self.record_warning(&text);

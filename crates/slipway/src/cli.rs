@@ -134,7 +134,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "WHEN")]
     pub color: Option<Color>,
 
-    /// Say more; repeat for debug and trace
+    /// Say more: `-vv` shows every request to the cluster, `-vvv` what libraries log as well
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 

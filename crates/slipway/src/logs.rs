@@ -1,9 +1,12 @@
-//! What libraries log, shown on standard error when asked for with `-v`.
+//! Log lines, shown on standard error when asked for with `-v`.
 
 use std::io::{self, Write};
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::term::output;
 
@@ -28,20 +31,26 @@ impl Verbosity {
         }
     }
 
-    fn level(self) -> Option<LevelFilter> {
-        match self {
-            Self::Quiet | Self::Normal => None,
-            Self::Verbose => Some(LevelFilter::INFO),
-            Self::Debug => Some(LevelFilter::DEBUG),
-            Self::Trace => Some(LevelFilter::TRACE),
-        }
+    /// What is logged: of our own crates (`-vv` has a line for every request), and of others.
+    fn targets(self) -> Option<Targets> {
+        let (own, others) = match self {
+            Self::Quiet | Self::Normal => return None,
+            Self::Verbose => (LevelFilter::INFO, LevelFilter::WARN),
+            Self::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
+            Self::Trace => (LevelFilter::TRACE, LevelFilter::TRACE),
+        };
+        Some(Targets::new().with_default(others).with_target("slipway", own))
     }
 }
 
 /// Starts showing logs, through the writer that masks everything.
 pub fn start(verbosity: Verbosity) {
-    let Some(level) = verbosity.level() else { return };
-    tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(Lines).init();
+    let Some(targets) = verbosity.targets() else { return };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_target(verbosity == Verbosity::Trace)
+        .with_writer(Lines);
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
 }
 
 struct Lines;

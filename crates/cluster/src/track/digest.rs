@@ -62,7 +62,9 @@ impl fmt::Display for FailureDigest {
         for container in &self.containers {
             let FailingContainer { pod, container, state, restarts } = container;
             let again = if *restarts > 0 { format!(", restarted {restarts} times") } else { String::new() };
-            writeln!(f, "pod {pod}, container {container}: {state}{again}")?;
+            // A pod that no node takes has no containers yet.
+            let whose = if container.is_empty() { String::new() } else { format!(", container {container}") };
+            writeln!(f, "pod {pod}{whose}: {state}{again}")?;
         }
         for event in &self.events {
             writeln!(f, "event {event}")?;

@@ -1,5 +1,6 @@
 //! The cluster crate against the sandbox, in process.
 
+mod election;
 mod helm;
 mod lock;
 mod objects;

@@ -515,10 +515,9 @@ async fn replicas(gitea: &Gitea, rig: &Rig, relay: &Relay) -> Result<(), Failure
         }
     }
     drop(leader);
-    // The Lease lasts fifteen seconds, and is asked for every two.
     case(
         &format!("{TAKEOVERS} times another process goes on for one that was killed (at most {longest:.1?})"),
-        longest < Duration::from_secs(18),
+        longest <= Duration::from_secs(15),
         longest,
     )
 }
