@@ -358,7 +358,7 @@ impl Trial<'_> {
                 return Err(format!("{environment} is not at {version}: {text}").into());
             }
             let step = self.rig.step(&bundle_name(REPOSITORY, version), environment).await?;
-            if step.as_ref().map(|step| step.state()) != Some(StepState::Verified) {
+            if step.as_ref().is_none_or(|step| step.state() != StepState::Verified) {
                 return Err(format!("{version} in {environment}: {step:?}").into());
             }
         }
