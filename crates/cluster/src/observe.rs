@@ -54,7 +54,7 @@ impl EarlyWatch {
     }
 }
 
-/// What is known of an object before it is followed.
+/// Everything known of an object before it is followed.
 #[derive(Default)]
 pub struct SeenObject {
     /// The server's answer to the write that is followed.
