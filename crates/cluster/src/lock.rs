@@ -163,12 +163,7 @@ impl ClusterLock {
         ];
         let end = ends.into_iter().flatten().min();
         // Renewal goes on after the deadline of the run: it has a failure to record.
-        let asking = match cluster.deadline() {
-            Some(deadline) => {
-                ClusterLock { cluster: lock.cluster.with_deadline(deadline.clone()), ..(*lock).clone() }
-            }
-            None => (*lock).clone(),
-        };
+        let asking = lock.with_deadline(cluster.deadline());
         let mut seen: Option<SeenLease> = None;
         let mut is_told = false;
         loop {
@@ -198,6 +193,15 @@ impl ClusterLock {
                 return Err(LockError::Held { name: name.to_owned(), after: started.elapsed() });
             }
         }
+    }
+
+    /// The same lock, whose requests end with a deadline.
+    fn with_deadline(&self, deadline: Option<&Deadline>) -> ClusterLock {
+        let cluster = match deadline {
+            Some(deadline) => self.cluster.with_deadline(deadline.clone()),
+            None => self.cluster.clone(),
+        };
+        ClusterLock { cluster, ..self.clone() }
     }
 
     fn now_seconds(&self) -> i64 {
@@ -384,12 +388,12 @@ impl HeldLock {
         self.gate.lost.clone()
     }
 
-    /// Tells whether the lock is still ours, by asking the cluster.
-    pub async fn check_fence(&self) -> Result<bool, Error> {
+    /// Tells whether the lock is still ours, by asking the cluster. The deadline is that of the work the answer is for.
+    pub async fn check_fence(&self, deadline: Option<&Deadline>) -> Result<bool, Error> {
         if self.gate.lost.is_cancelled() {
             return Ok(false);
         }
-        let (_, lease) = self.lock.read_lease().await?;
+        let (_, lease) = self.lock.with_deadline(deadline).read_lease().await?;
         let is_ours = lease.is_some_and(|lease| lease.uuid == self.uuid);
         if !is_ours {
             self.gate.lost.cancel();

@@ -27,7 +27,7 @@ fn hasty() -> LockOptions {
 async fn one_at_a_time() {
     let (_sandbox, cluster) = bare();
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
-    assert!(held.check_fence().await.unwrap());
+    assert!(held.check_fence(None).await.unwrap());
     let refused = take(&cluster, &hasty()).await.err().unwrap();
     assert!(matches!(refused, LockError::Held { .. }), "{refused}");
     // Another release of the namespace is another matter.
@@ -45,7 +45,7 @@ async fn one_at_a_time() {
         held.release().await.unwrap();
     };
     let (second, ()) = tokio::join!(waiting, giving);
-    assert!(second.unwrap().check_fence().await.unwrap());
+    assert!(second.unwrap().check_fence(None).await.unwrap());
     assert_eq!(memory.drain().len(), 1, "waiting is told once");
 }
 
@@ -65,14 +65,14 @@ async fn a_lease_nobody_renews_is_taken_over() {
     let (_sandbox, cluster) = bare();
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     write_lease(&cluster, 5).await;
-    assert!(!held.check_fence().await.unwrap(), "somebody else's now");
+    assert!(!held.check_fence(None).await.unwrap(), "somebody else's now");
     assert!(held.lost_token().is_cancelled());
     let started = tokio::time::Instant::now();
     let next = take(&cluster, &LockOptions::default()).await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 10, "as long as a lease lasts");
-    assert!(next.check_fence().await.unwrap());
+    assert!(next.check_fence(None).await.unwrap());
     held.release().await.unwrap();
-    assert!(next.check_fence().await.unwrap(), "giving back what was lost changes nothing");
+    assert!(next.check_fence(None).await.unwrap(), "giving back what was lost changes nothing");
     next.release().await.unwrap();
     let place = at("v1", "ConfigMap", "werf-synchronization");
     let live = cluster.get(&place).await.unwrap().unwrap();
@@ -230,7 +230,7 @@ async fn a_renewal_does_not_queue_behind_the_run() {
     work.await;
     assert!(started.elapsed() >= Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(!held.lost_token().is_cancelled());
-    assert!(held.check_fence().await.unwrap());
+    assert!(held.check_fence(None).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,8 +244,22 @@ async fn trouble_does_not_lose_the_lock() {
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(!held.lost_token().is_cancelled());
-    assert!(held.check_fence().await.unwrap());
+    assert!(held.check_fence(None).await.unwrap());
     held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_for_the_lock_keeps_the_deadline_of_the_work() {
+    let (sandbox, _) = bare();
+    let faults = FaultLayer::new(5);
+    let cluster = troubled(&sandbox, &faults);
+    let held = take(&cluster, &LockOptions::default()).await.unwrap();
+    faults.add(FaultRule::new(Fault::ServerError(503)).method("GET"));
+    let (started, deadline) = (tokio::time::Instant::now(), Deadline::after(Duration::from_secs(1)));
+    let error = held.check_fence(Some(&deadline)).await.unwrap_err();
+    assert!(started.elapsed() <= Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(error.is_late && error.class == ErrorClass::Server, "{error}");
+    assert_eq!(deadline.last_error().map(|error| error.class), Some(ErrorClass::Server));
 }
 
 #[tokio::test]

@@ -263,7 +263,7 @@ impl<'p> OperationExecutor<'p> {
 
     /// Checks that the lock is still held: a run that slept while another took over must not write the final record.
     async fn check_fence(&self) -> Result<(), OpError> {
-        if self.held.check_fence().await? {
+        if self.held.check_fence(self.cluster.deadline()).await? {
             return Ok(());
         }
         let message = "the lock was lost to another run".to_owned();
