@@ -23,7 +23,8 @@ use crate::watch::SharedWatches;
 /// The minor version of Kubernetes from which every server streams lists, unless that is switched off.
 const FIRST_WITH_STREAMED_LISTS: u32 = 34;
 
-/// Limits of concurrent requests. Watches and logs do not count.
+/// Limits of concurrent requests. Watches and logs do not count. All of them together stay below the hundred that servers let
+/// through one connection at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     pub reads: usize,
@@ -32,7 +33,7 @@ pub struct RequestLimits {
 
 impl Default for RequestLimits {
     fn default() -> RequestLimits {
-        RequestLimits { reads: 100, writes: 30 }
+        RequestLimits { reads: 64, writes: 30 }
     }
 }
 

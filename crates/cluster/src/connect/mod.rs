@@ -2,6 +2,7 @@
 
 mod kubeconfig;
 mod login;
+mod transport;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use slipway_problem::Problem;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
-use crate::request::error_chain;
 
 pub use login::{BasicLogin, ClientCertificate, PemSource};
 
@@ -125,8 +125,7 @@ pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
 }
 
 fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
-    kube::Client::try_from(config)
-        .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", error_chain(&error))))
+    transport::open_client(config).map_err(|why| Problem::error(format!("cannot connect to {server}: {why}")))
 }
 
 /// Reads the kubeconfig and lays the overrides over it.

@@ -1,0 +1,141 @@
+//! The HTTP transport of a connection.
+//!
+//! Requests share one HTTP/2 connection where the server speaks it, as those of kubectl do: a plan asks for sixty objects at
+//! once, and a connection each would be sixty TLS handshakes. Answers that stay open, watches and followed logs, have
+//! HTTP/1.1 connections of their own: a server lets only so many streams through one connection, and watches would
+//! take the places of requests for minutes.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::UPGRADE;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, ResponseFuture};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use rustls::pki_types::ServerName;
+use tower::util::option_layer;
+use tower::{BoxError, Service, ServiceExt as _};
+
+use crate::request::error_chain;
+
+/// The silence on a connection with open requests after which the server is asked for a sign of life, and the time it
+/// has to give one. A connection that is dead is noticed before a lease of ten seconds that is renewed through it ends.
+const PING_AFTER: Duration = Duration::from_secs(4);
+const PING_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Opens a client; nothing is sent yet. The error says what is wrong with the settings.
+pub(super) fn open_client(config: Config) -> Result<kube::Client, String> {
+    // Proxies are the library's matter; it speaks HTTP/1.1 through them.
+    if config.proxy_url.is_some() {
+        return kube::Client::try_from(config).map_err(|error| error_chain(&error));
+    }
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else may have been quicker, with the same provider.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    }
+    let transport = Transport {
+        requests: http_client(&config, HttpVersions::All)?,
+        streams: http_client(&config, HttpVersions::Http1)?,
+    };
+    let library = |error: kube::Error| error_chain(&error);
+    let builder = ClientBuilder::new(transport.map_err(BoxError::from), config.default_namespace.clone())
+        .with_layer(&config.extra_headers_layer().map_err(library)?)
+        .with_layer(&option_layer(config.auth_layer().map_err(library)?))
+        .with_layer(&config.base_uri_layer());
+    Ok(builder.build())
+}
+
+/// The versions of HTTP that a client offers.
+#[derive(Clone, Copy)]
+enum HttpVersions {
+    Http1,
+    All,
+}
+
+type HttpClient = legacy::Client<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
+
+fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, String> {
+    let tls = config.rustls_client_config().map_err(|error| error_chain(&error))?;
+    let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = ServerName::try_from(name.clone()).map_err(|error| format!("`{name}`: {error}"))?;
+        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let https = match versions {
+        HttpVersions::Http1 => https.enable_http1().wrap_connector(tcp),
+        HttpVersions::All => https.enable_all_versions().wrap_connector(tcp),
+    };
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    Ok(legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .build(connector))
+}
+
+/// Sends each request through the client that is made for its answer.
+#[derive(Clone)]
+struct Transport {
+    requests: HttpClient,
+    streams: HttpClient,
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = legacy::Error;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Both take requests at any time.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let client = if stays_open(&request) { &mut self.streams } else { &mut self.requests };
+        client.call(request)
+    }
+}
+
+/// Tells that the answer to a request has no end of its own: a watch, a followed log, another protocol.
+fn stays_open<B>(request: &Request<B>) -> bool {
+    let mut pairs =
+        request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    request.headers().contains_key(UPGRADE)
+        || pairs.any(|(key, value)| matches!(key, "watch" | "follow") && matches!(value, "true" | "1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_without_an_end_are_told_by_the_request() {
+        for (path, expected) in [
+            ("/api/v1/pods", false),
+            ("/api/v1/pods?limit=500&resourceVersion=0", false),
+            ("/api/v1/pods?watch=false", false),
+            ("/api/v1/pods?limit=500&watch=true", true),
+            ("/api/v1/pods?watch=1", true),
+            ("/api/v1/namespaces/a/pods/p/log?follow=true&container=c", true),
+            ("/api/v1/namespaces/a/pods/p/log?container=c", false),
+        ] {
+            let request = Request::get(path).body(()).expect("a request");
+            assert_eq!(stays_open(&request), expected, "{path}");
+        }
+        let upgrade = Request::get("/api/v1/namespaces/a/pods/p/exec").header(UPGRADE, "websocket");
+        assert!(stays_open(&upgrade.body(()).expect("a request")));
+    }
+}
