@@ -29,6 +29,12 @@ use crate::request::error_chain;
 const PING_AFTER: Duration = Duration::from_secs(4);
 const PING_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// The same for connections that nothing is sent through while a watch is open: the system asks, and gives up after three
+/// questions without an answer. A network that has forgotten a connection is noticed within half a minute.
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
+
 /// Opens a client; nothing is sent yet. The error says what is wrong with the settings.
 pub(super) fn open_client(config: Config) -> Result<kube::Client, String> {
     // Proxies are the library's matter; it speaks HTTP/1.1 through them.
@@ -70,6 +76,9 @@ fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, St
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(PROBE_AFTER));
+    tcp.set_keepalive_interval(Some(PROBE_INTERVAL));
+    tcp.set_keepalive_retries(Some(PROBES));
     let https = match versions {
         HttpVersions::Http1 => https.enable_http1().wrap_connector(tcp),
         HttpVersions::All => https.enable_all_versions().wrap_connector(tcp),
