@@ -15,7 +15,7 @@ use crate::{charts, shell};
 /// How long a sandbox that is counted may take to serve and to stop: everything takes some fifty times as long.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Work over a connection differs by a third from run to run; the least is the work itself.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 4;
 const RELEASES: usize = 20;
 
 /// One build and the directory it works in.

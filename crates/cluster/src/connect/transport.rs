@@ -8,18 +8,24 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::UPGRADE;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::{self, ResponseFuture};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use percent_encoding::percent_decode_str;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tower::util::option_layer;
+use tokio::net::TcpStream;
+use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Service, ServiceExt as _};
 
 use crate::request::error_chain;
@@ -37,10 +43,6 @@ const PROBES: u32 = 3;
 
 /// Opens a client; nothing is sent yet. The error says what is wrong with the settings.
 pub(super) fn open_client(config: Config) -> Result<kube::Client, String> {
-    // Proxies are the library's matter; it speaks HTTP/1.1 through them.
-    if config.proxy_url.is_some() {
-        return kube::Client::try_from(config).map_err(|error| error_chain(&error));
-    }
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Somebody else may have been quicker, with the same provider.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -64,24 +66,64 @@ enum HttpVersions {
     All,
 }
 
-type HttpClient = legacy::Client<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
+/// A connection to the server or to a proxy before it, before TLS with the server.
+type WireStream = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// Opens such connections. One type, whatever is in between: each would be another copy of a whole HTTP client.
+type WireConnector = BoxCloneSyncService<Uri, WireStream, BoxError>;
+type HttpClient = legacy::Client<TimeoutConnector<HttpsConnector<WireConnector>>, Body>;
 
-fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, String> {
-    let tls = config.rustls_client_config().map_err(|error| error_chain(&error))?;
-    let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = ServerName::try_from(name.clone()).map_err(|error| format!("`{name}`: {error}"))?;
-        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
-    }
+/// Connects to the server, through the proxy if there is one.
+fn wire_connector(config: &Config, tls: &ClientConfig) -> Result<WireConnector, String> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(PROBE_AFTER));
     tcp.set_keepalive_interval(Some(PROBE_INTERVAL));
     tcp.set_keepalive_retries(Some(PROBES));
+    let Some(proxy) = &config.proxy_url else {
+        return Ok(BoxCloneSyncService::new(tcp.map_response(WireStream::Http).map_err(BoxError::from)));
+    };
+    match proxy.scheme_str() {
+        Some("socks5") => {
+            let socks = SocksV5::new(proxy.clone(), tcp);
+            Ok(BoxCloneSyncService::new(socks.map_response(WireStream::Http).map_err(BoxError::from)))
+        }
+        Some("http" | "https") => {
+            let https = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+            let tunnel = Tunnel::new(proxy.clone(), https.enable_http1().wrap_connector(tcp));
+            let tunnel = match proxy_login(proxy) {
+                Some(login) => tunnel.with_auth(login),
+                None => tunnel,
+            };
+            Ok(BoxCloneSyncService::new(tunnel.map_err(BoxError::from)))
+        }
+        scheme => {
+            let scheme = scheme.unwrap_or("none");
+            Err(format!("its proxy is reached by `{scheme}`; http, https and socks5 are known"))
+        }
+    }
+}
+
+/// The login in the address of a proxy, as the proxy wants it.
+fn proxy_login(proxy: &Uri) -> Option<HeaderValue> {
+    let (login, _) = proxy.authority()?.as_str().rsplit_once('@')?;
+    let login: Vec<u8> = percent_decode_str(login).collect();
+    let mut header = HeaderValue::try_from(format!("Basic {}", BASE64.encode(login))).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, String> {
+    let tls = config.rustls_client_config().map_err(|error| error_chain(&error))?;
+    let wire = wire_connector(config, &tls)?;
+    let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = ServerName::try_from(name.clone()).map_err(|error| format!("`{name}`: {error}"))?;
+        https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
     let https = match versions {
-        HttpVersions::Http1 => https.enable_http1().wrap_connector(tcp),
-        HttpVersions::All => https.enable_all_versions().wrap_connector(tcp),
+        HttpVersions::Http1 => https.enable_http1().wrap_connector(wire),
+        HttpVersions::All => https.enable_all_versions().wrap_connector(wire),
     };
     let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(config.connect_timeout);
