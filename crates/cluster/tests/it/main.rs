@@ -5,4 +5,5 @@ mod helm;
 mod lock;
 mod objects;
 mod track;
+mod watch;
 mod world;
