@@ -465,6 +465,51 @@ fn is_end_of_list(bookmark: &Value) -> bool {
     object::annotation(bookmark, "k8s.io/initial-events-end") == Some("true")
 }
 
+/// The events of one watch on their way to its sink.
+struct WatchEvents<'a> {
+    watching: &'a Watching,
+    sink: &'a dyn WatchSink,
+    /// The version the sink knows.
+    version: String,
+    /// The list the watch began with, while it is not complete.
+    list: Option<StreamedList>,
+}
+
+/// A list that a watch sends. A server whose cache is behind sends changes before its end, so that a listed object can
+/// be gone again.
+#[derive(Default)]
+struct StreamedList {
+    deleted: BTreeMap<(String, String), Value>,
+}
+
+impl WatchEvents<'_> {
+    fn take(&mut self, kind: &str, mut value: Value) {
+        if let Some(next) = value["metadata"]["resourceVersion"].as_str() {
+            self.version = next.to_owned();
+        }
+        add_type_fields(&mut value, &self.watching.kind);
+        match (kind, &mut self.list) {
+            ("BOOKMARK", Some(list)) if is_end_of_list(&value) => {
+                let deleted = std::mem::take(&mut list.deleted);
+                self.list = None;
+                last_error::record_error(None);
+                self.sink.list_ended(&self.version);
+                deleted.into_values().for_each(|object| self.sink.deleted(object));
+            }
+            ("BOOKMARK", _) => {}
+            ("DELETED", Some(list)) => {
+                list.deleted.insert(key_of(&value), value);
+            }
+            (_, Some(list)) => {
+                list.deleted.remove(&key_of(&value));
+                self.sink.list_page(vec![value]);
+            }
+            ("DELETED", None) => self.sink.deleted(value),
+            (_, None) => self.sink.changed(value),
+        }
+    }
+}
+
 /// Follows one watch to its end.
 async fn follow_watch(
     cluster: &Cluster,
@@ -477,12 +522,16 @@ async fn follow_watch(
         .with("watch", "true")
         .with("allowWatchBookmarks", "true")
         .with("timeoutSeconds", &seconds);
-    let (query, mut version, mut is_listing) = match start {
-        WatchStart::After(version) => (query.with("resourceVersion", version), version.to_owned(), false),
+    let mut events = WatchEvents { watching, sink, version: String::new(), list: None };
+    let query = match start {
+        WatchStart::After(version) => {
+            events.version = version.to_owned();
+            query.with("resourceVersion", version)
+        }
         WatchStart::Everything => {
             sink.list_began();
-            let query = query.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan");
-            (query, String::new(), true)
+            events.list = Some(StreamedList::default());
+            query.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan")
         }
     };
     let path = query.append_to(&watching.kind.collection_path(watching.namespace.as_deref()));
@@ -497,12 +546,12 @@ async fn follow_watch(
     let mut pending: Vec<u8> = Vec::new();
     loop {
         let Ok(Some(Ok(chunk))) = tokio::time::timeout(LIFETIME + SILENCE_LIMIT, body.next()).await else {
-            if is_listing {
+            if events.list.is_some() {
                 let message = "the watch ended before everything was listed";
                 return WatchEnd::Failed(call.call_error(ErrorClass::Transport, message));
             }
             // However it ended, what was read stands; half a line is read again.
-            return WatchEnd::Resume(version);
+            return WatchEnd::Resume(events.version);
         };
         pending.extend_from_slice(&chunk);
         let mut start = 0;
@@ -513,7 +562,7 @@ async fn follow_watch(
                 continue;
             }
             let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return WatchEnd::Relist };
-            let mut value = event["object"].take();
+            let value = event["object"].take();
             match event["type"].as_str().unwrap_or_default() {
                 "ERROR" => {
                     let status = ApiStatus::from_object(&value, 500);
@@ -522,23 +571,7 @@ async fn follow_watch(
                         _ => WatchEnd::Failed(Error::from_status(&call.action, status)),
                     };
                 }
-                kind => {
-                    if let Some(next) = value["metadata"]["resourceVersion"].as_str() {
-                        version = next.to_owned();
-                    }
-                    add_type_fields(&mut value, &watching.kind);
-                    match kind {
-                        "BOOKMARK" if is_listing && is_end_of_list(&value) => {
-                            is_listing = false;
-                            last_error::record_error(None);
-                            sink.list_ended(&version);
-                        }
-                        "BOOKMARK" => {}
-                        _ if is_listing => sink.list_page(vec![value]),
-                        "DELETED" => sink.deleted(value),
-                        _ => sink.changed(value),
-                    }
-                }
+                kind => events.take(kind, value),
             }
         }
         pending.drain(..start);

@@ -16,11 +16,16 @@ const MOST_RENDERS: f64 = 3.0;
 const LARGEST: f64 = 1.5;
 const SLOWEST_OPEN: f64 = 100.0;
 
-/// Bundles a chart of `SLIPWAY_CORPUS`, or the example, and compares with its render and its package.
+/// Bundles the large chart of `SLIPWAY_CORPUS`, if that is set, and the example, and compares each with its render and its
+/// package.
 pub fn run(effort: Effort) -> Result<Vec<Value>> {
-    let slipway = shell::slipway(profile(effort))?;
+    let corpus = charts::corpus();
     let found: Vec<PathBuf> =
-        charts::corpus().iter().map(|root| root.join(LARGE)).filter(|chart| chart.is_dir()).collect();
+        corpus.iter().map(|root| root.join(LARGE)).filter(|chart| chart.is_dir()).collect();
+    if found.is_empty() && !corpus.is_empty() {
+        bail!("SLIPWAY_CORPUS has no directory {LARGE}");
+    }
+    let slipway = shell::slipway(profile(effort))?;
     let example = shell::root().join("examples/units/shop");
     let mut rows = Vec::new();
     for chart in found.iter().chain([&example]) {

@@ -6,4 +6,5 @@ mod lock;
 mod objects;
 mod track;
 mod transport;
+mod watch;
 mod world;

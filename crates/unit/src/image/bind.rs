@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
 
-use super::forms::{fill_template, forms, mapping_text, post_render_text, repository_text};
+use super::forms::{
+    Parts, fill_tag_template, fill_template, forms, mapping_text, post_render_text, repository_text, tag_form,
+};
 use super::input::ImageInput;
-use super::mapping::{ImageMapping, MappedImage};
+use super::mapping::{ImageMapping, MappedImage, MappedValue};
 use super::nodes::{ImageNode, find_nodes};
 use super::path::{ValueStep, set_value};
 use super::rewrite::{RewriteRule, rewrite_objects};
-use super::trial::{ImagePlace, RenderedImages, Trial, is_from, resource_images};
+use super::trial::{ProvenPlaces, Rendering, Trial, WrongRendering, is_from, resource_images};
 use crate::container::{BindingConfidence, BindingKind, BindingRow};
 use crate::error::UnitError;
 
@@ -52,14 +54,12 @@ pub(crate) fn bind_images(request: &BindRequest<'_>) -> Result<BoundImages, Unit
     if request.inputs.is_empty() {
         return Ok(BoundImages::default());
     }
-    let objects = (request.render)(&Map::new())?;
     let mut binder = Binder {
         request,
         bound: BoundImages::default(),
         nodes: Vec::new(),
         problems: Problems::new(),
-        images: RenderedImages::of(&objects),
-        objects,
+        rendering: Rendering::of((request.render)(&Map::new())?),
     };
     if request.mapping.autodetect {
         binder.nodes = find_nodes(request.merged, request.subcharts, &request.mapping.ignore);
@@ -74,8 +74,8 @@ pub(crate) fn bind_images(request: &BindRequest<'_>) -> Result<BoundImages, Unit
     }
     for input in request.inputs {
         match request.mapping.images.iter().find(|mapped| mapped.name == input.name) {
-            Some(mapped) => binder.bind_mapped(input, mapped)?,
-            None if request.mapping.autodetect => binder.bind_found(input)?,
+            Some(mapped) => binder.bind_mapped(input, mapped),
+            None if request.mapping.autodetect => binder.bind_found(input),
             None => {}
         }
     }
@@ -87,22 +87,32 @@ struct Binder<'a> {
     bound: BoundImages,
     nodes: Vec<ImageNode>,
     problems: Problems,
-    /// The rendering with everything bound so far, and its images.
-    objects: Vec<Value>,
-    images: RenderedImages,
+    /// The rendering with everything bound so far.
+    rendering: Rendering,
+}
+
+/// Values that bind an image in one form, laid over everything else.
+struct TrialOverlay {
+    pinned: Map<String, Value>,
+    /// The same with the image's tag alone.
+    tagged: Map<String, Value>,
 }
 
 impl Binder<'_> {
-    fn bind_mapped(&mut self, input: &ImageInput, mapped: &MappedImage) -> Result<(), UnitError> {
+    fn bind_mapped(&mut self, input: &ImageInput, mapped: &MappedImage) {
         if !mapped.set.is_empty() {
-            let mut overlay = self.bound.overlay.clone();
-            for mapped in &mapped.set {
-                let value = fill_template(&mapped.template, &input.reference);
-                set_value(&mut overlay, self.request.merged, &mapped.path, value.into());
+            let mut overlay = self.unchanged_overlay();
+            for MappedValue { path, template, .. } in &mapped.set {
+                let (pinned, tagged) = (
+                    fill_template(template, &input.reference),
+                    fill_tag_template(template, &input.reference),
+                );
+                set_value(&mut overlay.pinned, self.request.merged, path, pinned.into());
+                set_value(&mut overlay.tagged, self.request.merged, path, tagged.into());
             }
             let paths: Vec<&str> = mapped.set.iter().map(|mapped| mapped.shown.as_str()).collect();
             let paths = paths.join(", ");
-            match self.try_overlay(&overlay, input, "")? {
+            match self.try_overlay(overlay, input, "") {
                 Trial::Proven(places) => {
                     let proof = proof_text(input, &paths, &places);
                     self.push(
@@ -121,7 +131,16 @@ impl Binder<'_> {
                     let hint = "name values that the templates use for an image";
                     self.problems.push(Problem::error(message).at(mapped.at.clone()).hint(hint));
                 }
-                Trial::Wrong => {
+                Trial::Wrong(WrongRendering::Labels(labels)) => {
+                    let message = format!(
+                        "image `{}` is mapped to `{paths}`, and its digest changes labels: {}",
+                        input.name,
+                        joined(&labels)
+                    );
+                    let hint = format!("map it to the containers themselves:\n{}", post_render_text(input));
+                    self.problems.push(Problem::error(message).at(mapped.at.clone()).hint(hint));
+                }
+                Trial::Wrong(WrongRendering::Images | WrongRendering::Refused) => {
                     let message = format!(
                         "image `{}` is mapped to `{paths}`, and a container does not get {}",
                         input.name, input.reference
@@ -140,7 +159,6 @@ impl Binder<'_> {
                 self.problems.push(Problem::error(message).at(mapped.at.clone()).hint(hint));
             }
         }
-        Ok(())
     }
 
     fn bind_rule(
@@ -150,33 +168,34 @@ impl Binder<'_> {
         reason: &str,
         confidence: BindingConfidence,
     ) -> bool {
-        let mut objects = self.objects.clone();
+        let mut objects = self.rendering.objects.clone();
         let image = input.reference.to_string();
         let count = rewrite_objects(&mut objects, &rule, &image);
         let shown = rule.canonical_text();
         if count == 0 {
             return false;
         }
-        let after = RenderedImages::of(&objects);
-        let places = after.changed_since(&self.images);
-        let proof = match places.as_slice() {
-            [] => format!("image {} bound in the rendered objects: {count} fields", input.name),
-            places => proof_text(input, "the rendered objects", places),
+        let after = Rendering::of(objects);
+        let images = after.changed_images(&self.rendering);
+        let proof = if images.is_empty() {
+            format!("image {} bound in the rendered objects: {count} fields", input.name)
+        } else {
+            proof_text(input, "the rendered objects", &ProvenPlaces { images, derived_labels: Vec::new() })
         };
-        (self.objects, self.images) = (objects, after);
+        self.rendering = after;
         self.bound.rules.push((rule, image));
         self.push(input, BindingKind::PostRender, &shown, "", reason, confidence, proof);
         true
     }
 
-    fn bind_found(&mut self, input: &ImageInput) -> Result<(), UnitError> {
+    fn bind_found(&mut self, input: &ImageInput) {
         let wanted = input.reference.full_repository();
         let exact: Vec<ImageNode> =
             self.nodes.iter().filter(|node| node.repository == wanted).cloned().collect();
         if !exact.is_empty() {
             let mut is_bound = false;
             for node in &exact {
-                is_bound |= self.bind_node(input, node, "repository", BindingConfidence::Exact)?;
+                is_bound |= self.bind_node(input, node, "repository", BindingConfidence::Exact);
             }
             if !is_bound && !self.problems.has_errors() && !self.bind_rendered(input, &wanted) {
                 let paths: Vec<String> = exact.iter().map(ImageNode::shown_path).collect();
@@ -189,10 +208,10 @@ impl Binder<'_> {
                     Problem::error(message).hint("enable the part of the chart that uses it, or map it"),
                 );
             }
-            return Ok(());
+            return;
         }
         if self.bind_rendered(input, &wanted) {
-            return Ok(());
+            return;
         }
         let free = |node: &&ImageNode| {
             !self.request.inputs.iter().any(|other| other.reference.full_repository() == node.repository)
@@ -204,7 +223,7 @@ impl Binder<'_> {
             .filter(|node| node.short_name() == input.reference.short_name())
             .cloned()
             .collect();
-        let rendered = self.images.repositories_named(input.reference.short_name());
+        let rendered = self.rendering.repositories_named(input.reference.short_name());
         if alike.is_empty() && !rendered.is_empty() {
             // No value names what is rendered under this name: the only place there is belongs to another image.
             let rendered: Vec<String> = rendered.into_iter().collect();
@@ -216,7 +235,7 @@ impl Binder<'_> {
             let map = repository_text(input, &rendered);
             let hint = format!("say that it belongs there with --image-map FILE:\n{map}");
             self.problems.push(Problem::error(message).hint(hint));
-            return Ok(());
+            return;
         }
         let own: Vec<ImageNode> = self.nodes.iter().filter(|node| node.is_own).cloned().collect();
         let (node, reason) = match (alike.as_slice(), own.as_slice()) {
@@ -224,7 +243,7 @@ impl Binder<'_> {
             ([], [node]) if self.request.inputs.len() == 1 => (node, "only"),
             _ => {
                 self.report_ambiguity(input, &alike);
-                return Ok(());
+                return;
             }
         };
         if self.request.inferred == InferredBindings::Refuse {
@@ -240,16 +259,14 @@ impl Binder<'_> {
                 mapping_text(input, std::slice::from_ref(node))
             );
             self.problems.push(Problem::error(message).hint(hint));
-            return Ok(());
+            return;
         }
         let node = node.clone();
-        if !self.bind_node(input, &node, reason, BindingConfidence::Inferred)? && !self.problems.has_errors()
-        {
+        if !self.bind_node(input, &node, reason, BindingConfidence::Inferred) && !self.problems.has_errors() {
             let message =
                 format!("image `{}` fits `{}`, which reaches no container", input.name, node.shown_path());
             self.problems.push(Problem::error(message));
         }
-        Ok(())
     }
 
     /// Binds an image at one place in the first form that is proven; false if the place reaches no container.
@@ -259,27 +276,24 @@ impl Binder<'_> {
         node: &ImageNode,
         reason: &str,
         confidence: BindingConfidence,
-    ) -> Result<bool, UnitError> {
+    ) -> bool {
         for parts in forms(node, &input.reference) {
-            let mut overlay = self.bound.overlay.clone();
-            for (key, value) in &parts {
-                let mut path = node.path.clone();
-                path.extend(key.iter().map(|key| ValueStep::Key((*key).to_owned())));
-                set_value(&mut overlay, self.request.merged, &path, value.clone().into());
-            }
-            match self.try_overlay(&overlay, input, &node.repository)? {
+            let mut overlay = self.unchanged_overlay();
+            self.set_parts(&mut overlay.pinned, node, &parts);
+            self.set_parts(&mut overlay.tagged, node, &tag_form(node, &input.reference));
+            match self.try_overlay(overlay, input, &node.repository) {
                 Trial::Proven(places) => {
                     let path = node.path_of(parts.iter().rev().find_map(|(key, _)| *key));
                     let proof = proof_text(input, &path, &places);
                     self.push(input, BindingKind::Values, &path, &node.current, reason, confidence, proof);
-                    return Ok(true);
+                    return true;
                 }
-                Trial::Unused => return Ok(false),
-                Trial::Wrong => {}
+                Trial::Unused => return false,
+                Trial::Wrong(_) => {}
             }
         }
         // No form of values works: the rendered objects are changed instead.
-        if self.images.of_repository(&node.repository).is_empty() {
+        if self.rendering.of_repository(&node.repository).is_empty() {
             let message = format!(
                 "image `{}` cannot be bound at `{}`: no form of it renders",
                 input.name,
@@ -287,20 +301,20 @@ impl Binder<'_> {
             );
             let hint = format!("map it to the containers themselves:\n{}", post_render_text(input));
             self.problems.push(Problem::error(message).hint(hint));
-            return Ok(false);
+            return false;
         }
-        Ok(self.bind_rule(input, self.rule_for(&node.repository), reason, confidence))
+        self.bind_rule(input, self.rule_for(&node.repository), reason, confidence)
     }
 
     /// Binds an image whose repository is rendered and named by no value; false if it is not.
     fn bind_rendered(&mut self, input: &ImageInput, repository: &str) -> bool {
-        !self.images.of_repository(repository).is_empty()
+        !self.rendering.of_repository(repository).is_empty()
             && self.bind_rule(input, self.rule_for(repository), "rendered", BindingConfidence::Exact)
     }
 
     /// The rule that changes everything rendered from a repository.
     fn rule_for(&self, repository: &str) -> RewriteRule {
-        let fields = self.objects.iter().flat_map(resource_images);
+        let fields = self.rendering.objects.iter().flat_map(resource_images);
         let of_repository = fields.filter(|(_, image)| is_from(image, repository));
         let field_paths: BTreeSet<String> = of_repository.map(|(field, _)| field).collect();
         RewriteRule {
@@ -310,25 +324,48 @@ impl Binder<'_> {
         }
     }
 
+    fn unchanged_overlay(&self) -> TrialOverlay {
+        TrialOverlay { pinned: self.bound.overlay.clone(), tagged: self.bound.overlay.clone() }
+    }
+
+    fn set_parts(&self, overlay: &mut Map<String, Value>, node: &ImageNode, parts: &Parts) {
+        for (key, value) in parts {
+            let mut path = node.path.clone();
+            path.extend(key.iter().map(|key| ValueStep::Key((*key).to_owned())));
+            set_value(overlay, self.request.merged, &path, value.clone().into());
+        }
+    }
+
     /// Renders with an overlay, which is kept if it is proven.
-    fn try_overlay(
-        &mut self,
-        overlay: &Map<String, Value>,
-        input: &ImageInput,
-        repository: &str,
-    ) -> Result<Trial, UnitError> {
+    fn try_overlay(&mut self, overlay: TrialOverlay, input: &ImageInput, repository: &str) -> Trial {
         // A chart may refuse a form, for instance by its schema.
-        let Ok(mut objects) = (self.request.render)(overlay) else { return Ok(Trial::Wrong) };
+        let Ok(after) = self.render_with(&overlay.pinned) else {
+            return Trial::Wrong(WrongRendering::Refused);
+        };
+        let mut trial = self.rendering.judge_images(&after, &input.reference, repository);
+        if let Trial::Proven(places) = &mut trial {
+            let changed = after.changed_labels(&self.rendering);
+            if !changed.is_empty() {
+                let tagged = self.render_with(&overlay.tagged);
+                let other = tagged.map_or_else(|_| changed.clone(), |tagged| after.changed_labels(&tagged));
+                if !other.is_empty() {
+                    return Trial::Wrong(WrongRendering::Labels(other));
+                }
+                places.derived_labels = changed;
+            }
+            self.bound.overlay = overlay.pinned;
+            self.rendering = after;
+        }
+        trial
+    }
+
+    /// Renders with an overlay and everything written into the objects so far.
+    fn render_with(&self, overlay: &Map<String, Value>) -> Result<Rendering, UnitError> {
+        let mut objects = (self.request.render)(overlay)?;
         for (rule, image) in &self.bound.rules {
             rewrite_objects(&mut objects, rule, image);
         }
-        let after = RenderedImages::of(&objects);
-        let trial = self.images.judge(&objects, &after, &input.reference, repository);
-        if matches!(trial, Trial::Proven(_)) {
-            self.bound.overlay = overlay.clone();
-            (self.objects, self.images) = (objects, after);
-        }
-        Ok(trial)
+        Ok(Rendering::of(objects))
     }
 
     fn report_ambiguity(&mut self, input: &ImageInput, alike: &[ImageNode]) {
@@ -383,9 +420,19 @@ impl Binder<'_> {
     }
 }
 
-fn proof_text(input: &ImageInput, path: &str, places: &[ImagePlace]) -> String {
-    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-    format!("image {} bound at .{path} renders as {} in {}", input.name, input.reference, places.join(", "))
+fn proof_text(input: &ImageInput, path: &str, places: &ProvenPlaces) -> String {
+    let images = joined(&places.images);
+    let mut text =
+        format!("image {} bound at .{path} renders as {} in {images}", input.name, input.reference);
+    if !places.derived_labels.is_empty() {
+        text.push_str(&format!("; labels follow its tag: {}", joined(&places.derived_labels)));
+    }
+    text
+}
+
+fn joined(places: &[impl ToString]) -> String {
+    let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
+    shown.join(", ")
 }
 
 fn shown_current(current: &str) -> &str {

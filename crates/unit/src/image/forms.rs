@@ -15,14 +15,7 @@ pub(super) fn forms(node: &ImageNode, reference: &ImageReference) -> Vec<Parts> 
     };
     let digest = reference.digest.clone().unwrap_or_default();
     let tag = reference.tag.clone().unwrap_or_default();
-    let mut base = Parts::new();
-    if has_registry {
-        let (registry, rest) = reference.split_registry();
-        base.push((Some("registry"), registry.unwrap_or("docker.io").to_owned()));
-        base.push((Some(repository_key), rest.to_owned()));
-    } else {
-        base.push((Some(repository_key), reference.repository.clone()));
-    }
+    let base = repository_parts(reference, repository_key, has_registry);
     let with = |more: &[(&'static str, String)]| {
         let mut parts = base.clone();
         parts.extend(more.iter().map(|(key, value)| (Some(*key), value.clone())));
@@ -55,6 +48,31 @@ pub(super) fn forms(node: &ImageNode, reference: &ImageReference) -> Vec<Parts> 
     all
 }
 
+/// The parts of a place with the tag alone, which is what a chart derives labels from.
+pub(super) fn tag_form(node: &ImageNode, reference: &ImageReference) -> Parts {
+    let reference = ImageReference { digest: None, ..reference.clone() };
+    let NodeShape::Parts { repository_key, has_registry, has_digest, .. } = node.shape else {
+        return vec![(None, reference.to_string())];
+    };
+    let mut parts = repository_parts(&reference, repository_key, has_registry);
+    parts.extend(reference.tag.map(|tag| (Some("tag"), tag)));
+    if has_digest {
+        parts.push((Some("digest"), String::new()));
+    }
+    parts
+}
+
+fn repository_parts(reference: &ImageReference, repository_key: &'static str, has_registry: bool) -> Parts {
+    if !has_registry {
+        return vec![(Some(repository_key), reference.repository.clone())];
+    }
+    let (registry, rest) = reference.split_registry();
+    vec![
+        (Some("registry"), registry.unwrap_or("docker.io").to_owned()),
+        (Some(repository_key), rest.to_owned()),
+    ]
+}
+
 /// The parts of a place as a mapping file writes them.
 fn template_parts(node: &ImageNode) -> Vec<(Option<&'static str>, &'static str)> {
     match node.shape {
@@ -73,6 +91,12 @@ pub(super) fn fill_template(text: &str, reference: &ImageReference) -> String {
     text.replace("{{repo}}", &reference.repository)
         .replace("{{tag}}", reference.tag.as_deref().unwrap_or_default())
         .replace("{{digest}}", reference.digest.as_deref().unwrap_or_default())
+}
+
+/// A text of a mapping file with the parts of an image in it but its digest.
+pub(super) fn fill_tag_template(text: &str, reference: &ImageReference) -> String {
+    let reference = ImageReference { digest: None, ..reference.clone() };
+    fill_template(&text.replace("@{{digest}}", ""), &reference)
 }
 
 /// A mapping file that says what the user may mean: the first place, the others as comments.

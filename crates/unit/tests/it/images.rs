@@ -17,6 +17,9 @@ fn images(texts: &[&str]) -> Vec<ImageInput> {
     texts.iter().map(|text| ImageInput::parse(text).unwrap_or_else(|problem| panic!("{problem}"))).collect()
 }
 
+/// An object whose label is the tag if that is a version, and something else if it is not, as many public charts have it.
+const VERSION_LABEL: &str = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, labels: {version: '{{ if regexMatch `^[0-9.]+$` .Values.image.tag }}{{ .Values.image.tag }}{{ else }}none{{ end }}'}}";
+
 struct Shape {
     name: &'static str,
     files: Vec<(&'static str, String)>,
@@ -109,6 +112,14 @@ fn shapes() -> Vec<Shape> {
             r#"{"repository":"docker.io/acme/api"}"#,
         ),
         with(
+            "a tag that a label is read from is written into the objects",
+            "image: {repository: acme/api, tag: 1.2.3}",
+            &format!("{plain}{VERSION_LABEL}"),
+            "api=acme/api:1.2.3@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "acme/api:1.2.3",
+            r#"{"repository":"docker.io/acme/api"}"#,
+        ),
+        with(
             "a tag that another image shares is written into the objects",
             "image: {repository: acme/api, tag: '1'}",
             "'{{ .Values.image.repository }}:{{ .Values.image.tag }}'\n---\napiVersion: acme.io/v1\nkind: Agent\nmetadata: {name: x}\nspec: {image: 'acme/agent:{{ .Values.image.tag }}'}",
@@ -198,6 +209,52 @@ async fn every_shape_of_chart_gets_its_image_with_a_proof() {
         prove(&unit, UnitLoader { masked: &masked, resolving: &masked, settings: &settings })
             .unwrap_or_else(|error| panic!("{}: {error}", shape.name));
     }
+}
+
+fn version_label(image: &str, values: &str) -> tempfile::TempDir {
+    let pods = container("a", &format!("{image}{VERSION_LABEL}"));
+    folder(&[("shop/Chart.yaml", ABOUT), ("shop/values.yaml", values), ("shop/templates/pod.yaml", &pods)])
+}
+
+#[tokio::test]
+async fn a_label_may_follow_the_tag_and_the_proof_says_so() {
+    let image = "'{{ .Values.image.repository }}@{{ .Values.image.digest }}'";
+    let values = format!("image: {{repository: acme/api, tag: 1.2.3, digest: '{OTHER}'}}");
+    let source = version_label(image, &values);
+    let path = source.path().join("u");
+    let input = format!("api=acme/api:1.3.0@{DIGEST}");
+    let request = BundleRequest { images: images(&[&input]), ..request_for(&source.path().join("shop")) };
+    let report =
+        make(request, &LoadContext::default(), &path).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(
+        report.bindings[0],
+        format!(
+            "image api bound at .image.digest renders as acme/api:1.3.0@{DIGEST} in Pod/a[main]; labels follow its tag: ConfigMap/x metadata.labels[version]"
+        )
+    );
+    let texts = open(&path).object_texts().unwrap_or_else(|error| panic!("{error}"));
+    assert!(texts.values().any(|text| text.contains("version: 1.3.0")), "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_mapping_whose_digest_changes_a_label_is_an_error() {
+    let image = "'{{ .Values.image.repository }}:{{ .Values.image.tag }}'";
+    let source = version_label(image, "image: {repository: acme/api, tag: 1.2.3}");
+    let path = source.path().join("u");
+    let text =
+        "apiVersion: ktl.dev/image-map/v1\nimages:\n  api:\n    set: {image.tag: '{{tag}}@{{digest}}'}\n";
+    let mapping = ImageMapping::parse(text, "map.yaml").unwrap_or_else(|problems| panic!("{problems}"));
+    let input = format!("api=acme/api:1.2.3@{DIGEST}");
+    let request =
+        BundleRequest { mapping, images: images(&[&input]), ..request_for(&source.path().join("shop")) };
+    let error = make(request.clone(), &LoadContext::default(), &path).await.expect_err("is wrong");
+    let UnitError::Problems(problems) = error else { panic!("{error}") };
+    let problem = problems.iter().next().expect("is there");
+    assert_eq!(
+        problem.message,
+        "image `api` is mapped to `image.tag`, and its digest changes labels: ConfigMap/x metadata.labels[version]"
+    );
+    assert!(problem.hint.as_ref().is_some_and(|hint| hint.contains("postRender")), "{:?}", problem.hint);
 }
 
 fn two_places() -> tempfile::TempDir {

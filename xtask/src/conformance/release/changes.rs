@@ -564,7 +564,7 @@ fn exit_codes(s: &Scene<'_>) -> Result<()> {
     s.plan(&["--exit-code"])?.ok()?;
     s.plan(&["--exit-code", "--set", "x=1"])?.fails(3)?;
     s.one("---\napiVersion: v1\nkind: Nonsense\nmetadata: {name: x}\n")?;
-    s.plan(&["--exit-code"])?.fails(1).map(drop)
+    s.plan(&["--exit-code"])?.fails(10).map(drop)
 }
 
 fn redaction(s: &Scene<'_>) -> Result<()> {
@@ -637,7 +637,7 @@ fn duplicates(s: &Scene<'_>) -> Result<()> {
     // Only a namespace that is there can be asked.
     s.stage.real.kubectl(&["create", "namespace", &s.namespace])?;
     s.one(&text)?;
-    let said = s.plan(&[])?.fails(1)?;
+    let said = s.plan(&[])?.fails(10)?;
     ensure!(said.contains("templates/all.yaml") && said.contains("Deployment/web"), "{said}");
     let ran = s.apply(&["--normalise"])?;
     ensure!(ran.code == 0 && ran.err.contains("twice"), "{}", ran.err);
@@ -696,7 +696,7 @@ fn namespaces(s: &Scene<'_>) -> Result<()> {
         + &config_map("near", "1", "")
             .replace("  name: near\n", &format!("  name: near\n  namespace: {}\n", s.namespace));
     s.one(&twice)?;
-    let said = s.plan(&[])?.fails(1)?;
+    let said = s.plan(&[])?.fails(10)?;
     ensure!(said.contains("ConfigMap/near"), "{said}");
     s.slipway(&["delete", "demo"])?.ok()?;
     ensure!(found(s).is_err(), "the object of the other namespace is left");

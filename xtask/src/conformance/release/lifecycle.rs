@@ -24,7 +24,7 @@ fn saved_plan(s: &Scene<'_>) -> Result<()> {
     let key = "00112233445566778899aabbccddeeff";
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: plaintext-word}\n";
     s.one(&(config_map("a", "1", "") + secret))?;
-    s.plan(&["--out", "plan.slip"])?.fails(1)?;
+    s.plan(&["--out", "plan.slip"])?.fails(10)?;
     s.plan(&["--out", "plan.slip", "--secret-key", key])?.ok()?;
     let bytes = std::fs::read(s.directory.join("plan.slip"))?;
     let saved = String::from_utf8_lossy(&bytes).into_owned();
@@ -249,7 +249,7 @@ fn bad_input(s: &Scene<'_>) -> Result<()> {
         + &config_map("twice", "2", "")
         + "---\napiVersion: example.com/v1\nkind: Unknown\nmetadata: {name: x}\n";
     s.one(&text)?;
-    let said = s.apply(&[])?.fails(1)?;
+    let said = s.apply(&[])?.fails(10)?;
     for what in ["weight", "fail-mode", "twice", "Unknown"] {
         ensure!(said.contains(what), "{what} is not among the problems: {said}");
     }

@@ -218,7 +218,7 @@ fn rings(s: &Scene<'_>) -> Result<()> {
         )
     };
     s.one(&(on("one", "two") + &on("two", "one")))?;
-    let said = s.plan(&[])?.fails(1)?;
+    let said = s.plan(&[])?.fails(10)?;
     ensure!(said.contains("ConfigMap/one") && said.contains("ConfigMap/two"), "{said}");
     Ok(())
 }
