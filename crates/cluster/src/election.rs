@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorClass};
 use crate::gate::{LeaseEnd, WriteGate};
+use crate::lease::{self, LeasedObject, Sighting};
 use crate::{Cluster, WriteOptions};
 
 /// The times of an election.
@@ -88,12 +89,6 @@ fn lease_at(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("coordination.k8s.io", "v1", "Lease"), Some(namespace), name)
 }
 
-/// Somebody else's Lease, and when it was first seen in this state.
-struct SeenLease {
-    record: LeaseRecord,
-    since: Instant,
-}
-
 struct Candidate {
     cluster: Cluster,
     at: ObjectRef,
@@ -111,10 +106,10 @@ pub async fn elect(cluster: &Cluster, options: &ElectionOptions) -> Leadership {
         options: options.clone(),
         events: Events::silent(),
     });
-    let mut seen: Option<SeenLease> = None;
+    let mut seen: Option<Sighting<LeaseRecord>> = None;
     loop {
         match candidate.try_acquire(&mut seen).await {
-            Ok(Some((until, term))) => return Leadership::start_renewal(candidate, until, term),
+            Ok(Some(taken)) => return Leadership::start_renewal(candidate, taken),
             Ok(None) => {}
             Err(error) if error.class == ErrorClass::Conflict || error.class == ErrorClass::AlreadyExists => {
             }
@@ -129,50 +124,57 @@ pub async fn elect(cluster: &Cluster, options: &ElectionOptions) -> Leadership {
 /// The shortest time between two tries: several may find the Lease free at the same moment.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// A Lease we have taken.
+struct TakenLease {
+    /// The Lease as it was written.
+    live: Value,
+    until: LeaseEnd,
+    term: i64,
+}
+
 impl Candidate {
     /// The time until the next try: no longer than until the Lease is free.
-    fn pause(&self, seen: Option<&SeenLease>) -> Duration {
+    fn pause(&self, seen: Option<&Sighting<LeaseRecord>>) -> Duration {
         let ElectionTimes { duration, retry, .. } = self.options.times;
         let left = seen.map_or(retry, |seen| duration.saturating_sub(seen.since.elapsed()));
         left.clamp(SHORTEST_PAUSE, retry.max(SHORTEST_PAUSE))
     }
 
-    async fn try_acquire(&self, seen: &mut Option<SeenLease>) -> Result<Option<(LeaseEnd, i64)>, Error> {
-        let Some(live) = self.cluster.get(&self.at).await? else {
-            let end = self.lease_end();
-            let manifest = self.manifest(None, 0);
-            self.cluster.create(&self.at, &manifest, &self.write_options()).await?;
-            return Ok(Some((end, 0)));
+    async fn try_acquire(
+        &self,
+        seen: &mut Option<Sighting<LeaseRecord>>,
+    ) -> Result<Option<TakenLease>, Error> {
+        let Some(mut live) = self.cluster.get(&self.at).await? else {
+            let until = self.lease_end();
+            let mut manifest = json!({
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": self.at.name, "namespace": self.at.namespace},
+            });
+            self.renew_in(&mut manifest, 0);
+            let live = self.cluster.create(&self.at, &manifest, &self.write_options()).await?;
+            return Ok(Some(TakenLease { live, until, term: 0 }));
         };
         let record = LeaseRecord::of(&live);
         let is_ours = record.holder == self.options.identity;
-        let since = match seen.take() {
-            Some(seen) if seen.record == record => seen.since,
-            _ => Instant::now(),
-        };
-        let is_free = record.holder.is_empty() || since.elapsed() >= self.options.times.duration;
-        let transitions = record.transitions + i64::from(!is_ours);
-        *seen = Some(SeenLease { record, since });
+        let is_given_back = record.holder.is_empty();
+        let term = record.transitions + i64::from(!is_ours);
+        let sighting = Sighting::update(seen.take(), record);
+        let is_free = is_given_back || sighting.since.elapsed() >= self.options.times.duration;
+        *seen = Some(sighting);
         if !is_free && !is_ours {
             return Ok(None);
         }
-        let end = self.lease_end();
-        self.cluster
-            .replace(&self.at, &self.manifest(Some(&live), transitions), &self.write_options())
-            .await?;
-        Ok(Some((end, transitions)))
+        let until = self.lease_end();
+        self.renew_in(&mut live, term);
+        let live = lease::write(&self.cluster, &self.at, live, &self.write_options()).await?;
+        Ok(Some(TakenLease { live, until, term }))
     }
 
-    /// Renews the Lease if it is still ours.
-    async fn renew(&self, term: i64) -> Result<Option<LeaseEnd>, Error> {
-        let Some(live) = self.cluster.get(&self.at).await? else { return Ok(None) };
-        let record = LeaseRecord::of(&live);
-        if record.holder != self.options.identity || record.transitions != term {
-            return Ok(None);
-        }
-        let end = self.lease_end();
-        self.cluster.replace(&self.at, &self.manifest(Some(&live), term), &self.write_options()).await?;
-        Ok(Some(end))
+    /// Tells that a Lease is that of our term.
+    fn is_ours(&self, live: &Value, term: i64) -> bool {
+        let record = LeaseRecord::of(live);
+        record.holder == self.options.identity && record.transitions == term
     }
 
     /// The end of the time a renewal that is sent now is sure to hold.
@@ -186,54 +188,79 @@ impl Candidate {
         WriteOptions::for_manager(&self.options.manager)
     }
 
-    fn manifest(&self, live: Option<&Value>, transitions: i64) -> Value {
+    /// Makes a Lease ours, or says that it still is.
+    fn renew_in(&self, lease: &mut Value, term: i64) {
         let now = format!("{:.6}", self.events.clock().now());
-        let acquired = live
-            .filter(|live| LeaseRecord::of(live).transitions == transitions)
-            .and_then(|live| live["spec"]["acquireTime"].as_str())
+        let acquired = Some(&*lease)
+            .filter(|lease| LeaseRecord::of(lease).transitions == term)
+            .and_then(|lease| lease["spec"]["acquireTime"].as_str())
             .map_or_else(|| now.clone(), str::to_owned);
         let seconds = self.options.times.duration.as_millis().div_ceil(1000).max(1);
-        let mut manifest = json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self.at.name, "namespace": self.at.namespace},
-            "spec": {
-                "holderIdentity": self.options.identity,
-                "leaseDurationSeconds": u64::try_from(seconds).unwrap_or(15),
-                "acquireTime": acquired,
-                "renewTime": now,
-                "leaseTransitions": transitions,
-            },
+        lease["spec"] = json!({
+            "holderIdentity": self.options.identity,
+            "leaseDurationSeconds": u64::try_from(seconds).unwrap_or(15),
+            "acquireTime": acquired,
+            "renewTime": now,
+            "leaseTransitions": term,
         });
-        if let Some(live) = live {
-            manifest["metadata"] = live["metadata"].clone();
-            if let Some(metadata) = manifest["metadata"].as_object_mut() {
-                metadata.remove("managedFields");
-            }
-        }
-        manifest
     }
 }
 
 /// A Lease that is held and kept.
 pub struct Leadership {
-    candidate: Arc<Candidate>,
+    held: Arc<HeldTerm>,
     gate: WriteGate,
-    term: i64,
     keeper: JoinHandle<()>,
 }
 
+/// The Lease of our term.
+struct HeldTerm {
+    candidate: Arc<Candidate>,
+    lease: LeasedObject,
+    term: i64,
+}
+
+impl HeldTerm {
+    /// Renews the Lease if it is still ours.
+    async fn renew(&self) -> Result<Option<LeaseEnd>, Error> {
+        let Self { candidate, lease, term } = self;
+        let renewal = lease.rewrite(|live| {
+            candidate.is_ours(live, *term).then(|| {
+                candidate.renew_in(live, *term);
+                candidate.lease_end()
+            })
+        });
+        renewal.await
+    }
+
+    /// Gives the Lease back if it is still ours.
+    async fn release(&self) -> Result<(), Error> {
+        let Self { candidate, lease, term } = self;
+        let release = lease.rewrite(|live| {
+            candidate.is_ours(live, *term).then(|| {
+                candidate.renew_in(live, *term);
+                live["spec"]["holderIdentity"] = "".into();
+            })
+        });
+        release.await.map(drop)
+    }
+}
+
 impl Leadership {
-    fn start_renewal(candidate: Arc<Candidate>, until: LeaseEnd, term: i64) -> Self {
+    fn start_renewal(candidate: Arc<Candidate>, taken: TakenLease) -> Self {
+        let TakenLease { live, until, term } = taken;
+        let (cluster, at) = (candidate.cluster.clone(), candidate.at.clone());
+        let lease = LeasedObject::new(cluster, at, candidate.write_options(), live);
         let (renewed, until) = watch::channel(until);
         let gate = WriteGate { until, lost: CancellationToken::new(), events: candidate.events.clone() };
-        let keeper = tokio::spawn(keep_renewed(candidate.clone(), term, renewed, gate.lost.clone()));
-        Self { candidate, gate, term, keeper }
+        let held = Arc::new(HeldTerm { candidate, lease, term });
+        let keeper = tokio::spawn(keep_renewed(held.clone(), renewed, gate.lost.clone()));
+        Self { held, gate, keeper }
     }
 
     /// Counts the holders of the Lease so far; a later one has a higher number.
     pub fn term(&self) -> i64 {
-        self.term
+        self.held.term
     }
 
     /// Lets writes through only while the Lease is surely ours: see [`Cluster::with_write_gate`].
@@ -250,20 +277,7 @@ impl Leadership {
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
         self.gate.lost.cancel();
-        let candidate = &self.candidate;
-        loop {
-            let Some(live) = candidate.cluster.get(&candidate.at).await? else { return Ok(()) };
-            let record = LeaseRecord::of(&live);
-            if record.holder != candidate.options.identity || record.transitions != self.term {
-                return Ok(());
-            }
-            let mut manifest = candidate.manifest(Some(&live), self.term);
-            manifest["spec"]["holderIdentity"] = "".into();
-            match candidate.cluster.replace(&candidate.at, &manifest, &candidate.write_options()).await {
-                Err(error) if error.class == ErrorClass::Conflict => {}
-                result => return result.map(drop),
-            }
-        }
+        self.held.release().await
     }
 }
 
@@ -275,22 +289,17 @@ impl Drop for Leadership {
     }
 }
 
-async fn keep_renewed(
-    candidate: Arc<Candidate>,
-    term: i64,
-    renewed: watch::Sender<LeaseEnd>,
-    lost: CancellationToken,
-) {
+async fn keep_renewed(held: Arc<HeldTerm>, renewed: watch::Sender<LeaseEnd>, lost: CancellationToken) {
     loop {
-        tokio::time::sleep(candidate.options.times.retry).await;
+        tokio::time::sleep(held.candidate.options.times.retry).await;
         let end = renewed.borrow().instant;
-        match tokio::time::timeout_at(end, candidate.renew(term)).await {
+        match tokio::time::timeout_at(end, held.renew()).await {
             Ok(Ok(Some(until))) => {
                 renewed.send_replace(until);
             }
             Ok(Ok(None)) => return lost.cancel(),
             Ok(Err(error)) => {
-                tracing::warn!(lease = %candidate.at, %error, "the lease could not be renewed");
+                tracing::warn!(lease = %held.candidate.at, %error, "the lease could not be renewed");
                 if Instant::now() >= end {
                     return lost.cancel();
                 }

@@ -19,6 +19,7 @@ mod gate;
 pub mod helm;
 mod kinds;
 mod last_error;
+mod lease;
 pub mod lock;
 pub mod logs;
 mod namespace;

@@ -1,10 +1,9 @@
 //! The lock that keeps two runs off one release, shared with Nelm and werf.
 //!
 //! A lease in an annotation of a ConfigMap of the release's namespace: ten seconds long, renewed every
-//! three, taken over when it was not renewed for its length. Every write carries the `resourceVersion` of the
-//! state it changes: the one that was read, or the answer to our last write. The time of its end is written for Nelm and werf; we do not read it, because it is of another
-//! machine's clock. As in client-go's leader election, a lease is stale when our own monotonic clock has seen
-//! no change of it for as long as a lease lasts.
+//! three, taken over when it was not renewed for its length ([`lease`] says how). The time of its end is written for Nelm and
+//! werf; we do not read it, because it is of another machine's clock. As in client-go's leader election, a lease is stale
+//! when our own monotonic clock has seen no change of it for as long as a lease lasts.
 //! Unlike its models a lost lease is not merely logged: [`HeldLock::lost_token`] fires and the run must stop,
 //! and [`HeldLock::check_fence`] tells before a final record is written whether it still counts.
 //!
@@ -12,7 +11,7 @@
 //! server. Renewal goes on then, and while it is in doubt whose the lock is, [`HeldLock::write_gate`] holds back
 //! what would be written under it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -28,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorClass};
 use crate::gate::{LeaseEnd, WriteGate};
+use crate::lease::{self, LeasedObject, Sighting};
 use crate::request::format_seconds;
 use crate::{ApplyOptions, Cluster, Deadline, WriteOptions};
 
@@ -108,22 +108,6 @@ pub enum LockError {
     Cluster(#[from] Error),
 }
 
-/// Another holder's lease, and when it was first seen in this state.
-struct SeenLease {
-    lease: Lease,
-    since: Instant,
-}
-
-impl SeenLease {
-    /// Records a lease; any change of it shows that its holder is alive.
-    fn update(seen: Option<SeenLease>, lease: Lease) -> SeenLease {
-        match seen {
-            Some(seen) if seen.lease == lease => seen,
-            _ => SeenLease { lease, since: Instant::now() },
-        }
-    }
-}
-
 /// Takes locks.
 #[derive(Clone)]
 pub struct ClusterLock {
@@ -164,15 +148,15 @@ impl ClusterLock {
         let end = ends.into_iter().flatten().min();
         // Renewal goes on after the deadline of the run: it has a failure to record.
         let asking = lock.with_deadline(cluster.deadline());
-        let mut seen: Option<SeenLease> = None;
+        let mut seen: Option<Sighting<Lease>> = None;
         let mut is_told = false;
         loop {
             let pause = match asking.try_acquire(&mut seen).await {
-                Ok(AcquireAttempt::Ours { uuid, lease, held }) => {
+                Ok(AcquireAttempt::Ours { lease, held }) => {
                     if held == HeldBefore::ByAnother {
                         events.send(Event::LockTakenOver { lock: name.to_owned(), holder: None });
                     }
-                    return Ok(HeldLock::start_renewal(lock, uuid, lease));
+                    return Ok(HeldLock::start_renewal(lock, lease));
                 }
                 Ok(AcquireAttempt::Theirs { stale_at }) => {
                     if !is_told {
@@ -235,35 +219,39 @@ impl ClusterLock {
         object::annotation(live, &self.key).and_then(Lease::parse_lease)
     }
 
-    /// Writes or removes the lease, if nobody wrote in between; returns the ConfigMap as it is then.
-    async fn write_lease(&self, mut live: Value, lease: Option<&Lease>) -> Result<Value, Error> {
-        if let Some(metadata) = object::metadata_mut(&mut live) {
-            metadata.remove("managedFields");
-            let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-            if !annotations.is_object() {
-                *annotations = Value::Object(Map::new());
-            }
-            if let Value::Object(annotations) = annotations {
-                match lease {
-                    Some(lease) => {
-                        annotations.insert(self.key.clone(), lease.lease_text(&self.name).into());
-                    }
-                    None => {
-                        annotations.shift_remove(&self.key);
-                    }
+    /// Puts the lease into the ConfigMap, or takes it out.
+    fn set_lease(&self, live: &mut Value, lease: Option<&Lease>) {
+        let Some(metadata) = object::metadata_mut(live) else { return };
+        let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+        if !annotations.is_object() {
+            *annotations = Value::Object(Map::new());
+        }
+        if let Value::Object(annotations) = annotations {
+            match lease {
+                Some(lease) => {
+                    annotations.insert(self.key.clone(), lease.lease_text(&self.name).into());
+                }
+                None => {
+                    annotations.shift_remove(&self.key);
                 }
             }
         }
-        let options = WriteOptions::for_manager(&self.options.manager);
-        self.cluster.replace(&self.at, &live, &options).await
+    }
+
+    /// Puts a fresh lease of ours into the ConfigMap; it holds from before it is sent.
+    fn extend_lease(&self, live: &mut Value, uuid: &str) -> LeaseEnd {
+        let instant = Instant::now() + self.options.lease;
+        let lease = self.fresh_lease(uuid.to_owned());
+        self.set_lease(live, Some(&lease));
+        LeaseEnd { instant, second: lease.expires }
     }
 
     /// Takes the lock, unless somebody else was seen to renew it within the length of a lease.
-    async fn try_acquire(&self, seen: &mut Option<SeenLease>) -> Result<AcquireAttempt, Error> {
-        let (live, lease) = self.read_lease().await?;
+    async fn try_acquire(&self, seen: &mut Option<Sighting<Lease>>) -> Result<AcquireAttempt, Error> {
+        let (mut live, lease) = self.read_lease().await?;
         let held = if lease.is_some() { HeldBefore::ByAnother } else { HeldBefore::ByNobody };
         if let Some(lease) = lease {
-            let sighting = SeenLease::update(seen.take(), lease);
+            let sighting = Sighting::update(seen.take(), lease);
             let stale_at = sighting.since + self.options.lease;
             *seen = Some(sighting);
             if Instant::now() < stale_at {
@@ -271,54 +259,13 @@ impl ClusterLock {
             }
         }
         let uuid = uuid::Uuid::new_v4().to_string();
-        let lease = self.extend_lease(live, &uuid).await?;
-        Ok(AcquireAttempt::Ours { uuid, lease, held })
+        let end = self.extend_lease(&mut live, &uuid);
+        let live = lease::write(&self.cluster, &self.at, live, &self.write_options()).await?;
+        Ok(AcquireAttempt::Ours { lease: TakenLease { uuid, live, end }, held })
     }
 
-    /// Writes a fresh lease of ours; it holds from before it was sent.
-    async fn extend_lease(&self, live: Value, uuid: &str) -> Result<WrittenLease, Error> {
-        let instant = Instant::now() + self.options.lease;
-        let lease = self.fresh_lease(uuid.to_owned());
-        let live = self.write_lease(live, Some(&lease)).await?;
-        Ok(WrittenLease { end: LeaseEnd { instant, second: lease.expires }, live })
-    }
-
-    /// Renews the lease if it is still ours. `known` is the ConfigMap as we last wrote it: as long as nobody else
-    /// wrote it, it need not be read.
-    async fn renew_lease(&self, uuid: &str, known: Option<Value>) -> Result<Option<WrittenLease>, Error> {
-        let mut known = known;
-        loop {
-            let live = match known.take() {
-                Some(live) => live,
-                None => match self.read_lease().await? {
-                    (live, Some(lease)) if lease.uuid == uuid => live,
-                    _ => return Ok(None),
-                },
-            };
-            match self.extend_lease(live, uuid).await {
-                Ok(lease) => return Ok(Some(lease)),
-                // Another lock of the namespace was written, or the ConfigMap is gone: read again.
-                Err(e) if matches!(e.class, ErrorClass::Conflict | ErrorClass::NotFound) => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// Removes the lease if it is still ours; `known` as in [`renew_lease`](Self::renew_lease).
-    async fn remove_lease(&self, uuid: &str, known: Option<Value>) -> Result<(), Error> {
-        let mut known = known;
-        loop {
-            let live = match known.take() {
-                Some(live) => live,
-                None => self.read_lease().await?.0,
-            };
-            let Some(lease) = self.lease_in(&live).filter(|lease| lease.uuid == uuid) else { return Ok(()) };
-            let rest = Lease { holders: lease.holders - 1, ..lease };
-            match self.write_lease(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
-                Err(e) if matches!(e.class, ErrorClass::Conflict | ErrorClass::NotFound) => {}
-                result => return result.map(|_| ()),
-            }
-        }
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions::for_manager(&self.options.manager)
     }
 }
 
@@ -333,8 +280,7 @@ enum HeldBefore {
 /// The outcome of one try to take a lock.
 enum AcquireAttempt {
     Ours {
-        uuid: String,
-        lease: WrittenLease,
+        lease: TakenLease,
         held: HeldBefore,
     },
     /// Somebody else's until then, unless it is renewed.
@@ -343,39 +289,59 @@ enum AcquireAttempt {
     },
 }
 
-/// A lease of ours as it was written.
-struct WrittenLease {
-    end: LeaseEnd,
-    /// The ConfigMap it is in.
+/// A lease we have taken.
+struct TakenLease {
+    uuid: String,
+    /// The ConfigMap as it was written.
     live: Value,
+    end: LeaseEnd,
 }
 
-/// The ConfigMap as we last wrote it, unless a write of ours is under way or its answer was lost.
-type KnownState = Arc<Mutex<Option<Value>>>;
+/// Our lease in the ConfigMap.
+struct OwnLease {
+    lock: Arc<ClusterLock>,
+    uuid: String,
+    config_map: LeasedObject,
+}
+
+impl OwnLease {
+    /// Renews the lease if it is still ours.
+    async fn renew(&self) -> Result<Option<LeaseEnd>, Error> {
+        let renewal = self.config_map.rewrite(|live| {
+            let ours = self.lock.lease_in(live).filter(|lease| lease.uuid == self.uuid);
+            ours.map(|_| self.lock.extend_lease(live, &self.uuid))
+        });
+        renewal.await
+    }
+
+    /// Removes the lease if it is still ours.
+    async fn remove(&self) -> Result<(), Error> {
+        let removal = self.config_map.rewrite(|live| {
+            let ours = self.lock.lease_in(live).filter(|lease| lease.uuid == self.uuid)?;
+            let rest = Lease { holders: ours.holders - 1, ..ours };
+            self.lock.set_lease(live, Some(&rest).filter(|rest| rest.holders > 0));
+            Some(())
+        });
+        removal.await.map(drop)
+    }
+}
 
 /// A lock that is held and kept.
 pub struct HeldLock {
-    lock: Arc<ClusterLock>,
-    uuid: String,
+    own: Arc<OwnLease>,
     gate: WriteGate,
-    known: KnownState,
     keeper: JoinHandle<()>,
 }
 
 impl HeldLock {
-    fn start_renewal(lock: Arc<ClusterLock>, uuid: String, lease: WrittenLease) -> HeldLock {
-        let (renewed, until) = watch::channel(lease.end);
-        let known: KnownState = Arc::new(Mutex::new(Some(lease.live)));
+    fn start_renewal(lock: Arc<ClusterLock>, lease: TakenLease) -> HeldLock {
+        let TakenLease { uuid, live, end } = lease;
+        let (renewed, until) = watch::channel(end);
         let gate = WriteGate { until, lost: CancellationToken::new(), events: lock.events.clone() };
-        let keeper = LeaseKeeper {
-            lock: lock.clone(),
-            uuid: uuid.clone(),
-            known: known.clone(),
-            renewed,
-            lost: gate.lost.clone(),
-        };
-        let keeper = tokio::spawn(keeper.keep_renewed());
-        HeldLock { lock, uuid, gate, known, keeper }
+        let config_map = LeasedObject::new(lock.cluster.clone(), lock.at.clone(), lock.write_options(), live);
+        let own = Arc::new(OwnLease { lock, uuid, config_map });
+        let keeper = LeaseKeeper { own: own.clone(), renewed, lost: gate.lost.clone() };
+        HeldLock { own, gate, keeper: tokio::spawn(keeper.keep_renewed()) }
     }
 
     /// Lets writes through only while the lock is surely ours: see [`Cluster::with_write_gate`].
@@ -393,8 +359,8 @@ impl HeldLock {
         if self.gate.lost.is_cancelled() {
             return Ok(false);
         }
-        let (_, lease) = self.lock.with_deadline(deadline).read_lease().await?;
-        let is_ours = lease.is_some_and(|lease| lease.uuid == self.uuid);
+        let (_, lease) = self.own.lock.with_deadline(deadline).read_lease().await?;
+        let is_ours = lease.is_some_and(|lease| lease.uuid == self.own.uuid);
         if !is_ours {
             self.gate.lost.cancel();
         }
@@ -404,13 +370,8 @@ impl HeldLock {
     /// Gives the lock back. That it was lost before is no error: there is nothing to give back.
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
-        self.lock.remove_lease(&self.uuid, take_known(&self.known)).await
+        self.own.remove().await
     }
-}
-
-/// Takes the known state: whoever writes next makes it untrue.
-fn take_known(known: &KnownState) -> Option<Value> {
-    known.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Drop for HeldLock {
@@ -422,9 +383,7 @@ impl Drop for HeldLock {
 
 /// Renews a lease.
 struct LeaseKeeper {
-    lock: Arc<ClusterLock>,
-    uuid: String,
-    known: KnownState,
+    own: Arc<OwnLease>,
     renewed: watch::Sender<LeaseEnd>,
     lost: CancellationToken,
 }
@@ -432,7 +391,7 @@ struct LeaseKeeper {
 impl LeaseKeeper {
     /// Renews the lease until it is lost.
     async fn keep_renewed(self) {
-        let LockOptions { lease, renew, .. } = self.lock.options;
+        let LockOptions { lease, renew, .. } = self.own.lock.options;
         loop {
             let until = *self.renewed.borrow();
             tokio::time::sleep_until(until.instant - lease + renew).await;
@@ -441,10 +400,8 @@ impl LeaseKeeper {
             let end = until.instant.max(Instant::now() + RENEWAL_TIMEOUT);
             let mut pause = Duration::from_millis(250);
             loop {
-                let renewal = self.lock.renew_lease(&self.uuid, take_known(&self.known));
-                let last = match tokio::time::timeout(RENEWAL_TIMEOUT, renewal).await {
-                    Ok(Ok(Some(WrittenLease { end, live }))) => {
-                        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
+                let last = match tokio::time::timeout(RENEWAL_TIMEOUT, self.own.renew()).await {
+                    Ok(Ok(Some(end))) => {
                         self.renewed.send_replace(end);
                         break;
                     }

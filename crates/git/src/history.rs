@@ -62,6 +62,29 @@ impl Repository {
         Ok(None)
     }
 
+    /// Looks for the commit that brought one with a trailer into a branch: a merge, or that commit itself.
+    pub async fn find_merge(
+        &self,
+        branch: &BranchName,
+        trailer: &Trailer,
+        most: u32,
+    ) -> Result<Option<CommitId>, GitError> {
+        let Some(FoundCommit { commit, tip, .. }) = self.find_commit(branch, trailer, most).await? else {
+            return Ok(None);
+        };
+        let call = GitCall::new(["rev-list", "--first-parent", "--ancestry-path", "--parents", "--reverse"])
+            .args(["--end-of-options", &format!("{commit}..{tip}")])
+            .directory(&self.mirror());
+        let text = self.read(call, &format!("read the history of {}", self.address)).await?;
+        // The first of the branch's own commits that comes after ours; it follows ours where ours is one of them.
+        let mut ids = text.lines().next().unwrap_or_default().split_whitespace();
+        let (after, parent) = (ids.next(), ids.next());
+        match after.filter(|_| parent != Some(commit.as_str())) {
+            Some(merge) => Ok(Some(CommitId::parse(merge)?)),
+            None => Ok(Some(commit)),
+        }
+    }
+
     /// Tells whether a branch's history holds a commit, fetching as much of it as the answer needs.
     pub async fn contains(&self, branch: &BranchName, commit: &CommitId) -> Result<bool, GitError> {
         for depth in [1, 100, 2_000, 2_147_483_647] {

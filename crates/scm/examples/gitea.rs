@@ -22,9 +22,10 @@ use slipway_http::{
     Authorization, ClientOptions, HeaderValue, HttpClient, HttpRequest, Login, Method, header, parse_url,
 };
 use slipway_scm::{
-    CheckState, CommitCheck, ConnectOptions, MergeMethod, MergeOutcome, NewPullRequest, OpenOutcome,
-    ProviderKind, PullRequestState, RemoteRepository, ScmConnections, ScmCredential, ScmProvider,
-    WebhookEvent, WebhookHeaders, WebhookOutcome, WebhookReceiver, WebhookSecret, open_pull_request,
+    CheckState, CommitCheck, ConnectOptions, MergeMethod, MergeOutcome, MergeRequest, NewPullRequest,
+    OpenOutcome, ProviderKind, PullRequestState, RemoteRepository, ScmConnections, ScmCredential,
+    ScmProvider, WebhookEvent, WebhookHeaders, WebhookOutcome, WebhookReceiver, WebhookSecret,
+    open_pull_request,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,10 @@ struct Walk {
     token: String,
     http: HttpClient,
     place: tempfile::TempDir,
+}
+
+fn merge(expected: &CommitId) -> MergeRequest {
+    MergeRequest { expected: expected.clone(), method: MergeMethod::Merge, trailers: String::new() }
 }
 
 /// Prints how a case went, and ends the walk if it went wrong.
@@ -286,16 +291,16 @@ impl Walk {
 
     async fn merge(&self, provider: &dyn ScmProvider, number: u64, head: &CommitId) -> Result<(), Failure> {
         let other = CommitId::parse(&"9".repeat(40))?;
-        let moved = provider.merge(number, &other, MergeMethod::Merge).await?;
+        let moved = provider.merge(number, &merge(&other)).await?;
         case("another head is not merged", matches!(moved, MergeOutcome::HeadMoved(_)), moved)?;
         // Gitea looks for conflicts on its own time.
-        let mut outcome = provider.merge(number, head, MergeMethod::Merge).await?;
+        let mut outcome = provider.merge(number, &merge(head)).await?;
         for _ in 0..100 {
             if !matches!(outcome, MergeOutcome::NotReady(_)) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            outcome = provider.merge(number, head, MergeMethod::Merge).await?;
+            outcome = provider.merge(number, &merge(head)).await?;
         }
         let MergeOutcome::Merged(merged) = outcome else { return Err(format!("{outcome:?}").into()) };
         case("the expected head is merged", merged.merged_by.as_deref() == Some(&self.user), &merged)?;

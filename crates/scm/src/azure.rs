@@ -14,8 +14,9 @@ use crate::api::ApiClient;
 use crate::error::ScmError;
 use crate::github::{already_gone, merge_outcome};
 use crate::provider::{
-    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability,
+    NewPullRequest, PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary,
+    ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -337,10 +338,10 @@ impl ScmProvider for AzureDevOps {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
+            let MergeRequest { expected, method, .. } = request;
             let method = match method {
                 MergeMethod::Merge => "noFastForward",
                 MergeMethod::Squash => "squash",

@@ -14,8 +14,9 @@ use crate::api::ApiClient;
 use crate::error::ScmError;
 use crate::github::{already_gone, merge_outcome};
 use crate::provider::{
-    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability,
+    NewPullRequest, PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary,
+    ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -302,10 +303,10 @@ impl ScmProvider for Bitbucket {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
+            let MergeRequest { expected, method, .. } = request;
             // The API takes no expected commit, so it is compared just before.
             let before = PullRequest::from(self.answer(number).await?);
             if before.state == PullRequestState::Open && !before.ends_in(expected) {

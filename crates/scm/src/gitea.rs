@@ -17,8 +17,8 @@ use crate::github::{
     write_comment,
 };
 use crate::provider::{
-    AccessReport, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest, PullRequest,
-    PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability, NewPullRequest,
+    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -44,6 +44,9 @@ struct PullAnswer {
     merge_commit_sha: Option<String>,
     #[serde(default)]
     merged_by: Option<UserAnswer>,
+    /// The last commit that branch and base share.
+    #[serde(default)]
+    merge_base: String,
     #[serde(default)]
     mergeable: Option<bool>,
     #[serde(default)]
@@ -96,6 +99,7 @@ impl From<PullAnswer> for PullRequest {
             "open" => PullRequestState::Open,
             _ => PullRequestState::Closed,
         };
+        let is_contained = !answer.head.sha.is_empty() && answer.merge_base == answer.head.sha;
         Self {
             number: answer.number,
             url: answer.html_url,
@@ -110,6 +114,7 @@ impl From<PullAnswer> for PullRequest {
             merged_at: answer.merged_at,
             merged_by: answer.merged_by.map(|user| user.login),
             mergeability: match answer.mergeable {
+                _ if state == PullRequestState::Open && is_contained => Mergeability::Contained,
                 Some(true) => Mergeability::Possible,
                 Some(false) if state == PullRequestState::Open => Mergeability::Conflict,
                 _ => Mergeability::Unknown,
@@ -139,10 +144,39 @@ impl Gitea {
         self.api.command(Method::PATCH, url, Some(body), &format!("change pull request {number}")).await
     }
 
+    /// Closes a pull request that was created a moment ago if its branch had one already.
+    ///
+    /// Gitea looks for an open pull request of the branch before it creates one, but not within the same transaction: two
+    /// requests at the same time both find none. Their numbers are in the order of their transactions, so that whoever has a
+    /// higher one sees the first, which both keep.
+    async fn keep_first(&self, created: PullAnswer) -> Result<PullRequest, ScmError> {
+        let is_rival = |pull: &PullAnswer| {
+            pull.head.branch == created.head.branch && pull.base.branch == created.base.branch
+        };
+        let open: Vec<PullAnswer> = self.all("open").await?.into_iter().filter(is_rival).collect();
+        match first_open(&open).filter(|first| first.number < created.number) {
+            Some(first) => {
+                let why = format!("Opened at the same time as #{}, which stays.", first.number);
+                let body = json!({"state": "closed", "body": format!("{DUPLICATE_MARKER}\n{why}")});
+                self.patch(created.number, &body).await?;
+                self.pull(first.number).await
+            }
+            None => Ok(created.into()),
+        }
+    }
+
     async fn all(&self, state: &str) -> Result<Vec<PullAnswer>, ScmError> {
         let query = [("state", state), ("sort", "recentupdate"), ("limit", "50")];
         self.api.list(self.url(&["pulls"], &query), "list pull requests").await
     }
+}
+
+/// The marker of a pull request that was one too many for its branch.
+const DUPLICATE_MARKER: &str = "<!-- kardinal:duplicate -->";
+
+/// The oldest open pull request.
+fn first_open(pulls: &[PullAnswer]) -> Option<&PullAnswer> {
+    pulls.iter().filter(|pull| pull.state == "open").min_by_key(|pull| pull.number)
 }
 
 impl ScmProvider for Gitea {
@@ -169,10 +203,14 @@ impl ScmProvider for Gitea {
         base: &'a BranchName,
     ) -> BoxFuture<'a, Result<Option<PullRequest>, ScmError>> {
         async move {
-            let fits =
-                |pull: &PullAnswer| pull.head.branch == head.as_str() && pull.base.branch == base.as_str();
-            let found = self.all("all").await?.into_iter().filter(fits);
-            Ok(found.max_by_key(|pull| pull.number).map(PullRequest::from))
+            let fits = |pull: &PullAnswer| {
+                let is_of_branch = pull.head.branch == head.as_str() && pull.base.branch == base.as_str();
+                is_of_branch && !pull.body.starts_with(DUPLICATE_MARKER)
+            };
+            let found: Vec<PullAnswer> = self.all("all").await?.into_iter().filter(fits).collect();
+            let open = first_open(&found).map(|pull| pull.number);
+            let number = open.or_else(|| found.iter().map(|pull| pull.number).max());
+            Ok(found.into_iter().find(|pull| Some(pull.number) == number).map(PullRequest::from))
         }
         .boxed()
     }
@@ -204,7 +242,7 @@ impl ScmProvider for Gitea {
                 let url = self.url(&["pulls"], &[]);
                 match self.api.change::<PullAnswer>(Method::POST, url, &body, "open a pull request").await {
                     Err(ScmError::NotFound { .. }) => tokio::time::sleep(self.api.settle_pause).await,
-                    result => return result.map(PullRequest::from),
+                    result => return self.keep_first(result?).await,
                 }
             }
             Err(ScmError::NotFound { doing: "open a pull request".to_owned() })
@@ -213,7 +251,19 @@ impl ScmProvider for Gitea {
     }
 
     fn get(&self, number: u64) -> BoxFuture<'_, Result<PullRequest, ScmError>> {
-        self.pull(number).boxed()
+        async move {
+            let mut found = self.pull(number).await?;
+            // While Gitea works it out after every push to the base, it says the same as of a conflict.
+            for _ in 0..4 {
+                if found.mergeability != Mergeability::Conflict {
+                    break;
+                }
+                tokio::time::sleep(self.api.settle_pause).await;
+                found = self.pull(number).await?;
+            }
+            Ok(found)
+        }
+        .boxed()
     }
 
     fn update<'a>(
@@ -245,21 +295,51 @@ impl ScmProvider for Gitea {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
+            let MergeRequest { expected, method, .. } = request;
             let method = match method {
                 MergeMethod::Merge => "merge",
                 MergeMethod::Squash => "squash",
                 MergeMethod::Rebase => "rebase",
             };
-            let body =
+            let mut body =
                 json!({"Do": method, "head_commit_id": expected.as_str(), "delete_branch_after_merge": false});
+            if method == "squash" && !request.trailers.is_empty() {
+                body["MergeMessageField"] = request.trailers.as_str().into();
+            }
             let url = self.url(&["pulls", &number.to_string(), "merge"], &[]);
             let doing = format!("merge pull request {number}");
             let asked = self.api.command(Method::POST, url, Some(&body), &doing).await;
             merge_outcome(asked, self.pull(number).await?, expected)
+        }
+        .boxed()
+    }
+
+    /// Gitea pushes a merge to the base, and the push tells it to mark the pull request as merged. When the caller goes away in
+    /// between, the push is ended and the second half never happens: the commit is on the base, the pull request stays open and
+    /// cannot be merged. Where the repository allows manual merges, it can be told.
+    fn declare_merged<'a>(
+        &'a self,
+        number: u64,
+        commit: &'a CommitId,
+    ) -> BoxFuture<'a, Result<PullRequest, ScmError>> {
+        async move {
+            let body = json!({"Do": "manually-merged", "MergeCommitID": commit.as_str()});
+            let url = self.url(&["pulls", &number.to_string(), "merge"], &[]);
+            let doing = format!("declare pull request {number} merged");
+            let told = self.api.command(Method::POST, url, Some(&body), &doing).await;
+            // Judged by what it is afterwards: somebody else may have told it.
+            let now = self.pull(number).await?;
+            match told {
+                _ if now.state == PullRequestState::Merged => Ok(now),
+                Ok(()) => {
+                    let reason = "the pull request is not merged".to_owned();
+                    Err(ScmError::Refused { doing, status: 200, reason })
+                }
+                Err(error) => Err(error),
+            }
         }
         .boxed()
     }

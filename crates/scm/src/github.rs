@@ -14,8 +14,9 @@ use crate::content::label_colour;
 use crate::credential::{ScmCredential, token_user};
 use crate::error::ScmError;
 use crate::provider::{
-    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability,
+    NewPullRequest, PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary,
+    ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -264,10 +265,10 @@ impl ScmProvider for GitHub {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
+            let MergeRequest { expected, method, .. } = request;
             let method = match method {
                 MergeMethod::Merge => "merge",
                 MergeMethod::Squash => "squash",

@@ -13,8 +13,9 @@ use crate::api::ApiClient;
 use crate::error::ScmError;
 use crate::github::{CommentAnswer, already_gone, merge_outcome, write_comment};
 use crate::provider::{
-    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability,
+    NewPullRequest, PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary,
+    ScmProvider,
 };
 use crate::remote::{ProviderKind, RemoteRepository};
 
@@ -290,12 +291,12 @@ impl ScmProvider for GitLab {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
+            let MergeRequest { expected, method, .. } = request;
             // Rebasing is a setting of the project.
-            let body = json!({"sha": expected.as_str(), "squash": method == MergeMethod::Squash});
+            let body = json!({"sha": expected.as_str(), "squash": *method == MergeMethod::Squash});
             let url = self.request_url(number, &["merge"], &[]);
             let doing = format!("merge merge request {number}");
             let asked = self.api.command(Method::PUT, url, Some(&body), &doing).await;

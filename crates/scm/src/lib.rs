@@ -39,8 +39,9 @@ pub use escape::escape_markdown;
 pub use marker::StepMarker;
 pub use open::{OpenOutcome, open_pull_request};
 pub use provider::{
-    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest,
-    PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmProvider,
+    AccessReport, CheckState, CommitCheck, MergeMethod, MergeOutcome, MergeRequest, Mergeability,
+    NewPullRequest, PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary,
+    ScmProvider,
 };
 pub use remote::{ProviderKind, RemoteError, RemoteRepository};
 pub use webhook::{

@@ -10,7 +10,7 @@ use slipway_git::{BranchName, CommitId, GitCredential};
 use crate::credential::ScmCredential;
 use crate::error::ScmError;
 use crate::provider::{
-    AccessReport, CommitCheck, MergeMethod, MergeOutcome, NewPullRequest, PullRequest, PullRequestChange,
+    AccessReport, CommitCheck, MergeOutcome, MergeRequest, NewPullRequest, PullRequest, PullRequestChange,
     ReviewRequest, ReviewSummary, ScmProvider,
 };
 use crate::remote::ProviderKind;
@@ -73,12 +73,7 @@ impl ScmProvider for PlainServer {
         cannot("reopen pull requests")
     }
 
-    fn merge<'a>(
-        &'a self,
-        _: u64,
-        _: &'a CommitId,
-        _: MergeMethod,
-    ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
+    fn merge<'a>(&'a self, _: u64, _: &'a MergeRequest) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         cannot("merge pull requests")
     }
 

@@ -1,5 +1,6 @@
 //! Everything promotion asks of a server, whatever its kind.
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use slipway_git::{BranchName, CommitId, GitCredential};
@@ -49,6 +50,8 @@ pub enum Mergeability {
     Possible,
     /// Somebody has changed the same lines.
     Conflict,
+    /// The base has every commit of the branch already: there is nothing left to merge.
+    Contained,
     /// Not computed yet, or held up by checks.
     Unknown,
 }
@@ -97,6 +100,17 @@ pub enum MergeMethod {
     Merge,
     Squash,
     Rebase,
+}
+
+/// A merge to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeRequest {
+    /// The commit the branch has to end in.
+    pub expected: CommitId,
+    pub method: MergeMethod,
+    /// The last lines of the message of a squashed commit, by which it is found in the history if the server loses track of
+    /// the merge. Servers that write both down together do not need them.
+    pub trailers: String,
 }
 
 /// The result of asking for a merge.
@@ -182,13 +196,23 @@ pub trait ScmProvider: Send + Sync {
 
     fn reopen(&self, number: u64) -> BoxFuture<'_, Result<(), ScmError>>;
 
-    /// Merges if the branch ends in this commit, and in no other.
+    /// Merges if the branch ends in the expected commit, and in no other.
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        method: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>>;
+
+    /// Tells the server that an open pull request was merged by a commit of its base, where it does not find out by itself.
+    fn declare_merged<'a>(
+        &'a self,
+        number: u64,
+        commit: &'a CommitId,
+    ) -> BoxFuture<'a, Result<PullRequest, ScmError>> {
+        let _ = (number, commit);
+        let (provider, operation) = (self.kind(), "be told of merges");
+        futures::future::ready(Err(ScmError::Unsupported { provider, operation })).boxed()
+    }
 
     /// Writes the one comment that holds a marker: posted once, edited ever after.
     fn upsert_comment<'a>(

@@ -87,6 +87,12 @@ impl Gitea {
         self.ask(Method::PUT, &path, None, Some(&json!({"permission": "write"}))).await.map(drop)
     }
 
+    /// Lets the repository be told of merges, so that one Gitea was cut off in can be mended.
+    pub(crate) async fn allow_manual_merge(&self, name: &str) -> Result<(), Failure> {
+        let path = format!("repos/{}/{name}", self.user);
+        self.ask(Method::PATCH, &path, None, Some(&json!({"allow_manual_merge": true}))).await.map(drop)
+    }
+
     pub(crate) async fn create_hook(&self, name: &str, url: &str, secret: &str) -> Result<(), Failure> {
         let hook = json!({
             "type": "gitea", "active": true, "events": ["pull_request", "pull_request_review"],

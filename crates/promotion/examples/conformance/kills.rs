@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::gitea::{Gitea, labels};
 use crate::life::{LEASE, LifeProcess, Turn};
-use crate::relay::{Death, KillPoint, LifeRecord, Relay, Side};
+use crate::relay::{DECLARED, Death, KillPoint, LifeRecord, Relay, Side};
 use crate::rig::{NAMESPACE, Rig, deployment, environment_files};
 use crate::{Failure, PATIENCE, PAUSE, case};
 
@@ -27,6 +27,8 @@ const RETURNING: &str = "returning";
 
 /// The random kills unless `KILLS` says otherwise.
 const KILLS: usize = 20;
+/// The merges that are cut off.
+const CUTS: u32 = 10;
 /// The longest a life lasts that is killed at a random time.
 const LONGEST_LIFE: u64 = 2_500;
 
@@ -35,6 +37,10 @@ const LONGEST_LIFE: u64 = 2_500;
 pub(crate) enum KillPart {
     All,
     Random,
+    /// Merges that are cut off.
+    Cuts,
+    /// Processes that take over from each other.
+    Replicas,
 }
 
 /// What lives are led for.
@@ -76,12 +82,16 @@ pub(crate) async fn run(gitea: &Gitea, part: KillPart) -> Result<(), Failure> {
     rig.create_credentials(gitea).await?;
     let relay = Relay::start(rig.sandbox.service(), &gitea.root).await?;
     let promotion = async {
-        promote(gitea, &rig, &relay, part, kills).await?;
-        if part == KillPart::Random {
-            return Ok(());
+        if part != KillPart::Replicas {
+            promote(gitea, &rig, &relay, part, kills).await?;
         }
-        take_back(gitea, &rig, &relay).await?;
-        replicas(gitea, &rig, &relay).await
+        if part == KillPart::All {
+            take_back(gitea, &rig, &relay).await?;
+        }
+        if matches!(part, KillPart::All | KillPart::Replicas) {
+            replicas(gitea, &rig, &relay).await?;
+        }
+        Ok(())
     };
     tokio::select! {
         result = promotion => result,
@@ -98,6 +108,7 @@ async fn promote(
     kills: usize,
 ) -> Result<(), Failure> {
     gitea.create_repository(REPOSITORY, &environment_files(&ENVIRONMENTS)).await?;
+    gitea.allow_manual_merge(REPOSITORY).await?;
     let health = json!({"type": "none"});
     let environments = json!([{"name": "dev", "health": health}, {"name": "staging", "pr": true, "health": health},
         {"name": "prod", "approval": "pr-review", "health": health}]);
@@ -108,6 +119,12 @@ async fn promote(
         trial.kill_at_every_change(|bundle| Goal::Verified(bundle)).await?;
     }
     let mut random = Random(0x2545_f491_4f6c_dd1d);
+    if matches!(part, KillPart::All | KillPart::Cuts) {
+        trial.cut_merges(&mut random).await?;
+    }
+    if part == KillPart::Cuts {
+        return Ok(());
+    }
     let (mut done, mut promotions) = (0, 0);
     while done < kills {
         let (bundle, version) = trial.next_bundle().await?;
@@ -149,12 +166,8 @@ impl Trial<'_> {
         let began = Instant::now();
         let (mut covered, mut kills) = (BTreeSet::new(), 0);
         // Every life but the last makes one change: the next one dies at the change after it.
-        for side in [Side::After, Side::Before] {
+        for (side, first) in [(Side::After, 1), (Side::Before, 2)] {
             let (bundle, version) = self.next_bundle().await?;
-            let first = match side {
-                Side::After => 1,
-                Side::Before => 2,
-            };
             let died = self.kill_step_by_step(goal(&bundle), first, side).await?;
             self.check(&version).await?;
             kills += died.len();
@@ -258,6 +271,29 @@ impl Trial<'_> {
         Ok(kills)
     }
 
+    /// Ends lives while Gitea is at a merge they asked for. It pushes the merge and is told by the push to write it down; when its
+    /// client goes away in between, the second half is lost and has to be told.
+    async fn cut_merges(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let mut declared = 0;
+        let (bundle, version) = self.next_bundle().await?;
+        self.live_to_the_end(Goal::Verified(&bundle)).await?;
+        self.check(&version).await?;
+        for _ in 0..CUTS {
+            let (bundle, version) = self.next_bundle().await?;
+            // Gitea pushes in the second third of a merge.
+            let whole = self.relay.merge_time().ok_or("no merge was seen")?;
+            let delay = whole.mul_f64(0.2 + 0.006 * random.below(100) as f64);
+            let LifeEnd::Killed(_) = self.live(Goal::Verified(&bundle), Death::InMerge(delay), None).await?
+            else {
+                return Err(format!("{bundle}: no merge was cut off").into());
+            };
+            let changes = self.live_to_the_end(Goal::Verified(&bundle)).await?;
+            declared += changes.iter().filter(|change| change.ends_with(DECLARED)).count();
+            self.check(&version).await?;
+        }
+        case(&format!("{CUTS} merges were cut off, {declared} of them after their push"), true, ())
+    }
+
     /// Leads lives nobody ends; returns the changes.
     async fn live_to_the_end(&mut self, goal: Goal<'_>) -> Result<Vec<String>, Failure> {
         match self.live(goal, Death::Never, None).await? {
@@ -339,10 +375,10 @@ impl Trial<'_> {
             }
             let own: Vec<&Value> =
                 pulls.iter().filter(|pull| pull["title"].as_str() == Some(wanted.as_str())).collect();
-            // Gitea merges first and writes it down afterwards, unless its caller is gone by then: Git knows.
             let is_merged = own.iter().all(|pull| {
                 let merge = format!("Merge pull request '{wanted}' (#{})", pull["number"]);
-                pull["state"] == "closed" && subjects.iter().any(|subject| subject.starts_with(&merge))
+                let merges = subjects.iter().filter(|subject| subject.starts_with(&merge)).count();
+                pull["merged"] == true && merges == 1
             });
             if own.len() != usize::from(environment != "dev") || !is_merged {
                 return Err(
@@ -358,8 +394,11 @@ impl Trial<'_> {
                 return Err(format!("{environment} is not at {version}: {text}").into());
             }
             let step = self.rig.step(&bundle_name(REPOSITORY, version), environment).await?;
-            if step.as_ref().is_none_or(|step| step.state() != StepState::Verified) {
-                return Err(format!("{version} in {environment}: {step:?}").into());
+            let Some(step) = step.filter(|step| step.state() == StepState::Verified) else {
+                return Err(format!("{version} in {environment} is not verified").into());
+            };
+            if step.status.merge_sha.is_some() != (environment != "dev") {
+                return Err(format!("{version} in {environment}: {:?}", step.status).into());
             }
         }
         if pulls.iter().any(|pull| pull["state"] == "open") {
@@ -475,12 +514,14 @@ async fn wait_for_end(cluster: &Cluster, goal: Goal<'_>) -> Result<(), Failure> 
 }
 
 const REPLICATED: &str = "replicated";
-/// The number of times the process that leads is killed.
+/// The number of times the process that leads is killed, unless `TAKEOVERS` says otherwise.
 const TAKEOVERS: u32 = 3;
 
 /// D02: two processes of which one leads; it is killed in the middle of promotions.
 async fn replicas(gitea: &Gitea, rig: &Rig, relay: &Relay) -> Result<(), Failure> {
     gitea.create_repository(REPLICATED, &environment_files(&ENVIRONMENTS)).await?;
+    gitea.allow_manual_merge(REPLICATED).await?;
+    let takeovers = std::env::var("TAKEOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(TAKEOVERS);
     let health = json!({"type": "none"});
     let environments = json!([{"name": "dev", "health": health}, {"name": "staging", "pr": true, "health": health},
         {"name": "prod", "approval": "pr-review", "health": health}]);
@@ -491,10 +532,11 @@ async fn replicas(gitea: &Gitea, rig: &Rig, relay: &Relay) -> Result<(), Failure
     let mut leader = start(0)?;
     wait_for_leader(rig, |holder| holder == leader.identity()).await?;
     let mut longest = Duration::ZERO;
-    for round in 1..=TAKEOVERS {
+    for round in 1..=takeovers {
         let standby = start(round)?;
         let version = format!("1.{round}.0");
-        let fatal = relay.begin(Death::At(3 + 9 * round as usize, Side::After));
+        // At another change each time; a promotion has more than fifty.
+        let fatal = relay.begin(Death::At(3 + (9 * round as usize) % 48, Side::After));
         let bundle = rig.create_bundle(REPLICATED, &version).await?;
         tokio::time::timeout(PATIENCE, fatal.cancelled()).await?;
         leader = standby;
@@ -512,11 +554,15 @@ async fn replicas(gitea: &Gitea, rig: &Rig, relay: &Relay) -> Result<(), Failure
             if (commits, own) != (1, usize::from(environment != "dev")) {
                 return Err(format!("{commits} commits and {own} pull requests: {wanted}").into());
             }
+            let is_merged = |pull: &Value| pull["title"] != wanted.as_str() || pull["merged"] == true;
+            if !pulls.iter().all(is_merged) {
+                return Err(format!("is not merged: {wanted}").into());
+            }
         }
     }
     drop(leader);
     case(
-        &format!("{TAKEOVERS} times another process goes on for one that was killed (at most {longest:.1?})"),
+        &format!("{takeovers} times another process goes on for one that was killed (at most {longest:.1?})"),
         longest <= Duration::from_secs(15),
         longest,
     )

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full};
@@ -23,6 +24,8 @@ use crate::Failure;
 pub(crate) enum Side {
     /// The change does not happen.
     Before,
+    /// The server is at it when its client goes away.
+    During,
     /// The change happens, and nobody hears of it.
     After,
 }
@@ -37,6 +40,8 @@ pub(crate) enum Death {
     At(usize, Side),
     /// At the first change that is one of these.
     AtOneOf(BTreeSet<KillPoint>),
+    /// So long after the first merge was asked for, with the server at it.
+    InMerge(Duration),
     Never,
 }
 
@@ -55,6 +60,8 @@ struct State {
     life: Option<Life>,
     /// The environments of pull requests.
     pulls: BTreeMap<u64, String>,
+    /// The time the last merge took that nobody cut off.
+    merge_time: Option<Duration>,
 }
 
 /// Two servers in front of the cluster and of Gitea.
@@ -79,6 +86,8 @@ type Answer = Response<Either<Full<Bytes>, Either<ResponseBody, Incoming>>>;
 /// What is to happen to a change.
 struct Verdict {
     side: Option<Side>,
+    /// The time a server is let work on a change that is cut off.
+    delay: Duration,
     fatal: CancellationToken,
     over: CancellationToken,
 }
@@ -115,6 +124,11 @@ impl Relay {
         let life = Life { death, seen: Vec::new(), fatal: fatal.clone(), over, died_at: None };
         lock(&self.state).life = Some(life);
         fatal
+    }
+
+    /// The time the last merge took.
+    pub(crate) fn merge_time(&self) -> Option<Duration> {
+        lock(&self.state).merge_time
     }
 
     /// Ends a life whose process is gone.
@@ -162,10 +176,15 @@ fn judge(state: &Mutex<State>, name: String) -> Option<Verdict> {
     let side = match &life.death {
         Death::At(number, side) if life.seen.len() == *number => Some(*side),
         Death::AtOneOf(points) => points.iter().find(|(wanted, _)| *wanted == name).map(|(_, side)| *side),
-        Death::At(..) | Death::Never => None,
+        Death::InMerge(_) if name.starts_with("gitea POST pulls/#/merge") => Some(Side::During),
+        Death::At(..) | Death::InMerge(_) | Death::Never => None,
+    };
+    let delay = match &life.death {
+        Death::InMerge(delay) => *delay,
+        Death::At(..) | Death::AtOneOf(_) | Death::Never => Duration::ZERO,
     };
     life.died_at = side.map(|side| (name, side));
-    Some(Verdict { side, fatal: life.fatal.clone(), over: life.over.clone() })
+    Some(Verdict { side, delay, fatal: life.fatal.clone(), over: life.over.clone() })
 }
 
 impl Verdict {
@@ -221,19 +240,32 @@ async fn relay_to_gitea(
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let method = head.method.clone();
-    let name = if is_push { push_name(&body) } else { gitea_change(state, &method, &path) };
+    let name = if is_push { push_name(&body) } else { gitea_change(state, &method, &path, &body) };
     let verdict = judge(state, name);
     if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.side == Some(Side::Before)) {
         return Err(verdict.hold().await);
     }
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let answer = sender.send_request(Request::from_parts(head, Full::new(body))).await?;
+    let began = Instant::now();
+    let asked = sender.send_request(Request::from_parts(head, Full::new(body)));
+    let answer = match verdict.as_ref().filter(|verdict| verdict.side == Some(Side::During)) {
+        None => asked.await?,
+        Some(verdict) => {
+            let _ = tokio::time::timeout(verdict.delay, asked).await;
+            // The connection goes with its sender, as it does when the process at the other end is gone.
+            drop(sender);
+            return Err(verdict.hold().await);
+        }
+    };
     // A push has happened when its report has come to its end.
     let (head, body) = answer.into_parts();
     let body = body.collect().await?.to_bytes();
     if method == Method::POST && path.ends_with("/pulls") {
         learn_pull(state, &body);
+    }
+    if path.ends_with("/merge") && head.status.is_success() {
+        lock(state).merge_time = Some(began.elapsed());
     }
     match verdict.filter(|verdict| verdict.side == Some(Side::After)) {
         Some(verdict) => Err(verdict.hold().await),
@@ -267,15 +299,23 @@ fn cluster_change(method: &Method, path: &str, body: &[u8]) -> String {
     name
 }
 
+/// The last word of a change that tells Gitea of a merge.
+pub(crate) const DECLARED: &str = "declared";
+
 /// The name of a change of Gitea, with the environment of the pull request.
-fn gitea_change(state: &Mutex<State>, method: &Method, path: &str) -> String {
+fn gitea_change(state: &Mutex<State>, method: &Method, path: &str, body: &[u8]) -> String {
     let words: Vec<&str> = path.split('/').skip(6).collect();
     let number = match words.as_slice() {
         ["pulls" | "issues", number, ..] => number.parse::<u64>().ok(),
         _ => None,
     };
     let of = number.and_then(|number| lock(state).pulls.get(&number).cloned());
-    format!("gitea {method} {} {}", plain(&words.join("/")), of.unwrap_or_default()).trim_end().to_owned()
+    let name = format!("gitea {method} {} {}", plain(&words.join("/")), of.unwrap_or_default());
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    match body["Do"] == "manually-merged" {
+        true => format!("{} {DECLARED}", name.trim_end()),
+        false => name.trim_end().to_owned(),
+    }
 }
 
 /// The name of a push: its branch, which its first line says.

@@ -47,6 +47,14 @@ pub(crate) struct Pull {
     pub(crate) asked: Vec<String>,
 }
 
+impl Pull {
+    fn note_merge(&mut self, commit: &str, by: &str) {
+        self.state = PullState::Merged;
+        self.merge_commit = Some(commit.to_owned());
+        self.merged_by = Some(by.to_owned());
+    }
+}
+
 /// What the server does wrong on purpose, and what it has seen.
 #[derive(Default)]
 pub(crate) struct ForgeState {
@@ -63,6 +71,12 @@ pub(crate) struct ForgeState {
     pub(crate) outage: Option<u16>,
     /// The token may read only.
     pub(crate) is_read_only: bool,
+    /// Is cut off in the middle of a merge: the commit is on the base, and the pull request stays open.
+    pub(crate) loses_merges: bool,
+    /// Can be told of a merge.
+    pub(crate) allows_manual_merge: bool,
+    /// Has not worked out yet whether pull requests can be merged: so many of its answers say that they cannot.
+    pub(crate) undecided: u32,
     /// Refuses to open closed pull requests again.
     pub(crate) refuses_reopen: bool,
     pub(crate) requests: Vec<String>,
@@ -206,6 +220,14 @@ impl Forge {
         merge_pull(&repository, pull, method, by).expect("can be merged")
     }
 
+    /// A reviewer merges, and goes away before the server has written it down.
+    pub(crate) fn merge_unnoted(&self, number: u64, method: &str) -> String {
+        let repository = self.repository();
+        let state = self.state.lock().expect("not poisoned");
+        let pull = state.pulls.iter().find(|pull| pull.number == number).expect("a pull request");
+        push_merge(&repository, pull, method, "").expect("can be merged")
+    }
+
     pub(crate) fn close(&self, number: u64) {
         let mut state = self.state.lock().expect("not poisoned");
         let pull = state.pulls.iter_mut().find(|pull| pull.number == number).expect("a pull request");
@@ -240,21 +262,36 @@ fn merged_tree(repository: &Path, base: &str, head: &str) -> Option<String> {
     tree.lines().next().map(str::to_owned)
 }
 
-fn merge_pull(repository: &Path, pull: &mut Pull, method: &str, by: &str) -> Option<String> {
+/// Tells whether the history of a branch has a commit.
+fn contains(repository: &Path, branch: &str, commit: &str) -> bool {
+    git(repository, &["merge-base", "--is-ancestor", commit, &format!("refs/heads/{branch}")]).is_ok()
+}
+
+/// Puts a merge on the base. What is there already is squashed again, into a commit that changes nothing.
+fn push_merge(repository: &Path, pull: &Pull, method: &str, message: &str) -> Option<String> {
     let base = head_of(repository, &pull.base)?;
     let head = head_of(repository, &pull.head)?;
     let tree = merged_tree(repository, &base, &head)?;
-    let title = format!("{} (#{})", pull.title, pull.number);
+    let title = match method {
+        "rebase" => git(repository, &["log", "-1", "--format=%B", &head]).ok()?,
+        _ => format!("{} (#{})", pull.title, pull.number),
+    };
     let mut args = vec!["commit-tree", &tree, "-p", &base, "-m", &title];
     if method == "merge" {
         args.splice(4..4, ["-p", &head]);
     }
+    if !message.is_empty() {
+        args.extend(["-m", message]);
+    }
     let commit = git(repository, &args).ok()?;
     git(repository, &["update-ref", &format!("refs/heads/{}", pull.base), &commit, &base]).ok()?;
-    pull.state = PullState::Merged;
-    pull.head_commit = head;
-    pull.merge_commit = Some(commit.clone());
-    pull.merged_by = Some(by.to_owned());
+    Some(commit)
+}
+
+fn merge_pull(repository: &Path, pull: &mut Pull, method: &str, by: &str) -> Option<String> {
+    let commit = push_merge(repository, pull, method, "")?;
+    pull.head_commit = head_of(repository, &pull.head)?;
+    pull.note_merge(&commit, by);
     Some(commit)
 }
 
@@ -346,11 +383,12 @@ impl Server {
         let is_open = pull.state == PullState::Open;
         let is_merged = pull.state == PullState::Merged;
         let mergeable = is_open && merged_tree(&self.repository, &base, &pull.head_commit).is_some();
+        let shared = git(&self.repository, &["merge-base", &base, &pull.head_commit]).unwrap_or_default();
         json!({
             "number": pull.number, "html_url": format!("https://forge.example/org/app/pulls/{}", pull.number),
             "state": if is_open { "open" } else { "closed" }, "title": pull.title, "body": pull.body,
             "draft": false, "merged": is_merged, "merged_at": is_merged.then_some("2026-04-10T12:30:00Z"),
-            "merge_commit_sha": pull.merge_commit, "mergeable": mergeable,
+            "merge_commit_sha": pull.merge_commit, "mergeable": mergeable, "merge_base": shared,
             "merged_by": pull.merged_by.as_ref().map(|login| json!({"login": login})),
             "labels": pull.labels.iter().map(|name| json!({"id": 1, "name": name})).collect::<Vec<_>>(),
             "head": {"ref": pull.head, "sha": pull.head_commit}, "base": {"ref": pull.base, "sha": base},
@@ -424,7 +462,14 @@ impl Server {
                     return Some(not_found());
                 }
                 match index(state, number) {
-                    Some(at) => Reply(200, self.shown(&mut state.pulls[at])),
+                    Some(at) => {
+                        let mut shown = self.shown(&mut state.pulls[at]);
+                        if state.undecided > 0 {
+                            state.undecided -= 1;
+                            shown["mergeable"] = json!(false);
+                        }
+                        Reply(200, shown)
+                    }
                     None => not_found(),
                 }
             }
@@ -446,13 +491,37 @@ impl Server {
             }
             ("POST", ["pulls", number, "merge"]) => {
                 let at = index(state, number)?;
+                let (loses_merges, allows_manual_merge) = (state.loses_merges, state.allows_manual_merge);
                 let pull = &mut state.pulls[at];
+                if text("Do") == "manually-merged" {
+                    let commit = text("MergeCommitID");
+                    return Some(match allows_manual_merge {
+                        _ if pull.state != PullState::Open => not_found(),
+                        false => Reply(405, json!({"message": "not an allowed merge style"})),
+                        true if !contains(&self.repository, &pull.base, &commit) => {
+                            Reply(409, json!({"message": "Wrong commit ID"}))
+                        }
+                        true => {
+                            pull.note_merge(&commit, "slipway");
+                            Reply(200, Value::Null)
+                        }
+                    });
+                }
                 let expected = text("head_commit_id");
                 if head_of(&self.repository, &pull.head).as_deref() != Some(expected.as_str()) {
                     return Some(Reply(409, json!({"message": "head out of date"})));
                 }
-                match merge_pull(&self.repository, pull, &text("Do"), "slipway") {
-                    Some(_) => Reply(200, Value::Null),
+                if contains(&self.repository, &pull.base, &expected) {
+                    return Some(Reply(405, json!({"message": "Please try again later"})));
+                }
+                let merged = push_merge(&self.repository, pull, &text("Do"), &text("MergeMessageField"));
+                match merged {
+                    Some(_) if loses_merges => Reply(502, json!({"message": "gone"})),
+                    Some(commit) => {
+                        pull.head_commit = expected;
+                        pull.note_merge(&commit, "slipway");
+                        Reply(200, Value::Null)
+                    }
                     None => Reply(405, json!({"message": "not mergeable"})),
                 }
             }

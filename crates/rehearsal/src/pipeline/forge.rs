@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use slipway_event::Clock;
 use slipway_git::{BranchName, CommitId, CommitIdentity, GitCredential, GitError, LocalRepository};
 use slipway_scm::{
-    AccessReport, CommitCheck, MergeMethod, MergeOutcome, Mergeability, NewPullRequest, ProviderKind,
+    AccessReport, CommitCheck, MergeOutcome, MergeRequest, Mergeability, NewPullRequest, ProviderKind,
     PullRequest, PullRequestChange, PullRequestState, ReviewRequest, ReviewSummary, ScmError, ScmProvider,
 };
 
@@ -224,12 +224,11 @@ impl ScmProvider for LocalForge {
     fn merge<'a>(
         &'a self,
         number: u64,
-        expected: &'a CommitId,
-        _: MergeMethod,
+        request: &'a MergeRequest,
     ) -> BoxFuture<'a, Result<MergeOutcome, ScmError>> {
         async move {
             let found = self.refreshed(number).await?;
-            if !found.ends_in(expected) {
+            if !found.ends_in(&request.expected) {
                 return Ok(MergeOutcome::HeadMoved(found));
             }
             let merged = self.merge_now(number, "slipway").await?;

@@ -7,8 +7,8 @@ use slipway_event::{Clock, Redactor, SystemClock};
 use slipway_git::{BranchName, CommitId, GitCredential, RepositoryAddress, TransportPolicy};
 use slipway_scm::{
     AccessReport, CheckState, CommitCheck, ConnectOptions, ErrorClass, MergeMethod, MergeOutcome,
-    NewPullRequest, OpenOutcome, ProviderKind, PullRequestState, RemoteRepository, ReviewRequest,
-    ScmConnections, ScmCredential, ScmError, ScmProvider, open_pull_request,
+    MergeRequest, NewPullRequest, OpenOutcome, ProviderKind, PullRequestState, RemoteRepository,
+    ReviewRequest, ScmConnections, ScmCredential, ScmError, ScmProvider, open_pull_request,
 };
 
 use crate::model::{HEAD, Handler, MERGED, Server, State, TOKEN};
@@ -125,6 +125,42 @@ async fn a_race_for_a_pull_request_ends_with_one() {
     });
 }
 
+/// Gitea's own look for an open pull request is not part of the transaction that creates one.
+#[tokio::test]
+async fn of_two_pull_requests_created_at_the_same_time_the_first_stays() {
+    let server = Server::start(gitea::handle).await;
+    let provider = connect(ProviderKind::Gitea, &server.root, "org/app.git", TOKEN);
+    server.forge.lock().unwrap().is_doubled = true;
+    let new = wanted("other");
+    let opened = open_pull_request(&*provider, &new, MARKER).await.unwrap();
+    let OpenOutcome::Created(first) = opened else { panic!("{opened:?}") };
+    let state_of = |index: usize| server.forge.lock().unwrap().pulls[index].state;
+    assert_eq!((first.number, state_of(0), state_of(1)), (1, State::Open, State::Closed));
+    let again = open_pull_request(&*provider, &new, MARKER).await.unwrap();
+    assert!(matches!(&again, OpenOutcome::Found(found) if found.number == 1), "{again:?}");
+    // The one too many does not hide how the first has ended.
+    server.forge.lock().unwrap().pulls[0].state = State::Merged;
+    let over = open_pull_request(&*provider, &new, MARKER).await.unwrap();
+    assert!(matches!(&over, OpenOutcome::Merged(merged) if merged.number == 1), "{over:?}");
+    assert_eq!(server.forge.lock().unwrap().violations, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn gitea_is_told_of_a_merge_it_was_cut_off_in() {
+    let server = Server::start(gitea::handle).await;
+    let provider = connect(ProviderKind::Gitea, &server.root, "org/app.git", TOKEN);
+    let number = server.forge.lock().unwrap().add("t", "b", "other", "main").number;
+    let merged = CommitId::parse(MERGED).unwrap();
+    let refused = provider.declare_merged(number, &merged).await.unwrap_err();
+    assert_eq!(refused.class(), ErrorClass::Permanent, "manual merges are not allowed: {refused}");
+    server.forge.lock().unwrap().allows_manual_merge = true;
+    for _ in 0..2 {
+        let told = provider.declare_merged(number, &merged).await.unwrap();
+        assert_eq!(told.state, PullRequestState::Merged);
+    }
+    assert_eq!(server.forge.lock().unwrap().violations, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn a_branch_without_commits_of_its_own_gets_none() {
     for_every_provider!(|kind, server, provider| {
@@ -222,20 +258,24 @@ async fn the_last_word_of_each_reviewer_counts() {
     });
 }
 
+fn merge(expected: &CommitId, method: MergeMethod) -> MergeRequest {
+    MergeRequest { expected: expected.clone(), method, trailers: "Bundle: app-1\n".to_owned() }
+}
+
 #[tokio::test]
 async fn a_merge_takes_the_expected_commit_and_no_other() {
     for_every_provider!(|kind, server, provider| {
         let number = server.forge.lock().unwrap().add("t", "b", "kardinal/app/prod/1", "main").number;
         let expected = CommitId::parse(HEAD).unwrap();
         let smuggled = CommitId::parse(&"9".repeat(40)).unwrap();
-        let outcome = provider.merge(number, &smuggled, MergeMethod::Merge).await.unwrap();
+        let outcome = provider.merge(number, &merge(&smuggled, MergeMethod::Merge)).await.unwrap();
         assert!(matches!(outcome, MergeOutcome::HeadMoved(_)), "{kind}: {outcome:?}");
         server.forge.lock().unwrap().is_blocked = true;
-        let outcome = provider.merge(number, &expected, MergeMethod::Squash).await.unwrap();
+        let outcome = provider.merge(number, &merge(&expected, MergeMethod::Squash)).await.unwrap();
         assert!(matches!(outcome, MergeOutcome::NotReady(_)), "{kind}: {outcome:?}");
         server.forge.lock().unwrap().is_blocked = false;
         for _ in 0..2 {
-            let outcome = provider.merge(number, &expected, MergeMethod::Rebase).await.unwrap();
+            let outcome = provider.merge(number, &merge(&expected, MergeMethod::Rebase)).await.unwrap();
             let MergeOutcome::Merged(merged) = outcome else { panic!("{kind}: {outcome:?}") };
             assert!(MERGED.starts_with(merged.merge_commit.as_deref().unwrap()), "{kind}");
             assert_eq!(merged.merged_by.as_deref(), Some("reviewer"), "{kind}");

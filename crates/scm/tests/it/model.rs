@@ -49,6 +49,10 @@ pub(crate) struct Forge {
     pub(crate) is_blocked: bool,
     /// Somebody else opens the pull request just before us.
     pub(crate) is_raced: bool,
+    /// Somebody else's pull request is opened at the same moment as ours.
+    pub(crate) is_doubled: bool,
+    /// Can be told of merges.
+    pub(crate) allows_manual_merge: bool,
     /// Answers given before anything else.
     pub(crate) faults: VecDeque<Reply>,
     pub(crate) requests: Vec<String>,
@@ -152,7 +156,13 @@ impl Forge {
             self.add(title, body, head, base);
         }
         let is_open = |pull: &Pull| pull.state == State::Open && pull.head == head && pull.base == base;
-        if self.pulls.iter().any(is_open) { None } else { Some(self.add(title, body, head, base)) }
+        if self.pulls.iter().any(is_open) {
+            return None;
+        }
+        if std::mem::take(&mut self.is_doubled) {
+            self.add(title, body, head, base);
+        }
+        Some(self.add(title, body, head, base))
     }
 
     /// Merges if the commit is the expected one and nothing is in the way.

@@ -1,16 +1,19 @@
 //! `wait-for-merge`: looks whether the pull request was merged, closed or is in conflict, and merges it where nobody has to.
 //!
-//! Only the server's answer counts. Webhooks and polls are reasons to look, nothing else.
+//! Only the server's answer counts. Webhooks and polls are reasons to look, nothing else. Where it says that a pull request is
+//! not merged and cannot be, or is about to be merged by us, the history of the base has the last word: a server that was cut
+//! off may have pushed a merge it does not know of.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use slipway_git::{BranchLease, CommitId};
 use slipway_scm::{
-    MergeMethod, MergeOutcome, Mergeability, ProviderKind, PullRequest, PullRequestState, ScmProvider,
+    ErrorClass, MergeMethod, MergeOutcome, MergeRequest, Mergeability, ProviderKind, PullRequest,
+    PullRequestState, ScmProvider,
 };
 
-use super::git_commit::{MadeCommit, make_commit};
+use super::git_commit::{MadeCommit, commit_request, make_commit};
 use super::git_push::push_with;
 use crate::kinds::{ApprovalMode, ConditionStatus, WebhookMode};
 use crate::step::context::{StepContext, outputs};
@@ -40,10 +43,13 @@ pub(super) async fn run(context: &mut StepContext<'_>) -> Result<StepProgressed,
     let found = scm.get(number).await?;
     match found.state {
         PullRequestState::Merged => record_merge(context, scm, &found).await,
-        PullRequestState::Closed => {
-            let message = format!("pull request {number} was closed without being merged");
-            Err(StepError::failed("PRClosed", message))
-        }
+        PullRequestState::Closed => match find_merge(context).await? {
+            Some(commit) => adopt_merge(context, scm, found, &commit).await,
+            None => {
+                let message = format!("pull request {number} was closed without being merged");
+                Err(StepError::failed("PRClosed", message))
+            }
+        },
         PullRequestState::Open => wait_or_merge(context, scm, found).await,
     }
 }
@@ -82,7 +88,13 @@ async fn wait_or_merge(
 ) -> Result<StepProgressed, StepError> {
     let number = found.number;
     let expired = context.status.wait_for_merge_expiry.is_some_and(|expiry| expiry <= context.now());
-    if expired && context.pause.is_none() {
+    let is_over = expired && context.pause.is_none();
+    if (is_over || matches!(found.mergeability, Mergeability::Contained | Mergeability::Conflict))
+        && let Some(commit) = find_merge(context).await?
+    {
+        return adopt_merge(context, scm, found, &commit).await;
+    }
+    if is_over {
         context.check_running()?;
         scm.close(number).await?;
         let message = format!("pull request {number} was not merged in time, and was closed");
@@ -123,8 +135,15 @@ async fn wait_or_merge(
         Some("rebase") => MergeMethod::Rebase,
         _ => MergeMethod::Merge,
     };
+    // A squashed commit would be made a second time.
+    if let Some(commit) = find_merge(context).await? {
+        return adopt_merge(context, scm, found, &commit).await;
+    }
+    let trailers = commit_request(context).await?.trailers;
+    let trailers =
+        trailers.iter().map(|trailer| format!("{}: {}\n", trailer.key(), trailer.value())).collect();
     context.check_running()?;
-    match scm.merge(number, &expected, method).await? {
+    match scm.merge(number, &MergeRequest { expected, method, trailers }).await? {
         MergeOutcome::Merged(merged) => record_merge(context, scm, &merged).await,
         MergeOutcome::NotReady(_) => wait(format!("pull request {number} cannot be merged yet")),
         MergeOutcome::HeadMoved(_) => {
@@ -132,6 +151,58 @@ async fn wait_or_merge(
         }
     }
 }
+
+/// The commits of a base that are searched for a merge nobody told of.
+const SEARCHED: u32 = 2_000;
+
+/// Looks in the history of the base for a merge of this step.
+async fn find_merge(context: &mut StepContext<'_>) -> Result<Option<CommitId>, StepError> {
+    let access = context.access().await?;
+    let branches = context.branches()?;
+    Ok(access.repository.find_merge(&branches.base, &context.mark()?, SEARCHED).await?)
+}
+
+/// Takes over a merge the server has not written down, and tells it.
+async fn adopt_merge(
+    context: &mut StepContext<'_>,
+    scm: &dyn ScmProvider,
+    found: PullRequest,
+    commit: &CommitId,
+) -> Result<StepProgressed, StepError> {
+    let number = found.number;
+    context.check_running()?;
+    let is_open = found.state == PullRequestState::Open;
+    let told = match is_open {
+        true => scm.declare_merged(number, commit).await.map(Some),
+        false => Ok(None),
+    };
+    let merged = match told {
+        Ok(Some(merged)) => merged,
+        Err(error) if matches!(error.class(), ErrorClass::Transient { .. }) => return Err(error.into()),
+        // The server does not take it: it may have found out by itself, or people are told instead.
+        Ok(None) | Err(_) => {
+            let found = scm.get(number).await?;
+            if found.state == PullRequestState::Merged {
+                return record_merge(context, scm, &found).await;
+            }
+            let text = format!("{LOST_MERGE_MARKER}\nMerged as {commit}, which the server has not noted.");
+            scm.upsert_comment(number, LOST_MERGE_MARKER, &text).await?;
+            if is_open {
+                scm.close(number).await?;
+            }
+            PullRequest {
+                state: PullRequestState::Merged,
+                merge_commit: Some(commit.to_string()),
+                merged_at: None,
+                ..found
+            }
+        }
+    };
+    record_merge(context, scm, &merged).await
+}
+
+/// The marker of the comment on a merge that only the history knows of.
+const LOST_MERGE_MARKER: &str = "<!-- kardinal:merged -->";
 
 /// Writes a merge down, with who approved it.
 async fn record_merge(

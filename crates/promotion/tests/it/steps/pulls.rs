@@ -8,7 +8,7 @@ use slipway_promotion::kinds::{ConditionStatus, StepState, find_condition};
 use slipway_promotion::step::{RetryOutcome, retry_step};
 
 use super::world::{KUSTOMIZATION, NAMESPACE, World, ended};
-use crate::forge::PullState;
+use crate::forge::{PullState, git};
 
 async fn reviewed(world: &World) -> ObjectRef {
     world.bundle("app-1", "1.29.0").await;
@@ -167,6 +167,84 @@ async fn an_automatic_merge_takes_the_head_it_pushed_and_no_other() {
     assert_eq!(ended(&failed), (StepState::Failed, "MergeTimeout"));
     assert_eq!(world.forge.pulls()[0].state, PullState::Closed);
     assert!(world.forge.file("main", "environments/prod/evil.yaml").is_none());
+}
+
+/// The merge commits, squashed commits and promotion commits of the base, newest first.
+fn promoted_subjects(world: &World) -> Vec<String> {
+    let is_ours = |subject: &String| subject.contains("Promote");
+    world.forge.subjects("main").into_iter().filter(is_ours).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_the_server_was_cut_off_in_is_found_in_the_history() {
+    // A merge brings the commit of the branch with it.
+    for (method, commits) in [("merge", 2), ("squash", 1), ("rebase", 1)] {
+        for allows_manual_merge in [true, false] {
+            let case = format!("{method}, manual merge {allows_manual_merge}");
+            let world = World::new().await;
+            {
+                let mut state = world.forge.state.lock().unwrap();
+                (state.loses_merges, state.allows_manual_merge) = (true, allows_manual_merge);
+            }
+            world.bundle("app-1", "1.29.0").await;
+            let mut spec = world.spec("app-1", "staging");
+            spec["pr"] = json!(true);
+            spec["steps"] = json!([{"uses": "git-clone"}, {"uses": "kustomize-set-image"}, {"uses": "git-commit"},
+                {"uses": "git-push"}, {"uses": "open-pr"}, {"uses": "wait-for-merge", "config": {"mergeMethod": method}},
+                {"uses": "health-check"}]);
+            let step = world.step("app-1-staging", spec).await;
+            let done = world.until(&step, StepState::Verified).await;
+            let tip = git(&world.forge.repository(), &["rev-parse", "main"]).unwrap();
+            assert_eq!(done.status.merge_sha.as_deref(), Some(tip.as_str()), "{case}");
+            assert_eq!(promoted_subjects(&world).len(), commits, "{case}: {:?}", promoted_subjects(&world));
+            let pulls = world.forge.pulls();
+            assert_eq!(pulls.len(), 1, "{case}");
+            let state = if allows_manual_merge { PullState::Merged } else { PullState::Closed };
+            assert_eq!(pulls[0].state, state, "{case}");
+            let is_told = pulls[0].comments.iter().any(|(_, text)| text.contains(&tip));
+            assert_eq!(is_told, !allows_manual_merge, "{case}: {:?}", pulls[0].comments);
+            assert_eq!(world.forge.violations(), Vec::<String>::new(), "{case}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_merge_the_server_was_cut_off_in_is_found_in_the_history() {
+    for allows_manual_merge in [true, false] {
+        let world = World::new().await;
+        let step = reviewed(&world).await;
+        world.forge.state.lock().unwrap().allows_manual_merge = allows_manual_merge;
+        let merge = world.forge.merge_unnoted(2, "merge");
+        // Others go on meanwhile.
+        world.forge.person("main", "another", &[("notes", "1\n")]);
+        world.reconciler().nudge(&step);
+        let done = world.settle(&step).await;
+        assert_eq!(done.state(), StepState::Verified, "{:?}", done.status);
+        assert_eq!(done.status.merge_sha, Some(merge));
+        assert_eq!(promoted_subjects(&world).len(), 2);
+    }
+    // Somebody saw that there was nothing left to merge, and closed it.
+    let world = World::new().await;
+    let step = reviewed(&world).await;
+    let merge = world.forge.merge_unnoted(2, "merge");
+    world.forge.close(2);
+    world.reconciler().nudge(&step);
+    let done = world.settle(&step).await;
+    assert_eq!((done.state(), done.status.merge_sha), (StepState::Verified, Some(merge)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_has_not_decided_yet_is_no_conflict() {
+    let world = World::new().await;
+    let step = reviewed(&world).await;
+    let head = world.read(&step).await.status.head_sha;
+    world.forge.person("main", "another", &[("notes", "1\n")]);
+    world.forge.state.lock().unwrap().undecided = 3;
+    world.reconciler().nudge(&step);
+    let waiting = world.settle(&step).await;
+    assert_eq!(waiting.state(), StepState::WaitingForMerge, "{:?}", waiting.status);
+    assert_eq!(waiting.status.head_sha, head, "the branch is not rebuilt, and approvals of it count");
+    assert_eq!(world.forge.state.lock().unwrap().undecided, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,6 +77,19 @@ pub(crate) fn handle(forge: &mut Forge, call: &Call) -> Option<Reply> {
         }),
         ("POST", ["pulls", number, "merge"]) => {
             let (expected, method) = (call.text("/head_commit_id"), call.text("/Do"));
+            if method == "manually-merged" {
+                let is_known = call.text("/MergeCommitID") == MERGED;
+                let allows_manual_merge = forge.allows_manual_merge;
+                let pull = forge.pull(number)?;
+                return Some(match (pull.state, allows_manual_merge && is_known) {
+                    (State::Merged, _) => Reply::new(405, json!({"message": "The PR is already merged"})),
+                    (State::Open, true) => {
+                        pull.state = State::Merged;
+                        Reply::new(200, Value::Null)
+                    }
+                    _ => Reply::new(405, json!({"message": "not an allowed merge style"})),
+                });
+            }
             if !matches!(method.as_str(), "merge" | "squash" | "rebase") || expected.len() != 40 {
                 return None;
             }

@@ -155,6 +155,9 @@ pub(crate) fn common(
                 }
                 Some(_) => return None,
             }
+            if let Some(body) = call.body.get("body").and_then(Value::as_str) {
+                pull.body = body.to_owned();
+            }
             let pull = pull.clone();
             Some(Reply::new(200, shown(forge, &pull)))
         }
