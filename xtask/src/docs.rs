@@ -20,6 +20,12 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/stack.schema.json", &["reference", "stack-schema"]),
     ("docs/reference/release.schema.json", &["reference", "release-schema"]),
     ("docs/reference/policy.schema.json", &["reference", "policy-schema"]),
+    ("docs/reference/output.schema.json", &["reference", "output-schema"]),
+    ("docs/reference/unit.schema.json", &["reference", "unit-schema"]),
+    ("docs/reference/image-map.schema.json", &["reference", "image-map-schema"]),
+    ("docs/reference/pipeline-init.schema.json", &["reference", "pipeline-init-schema"]),
+    ("docs/reference/gate-tests.schema.json", &["reference", "gate-tests-schema"]),
+    ("docs/reference/tokens.schema.json", &["reference", "tokens-schema"]),
 ];
 
 /// Commands and flags of other programs beside ours.

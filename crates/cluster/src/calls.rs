@@ -1,7 +1,10 @@
 //! Counts requests by verb.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,6 +137,22 @@ impl std::ops::Add for CallCounts {
     }
 }
 
+/// In numbers: `{"total": 12, "dryRun": 4, "repeated": 1, "byVerb": {"get": 3, "apply": 8, "list": 1}}`. Dry runs count under
+/// their verb too; verbs that were not used are left out.
+impl Serialize for CallCounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let count = |verb| self.count_of(verb) + self.dry_run_count_of(verb);
+        let by_verb: BTreeMap<&str, u64> =
+            VERBS.iter().map(|(verb, name)| (*name, count(*verb))).filter(|(_, count)| *count > 0).collect();
+        let mut object = serializer.serialize_struct("CallCounts", 4)?;
+        object.serialize_field("total", &self.total())?;
+        object.serialize_field("dryRun", &self.dry.iter().sum::<u64>())?;
+        object.serialize_field("repeated", &self.repeated)?;
+        object.serialize_field("byVerb", &by_verb)?;
+        object.end()
+    }
+}
+
 impl fmt::Display for CallCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
@@ -175,5 +194,11 @@ mod tests {
             "4 calls: get 1, create 1 dry-run, apply 1 (and 1 dry-run); 1 repeated"
         );
         assert_eq!((calls.write_count(), calls.since(&first).total()), (1, 3));
+        assert_eq!(
+            serde_json::to_value(calls).unwrap(),
+            serde_json::json!({
+                "total": 4, "dryRun": 2, "repeated": 1, "byVerb": {"apply": 2, "create": 1, "get": 1},
+            })
+        );
     }
 }

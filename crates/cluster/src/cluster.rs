@@ -13,8 +13,9 @@ use slipway_manifest::Gvk;
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::calls::{CallCounters, CallCounts, RequestVerb};
+use crate::connect::LoginOrigin;
 use crate::deadline::Deadline;
-use crate::error::{Error, ErrorClass};
+use crate::error::{ConnectionFault, Error, ErrorClass};
 use crate::gate::WriteGate;
 use crate::kinds::{self, ServedKind, ServedKinds};
 use crate::request::{ApiCall, RetryPolicy};
@@ -85,6 +86,8 @@ pub(crate) struct RequestBounds {
     pub(crate) deadline: Option<Deadline>,
     /// The duration of locks without renewal, if it differs from the usual.
     pub(crate) lease: Option<Duration>,
+    /// The origin of the credentials, for errors.
+    pub(crate) login: Option<Arc<LoginOrigin>>,
 }
 
 pub(crate) struct ClusterInner {
@@ -209,6 +212,11 @@ impl Cluster {
         self.1.deadline.as_ref()
     }
 
+    /// The same cluster, whose errors say whose credentials were refused.
+    pub(crate) fn with_login(self, login: Option<LoginOrigin>) -> Cluster {
+        Cluster(self.0, RequestBounds { login: login.map(Arc::new), ..self.1 })
+    }
+
     pub(crate) fn with_reconnect(self, reconnect: ReconnectFn) -> Cluster {
         self.rebuild_with(self.0.limits, self.0.retry, Some(reconnect))
     }
@@ -265,11 +273,22 @@ impl Cluster {
 
     /// Asks the server for its version, which shows that it answers.
     pub async fn ask_version(&self) -> Result<ServerVersion, Error> {
-        let answer = self
-            .call_json(ApiCall::get(RequestVerb::Discover, "/version", "ask the server's version"))
-            .await?;
-        serde_json::from_value(answer)
-            .map_err(|e| Error::new(ErrorClass::Other, "ask the server's version", e.to_string()))
+        let action = "ask the server's version";
+        let is_stranger = |error: &Error| {
+            // An API server says `Status` with everything it refuses.
+            error.status.as_ref().is_some_and(|status| status.reason.is_empty())
+                && matches!(error.class, ErrorClass::NoKind | ErrorClass::NotFound | ErrorClass::Invalid)
+        };
+        let answer = self.call_json(ApiCall::get(RequestVerb::Discover, "/version", action)).await;
+        let answer = answer.map_err(|error| match is_stranger(&error) {
+            true => Error { fault: Some(ConnectionFault::NotKubernetes), ..error },
+            false => error,
+        })?;
+        let version: Option<ServerVersion> = serde_json::from_value(answer).ok();
+        version.filter(|version| *version != ServerVersion::default()).ok_or_else(|| {
+            let error = Error::new(ErrorClass::Other, action, "the answer holds no version");
+            Error { fault: Some(ConnectionFault::NotKubernetes), ..error }
+        })
     }
 
     /// Everything the cluster serves; asked for once.

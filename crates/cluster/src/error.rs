@@ -53,6 +53,17 @@ pub enum ConnectionFault {
     Refused,
     /// The server's certificate is not trusted; a retry does not change that.
     Untrusted,
+    /// Somebody answers who is no API server: no TLS, no JSON, or another JSON.
+    NotKubernetes,
+}
+
+/// The TLS error that an I/O error holds, or one that it holds: the cause of an I/O error skips what it holds.
+fn held_error(io: &std::io::Error) -> Option<&rustls::Error> {
+    let mut held = io.get_ref()?;
+    while let Some(inner) = held.downcast_ref::<std::io::Error>() {
+        held = inner.get_ref()?;
+    }
+    held.downcast_ref()
 }
 
 impl ConnectionFault {
@@ -61,10 +72,11 @@ impl ConnectionFault {
         let mut current = Some(error);
         while let Some(error) = current {
             let io = error.downcast_ref::<std::io::Error>();
-            // The cause of an I/O error skips the error it holds.
-            let held = io.and_then(|io| io.get_ref()).and_then(|held| held.downcast_ref());
-            if let Some(rustls::Error::InvalidCertificate(_)) = held.or_else(|| error.downcast_ref()) {
-                return Some(Self::Untrusted);
+            let held = io.and_then(held_error);
+            match held.or_else(|| error.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(_)) => return Some(Self::Untrusted),
+                Some(rustls::Error::InvalidMessage(_)) => return Some(Self::NotKubernetes),
+                _ => {}
             }
             if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
                 return Some(Self::Refused);
@@ -182,6 +194,8 @@ pub struct Error {
     pub is_late: bool,
     /// The reason there was no connection, if it is known.
     pub fault: Option<ConnectionFault>,
+    /// What to do about it, where that is known: the rule that would allow it, or whose credentials were refused.
+    pub hint: Option<Box<str>>,
 }
 
 impl Error {
@@ -196,6 +210,7 @@ impl Error {
             retry_after: None,
             is_late: false,
             fault: None,
+            hint: None,
         }
     }
 
@@ -219,6 +234,7 @@ impl Error {
             status: Some(Box::new(status)),
             is_late: false,
             fault: None,
+            hint: None,
         }
     }
 

@@ -47,5 +47,5 @@ pub use objects::{
 };
 pub use record::SecretStore;
 pub use request::RetryPolicy;
-pub use rights::AccessRules;
+pub use rights::{AccessNeed, AccessRules};
 pub use watch::{KindWatch, WatchSink};

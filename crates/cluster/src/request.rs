@@ -15,7 +15,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::calls::RequestVerb;
+use crate::connect::describe_login_error;
 use crate::error::{ApiStatus, ConnectionFault, Error, ErrorClass};
+use crate::rights::AccessNeed;
 use crate::{Cluster, last_error};
 
 const USER_AGENT_NAME: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
@@ -237,8 +239,11 @@ impl Cluster {
         })?;
         serde_json::from_slice(&bytes.to_bytes()).map_err(|e| {
             // An incomplete answer is an error of the connection.
-            let class = if e.is_eof() { ErrorClass::Transport } else { ErrorClass::Other };
-            call.call_error(class, format!("the answer is not JSON: {e}"))
+            let (class, fault) = match e.is_eof() {
+                true => (ErrorClass::Transport, None),
+                false => (ErrorClass::Other, Some(ConnectionFault::NotKubernetes)),
+            };
+            Error { fault, ..call.call_error(class, format!("the answer is not JSON: {e}")) }
         })
     }
 
@@ -375,7 +380,7 @@ impl Cluster {
             Ok(response) => tracing::debug!("{method} {path}: {} in {took:.1?}", response.status().as_u16()),
             Err(_) => tracing::debug!("{method} {path}: no answer after {took:.1?}"),
         }
-        let response = answer.map_err(|e| transport_error(call, &e))?;
+        let response = answer.map_err(|e| self.with_hint(call, transport_error(call, &e)))?;
         for warning in response.headers().get_all(WARNING) {
             if let Some(text) = warning.to_str().ok().and_then(warning_text) {
                 self.record_warning(&text);
@@ -393,7 +398,20 @@ impl Cluster {
         let mut error =
             call.with_object(Error::from_status(&call.action, ApiStatus::parse_body(code, &body)));
         error.retry_after = after.or(error.retry_after);
-        Err(error)
+        Err(self.with_hint(call, error))
+    }
+
+    /// Says with an error what would have to change for the server to take the request.
+    fn with_hint(&self, call: &ApiCall, error: Error) -> Error {
+        let hint = match error.class {
+            ErrorClass::Unauthorized => self.1.login.as_ref().map(|login| login.refusal_hint()),
+            ErrorClass::Forbidden => {
+                let told = error.status.as_ref().map_or("", |status| &status.message);
+                AccessNeed::find(told, &call.path).map(|need| need.to_string())
+            }
+            _ => None,
+        };
+        Error { hint: hint.map(String::into_boxed_str), ..error }
     }
 }
 
@@ -429,17 +447,35 @@ fn transport_error(call: &ApiCall, error: &kube::Error) -> Error {
             };
             call.with_object(Error::from_status(&call.action, status))
         }
-        kube::Error::Auth(e) => call.call_error(ErrorClass::Unauthorized, error_chain(e)),
+        kube::Error::Auth(e) => call.call_error(ErrorClass::Unauthorized, describe_login_error(None, e)),
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
+            if let Some(why) = find_auth_error(error) {
+                return call.call_error(ErrorClass::Unauthorized, describe_login_error(None, why));
+            }
             let fault = ConnectionFault::find_in(error);
             let class = match fault {
                 Some(ConnectionFault::Untrusted) => ErrorClass::Other,
-                Some(ConnectionFault::Refused) | None => ErrorClass::Transport,
+                // A connection that was disturbed looks like a stranger, too.
+                Some(ConnectionFault::Refused | ConnectionFault::NotKubernetes) | None => {
+                    ErrorClass::Transport
+                }
             };
             Error { fault, ..call.call_error(class, error_chain(error)) }
         }
         other => call.call_error(ErrorClass::Other, error_chain(other)),
     }
+}
+
+/// Finds a failed login among the causes of an error: a request logs in again when its token expired.
+fn find_auth_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e kube::client::AuthError> {
+    let mut current = Some(error);
+    while let Some(error) = current {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        current = error.source();
+    }
+    None
 }
 
 /// The chain of causes in one line, without repetition.

@@ -1,5 +1,7 @@
 //! The access rules of the user in a namespace, read in one request before anything is written.
 
+use std::fmt;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -54,6 +56,67 @@ impl AccessRules {
     }
 }
 
+/// The right that a refused request needs: what a Role or ClusterRole has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessNeed {
+    pub verb: String,
+    pub group: String,
+    /// With its subresource: `pods/log`.
+    pub resource: String,
+    /// None for objects of the whole cluster, or of all namespaces.
+    pub namespace: Option<String>,
+}
+
+impl AccessNeed {
+    /// Finds the right in the refusal of a request. Only the words of a refusal tell rules from quotas and admission, and
+    /// which verb was missing: applying an object that is new needs `create` besides `patch`.
+    pub(crate) fn find(refusal: &str, path: &str) -> Option<AccessNeed> {
+        let (_, rest) = refusal.split_once(" cannot ")?;
+        let (verb, _) = rest.split_once(" resource ")?;
+        let path = path.split('?').next()?;
+        let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let group = match *parts.first()? {
+            "api" => {
+                parts.drain(..2.min(parts.len()));
+                String::new()
+            }
+            "apis" if parts.len() >= 3 => {
+                let group = parts[1].to_owned();
+                parts.drain(..3);
+                group
+            }
+            _ => return None,
+        };
+        let (namespace, parts) = match parts.as_slice() {
+            ["namespaces", _, "status" | "finalize"] => (None, parts.as_slice()),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some((*namespace).to_owned()), rest),
+            parts => (None, parts),
+        };
+        let resource = match parts {
+            [resource] | [resource, _] => (*resource).to_owned(),
+            [resource, _, part, ..] => format!("{resource}/{part}"),
+            [] => return None,
+        };
+        Some(AccessNeed { verb: verb.to_owned(), group, resource, namespace })
+    }
+}
+
+impl fmt::Display for AccessNeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, group, resource, namespace } = self;
+        let rule = format!("{{apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}]}}");
+        match namespace {
+            Some(namespace) => {
+                write!(
+                    f,
+                    "a Role in namespace `{namespace}` with the rule `{rule}` and a RoleBinding would allow it"
+                )
+            }
+            None => write!(f, "a ClusterRole with the rule `{rule}` and a ClusterRoleBinding would allow it"),
+        }
+    }
+}
+
 impl Cluster {
     /// Asks what the user may do in a namespace, which need not exist yet.
     pub async fn access_rules(&self, namespace: &str) -> Result<AccessRules, Error> {
@@ -72,6 +135,48 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_rule_that_would_allow_it() {
+        let refusal = |verb: &str| format!("x is forbidden: User \"jo\" cannot {verb} resource \"x\"");
+        for (verb, path, rule) in [
+            (
+                "list",
+                "/api/v1/namespaces/shop/secrets?labelSelector=owner",
+                "a Role in namespace `shop` with the rule `{apiGroups: [\"\"], resources: [secrets], verbs: [list]}` and a RoleBinding would allow it",
+            ),
+            (
+                "create",
+                "/apis/apps/v1/namespaces/shop/deployments/web?force=true",
+                "a Role in namespace `shop` with the rule `{apiGroups: [\"apps\"], resources: [deployments], verbs: [create]}` and a RoleBinding would allow it",
+            ),
+            (
+                "get",
+                "/api/v1/namespaces/shop",
+                "a ClusterRole with the rule `{apiGroups: [\"\"], resources: [namespaces], verbs: [get]}` and a ClusterRoleBinding would allow it",
+            ),
+            (
+                "get",
+                "/api/v1/namespaces/shop/pods/web-1/log",
+                "a Role in namespace `shop` with the rule `{apiGroups: [\"\"], resources: [pods/log], verbs: [get]}` and a RoleBinding would allow it",
+            ),
+            (
+                "list",
+                "/apis/apps/v1/deployments",
+                "a ClusterRole with the rule `{apiGroups: [\"apps\"], resources: [deployments], verbs: [list]}` and a ClusterRoleBinding would allow it",
+            ),
+        ] {
+            let need = AccessNeed::find(&refusal(verb), path).map(|need| need.to_string());
+            assert_eq!(need.as_deref(), Some(rule), "{path}");
+        }
+        for (refusal, path) in [
+            ("pods \"a\" is forbidden: exceeded quota: few", "/api/v1/namespaces/shop/pods"),
+            ("admission webhook \"v\" denied the request: no", "/api/v1/namespaces/shop/pods"),
+            ("User \"jo\" cannot get path \"/version\"", "/version"),
+        ] {
+            assert_eq!(AccessNeed::find(refusal, path), None, "{refusal}");
+        }
+    }
 
     #[test]
     fn only_what_is_certainly_forbidden_is() {

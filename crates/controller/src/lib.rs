@@ -15,4 +15,5 @@ mod settings;
 
 pub use agent::{AgentOptions, run_agent};
 pub use process::{ControllerError, ControllerHandle, ControllerServices, run_controller};
+pub use server::tokens_schema;
 pub use settings::{ControllerMode, ControllerOptions, ListenAddresses, TlsFiles};

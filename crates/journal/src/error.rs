@@ -26,9 +26,3 @@ impl RecordError {
         move |source| Self::Io { doing, path, source }
     }
 }
-
-/// Returns what the system says, without the number.
-pub fn describe_io(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}

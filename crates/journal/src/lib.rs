@@ -26,7 +26,7 @@ mod store;
 mod summary;
 pub mod totals;
 
-pub use error::{RecordError, describe_io};
+pub use error::RecordError;
 pub use event::{ErrorRecord, EventType, RunEvent};
 pub use file::{FileJournal, TornLine};
 pub use lock::{LockError, LockHolder, RunLock, Takeover};

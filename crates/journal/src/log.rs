@@ -8,7 +8,7 @@ use std::sync::Arc;
 use slipway_event::Clock;
 use slipway_problem::{Location, Problem};
 
-use crate::error::{RecordError, describe_io};
+use crate::error::RecordError;
 use crate::event::RunEvent;
 use crate::files;
 
@@ -190,7 +190,7 @@ impl Log {
             done = self.disk.sync();
         }
         if let Err(error) = done {
-            let failure = describe_io(&error);
+            let failure = slipway_problem::describe_io(&error);
             self.failure = Some(failure.clone());
             return Err(RecordError::Unwritable(failure));
         }

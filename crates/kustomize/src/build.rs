@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use slipway_problem::{Problem, ProblemSeverity, Problems};
+use slipway_problem::{Location, Problem, ProblemSeverity, Problems, describe_io, read_hint};
 use slipway_yaml::YamlEmitter;
 
 use crate::accumulate::Accumulator;
@@ -70,7 +70,9 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
         Some(within) => match std::fs::canonicalize(within) {
             Ok(within) => Some(within),
             Err(error) => {
-                return Err(Problem::error(format!("cannot open `{}`: {error}", within.display())).into());
+                let problem = Problem::error(format!("cannot open the directory: {}", describe_io(&error)));
+                let at = Location::file(within.display().to_string());
+                return Err(problem.at(at).hint(read_hint(&error)).into());
             }
         },
         None => None,

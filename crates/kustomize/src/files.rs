@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use slipway_problem::{Problem, Problems};
+use slipway_problem::{Location, Problem, Problems, describe_io, read_hint};
 
 use crate::kustomization::LocatedValue;
 
@@ -100,14 +100,19 @@ fn cannot_read(entry: &LocatedValue<String>, error: &std::io::Error) -> Problem 
     Problem::error(format!("cannot read `{}`: {why}", entry.value)).at(entry.at.clone())
 }
 
+fn unusable_root(root: &Path, why: &str) -> Problem {
+    Problem::error(format!("cannot open the directory: {why}")).at(Location::file(root.display().to_string()))
+}
+
 impl FileReader {
     /// The directory a build starts in.
     pub(crate) fn start(&self, root: &Path) -> Result<BuildDirectory, Problems> {
         let real = fs::canonicalize(root)
-            .map_err(|error| Problem::error(format!("cannot open `{}`: {error}", root.display())))
+            .map_err(|error| unusable_root(root, &describe_io(&error)).hint(read_hint(&error)))
             .map_err(Problems::from)?;
         if !real.is_dir() {
-            return Err(Problem::error(format!("`{}` is not a directory", root.display())).into());
+            let problem = unusable_root(root, "it is not a directory");
+            return Err(problem.hint("name the directory of a `kustomization.yaml`").into());
         }
         Ok(BuildDirectory { shown: normalise_path(root), real, relative: PathBuf::new() })
     }

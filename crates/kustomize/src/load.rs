@@ -106,10 +106,8 @@ impl<'a> Loader<'a> {
             ))
             .hint("keep one of them"),
         };
-        self.problems.push(match named {
-            Some(at) => problem.at(at.clone()),
-            None => problem,
-        });
+        let shown = || Location::file(display_path(&directory.shown));
+        self.problems.push(problem.at(named.cloned().unwrap_or_else(shown)));
         None
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use slipway_problem::{Location, Problems};
+use slipway_problem::{Location, Problems, describe_io, read_hint};
 
 use crate::report::{coded_error, coded_warning};
 
@@ -44,7 +44,9 @@ impl PackageFiles {
     pub fn read(root: &Path) -> Result<Self, Problems> {
         let shown = root.display().to_string();
         let canonical = fs::canonicalize(root).map_err(|why| {
-            coded_error("KR002", format!("cannot read `{shown}`: {why}")).at(Location::file(&*shown))
+            coded_error("KR002", format!("cannot read `{shown}`: {}", describe_io(&why)))
+                .at(Location::file(&*shown))
+                .hint(read_hint(&why))
         })?;
         let mut walk = DirectoryWalk { root: canonical, bytes: 0, files: PackageFiles::default() };
         walk.read_entries(root, "", 0);

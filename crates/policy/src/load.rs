@@ -127,6 +127,6 @@ fn files_of(path: &Path, problems: &mut Problems) -> Vec<PathBuf> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
-    let problem = Problem::error(format!("cannot be read: {error}"));
+    let problem = Problem::error(format!("cannot be read: {}", slipway_problem::describe_io(error)));
     problem.at(Location::file(path.display().to_string())).hint(read_hint(error))
 }

@@ -12,6 +12,12 @@ use std::time::Duration;
 /// The largest file that is read unless the caller says otherwise.
 pub const LARGEST_FILE: u64 = 64 << 20;
 
+/// Says what the system said, without its number and in lower case.
+pub fn describe_io(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
 /// Time until somebody must have opened a pipe for writing.
 const WRITER_WAIT: Duration = Duration::from_secs(5);
 /// Time until a pipe or device must have been read to its end.

@@ -13,7 +13,8 @@ mod problem;
 mod reason;
 
 pub use bounded::{
-    LARGEST_FILE, read_file, read_file_within, read_hint, read_regular_file, read_stream, read_text_file,
+    LARGEST_FILE, describe_io, read_file, read_file_within, read_hint, read_regular_file, read_stream,
+    read_text_file,
 };
 pub use location::Location;
 pub use nearest::nearest_name;

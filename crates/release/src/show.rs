@@ -9,8 +9,8 @@ use slipway_policy::PolicyReport;
 use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::ops::OperationKind;
-use crate::plan::{Indexed, KeptObject, ReleasePlan};
-use crate::resource::{DeployType, RecordPart, Resource, is_crd};
+use crate::plan::{Indexed, KeptObject, PlannedObject, ReleasePlan};
+use crate::resource::{DeployType, RecordPart, Resource, is_crd, is_namespace};
 use crate::stage::Stage;
 
 /// Settings of a view.
@@ -37,6 +37,9 @@ impl Default for ViewOptions {
         }
     }
 }
+
+/// The line in place of a whole manifest.
+const HIDDEN_WHOLE: &str = "<hidden verbose changes>";
 
 /// The change of one object, ready to be shown.
 #[derive(Clone, Debug, Serialize)]
@@ -131,7 +134,7 @@ impl ReleasePlan {
 }
 
 fn change_views(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
-    let mut all = Vec::new();
+    let mut all: Vec<ChangeView> = namespace_view(plan, options).into_iter().collect();
     for object in &plan.objects {
         let Some(visit) = object.visits.first() else { continue };
         let (before, after) = match &visit.change {
@@ -174,6 +177,37 @@ fn change_views(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
     all
 }
 
+/// The namespace that is created before anything else, unless it is an object of the release too.
+fn namespace_view(plan: &ReleasePlan, options: &ViewOptions) -> Option<ChangeView> {
+    let is_own = |planned: &PlannedObject| {
+        is_namespace(&planned.resource.gvk) && planned.resource.id.name == *plan.namespace
+    };
+    if !plan.will_create_namespace() || plan.objects.iter().any(is_own) {
+        return None;
+    }
+    let lines = match options.show_verbose {
+        true => show_differences(None, Some(&plan.namespace_manifest()), options).1,
+        false => vec![HIDDEN_WHOLE.to_owned()],
+    };
+    let name = plan.namespace.to_string();
+    Some(ChangeView {
+        action: "create".to_owned(),
+        object: format!("Namespace/{name}"),
+        api_version: "v1".to_owned(),
+        kind: "Namespace".to_owned(),
+        namespace: String::new(),
+        name,
+        stage: Stage::Init,
+        weight: None,
+        hook: false,
+        then: Vec::new(),
+        reason: Some("the namespace of the release does not exist yet".to_owned()),
+        insignificant: false,
+        fields: Vec::new(),
+        lines,
+    })
+}
+
 fn deploy_verb(deploy_type: DeployType) -> &'static str {
     match deploy_type {
         DeployType::Install => "install",
@@ -213,7 +247,7 @@ fn change_view(
         return change;
     }
     if whole && !options.show_verbose {
-        change.lines.push("<hidden verbose changes>".to_owned());
+        change.lines.push(HIDDEN_WHOLE.to_owned());
         return change;
     }
     let (fields, lines, significance) = show_differences(before, after, options);

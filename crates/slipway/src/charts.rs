@@ -189,6 +189,10 @@ pub fn locate(request: &ChartRequest) -> anyhow::Result<(PathBuf, Vec<String>)> 
     if keyring.is_none() && Path::new(reference).exists() && access.repo.is_empty() {
         return Ok((PathBuf::from(reference), Vec::new()));
     }
+    // A word that names neither a repository nor an address is a path, and a path that is not there.
+    if access.repo.is_empty() && !reference.contains('/') {
+        SourcePath::detect(Path::new(reference))?;
+    }
     let provenance = if keyring.is_some() { ProvenanceMode::Must } else { ProvenanceMode::No };
     let remote = helm::remote_with(home.clone().unwrap_or_else(helm::home), access.clone());
     let found = run_blocking(remote.locate_chart(reference, provenance))?;

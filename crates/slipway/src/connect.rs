@@ -1,8 +1,10 @@
 //! From settings to a cluster: `--kubeconfig`, `--context`, `-n`, or `--sandbox`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use slipway_cluster::connect::{ConnectOptions, Connection, Impersonation, KubeconfigSource, connect};
+use slipway_cluster::{Cluster, ConnectionFault, ErrorClass, RetryPolicy};
 use slipway_problem::{Problem, Problems};
 
 use crate::commands::sandbox::place::Place;
@@ -93,6 +95,40 @@ fn impersonation(settings: &Settings) -> Impersonation {
 
 fn own_kubeconfig(home: PathBuf) -> PathBuf {
     home.join(".kube/config")
+}
+
+/// The cluster, if it answers. Later a server may be away for a while; one that never answers is
+/// reported at once.
+pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
+    let (patience, answer) = (Duration::from_secs(2), Duration::from_secs(20));
+    let hasty = RetryPolicy { attempts: 3, patience, answer, ..RetryPolicy::default() };
+    let version = cluster.clone().with_retry(hasty).server_version().await;
+    version.map_err(|error| unreachable_problem(&error, server))?;
+    Ok(cluster)
+}
+
+/// Says why a cluster does not answer, and what to do.
+fn unreachable_problem(error: &slipway_cluster::Error, server: &str) -> Problem {
+    let why = &error.message;
+    let (message, hint) = match (error.class, error.fault) {
+        (ErrorClass::Unauthorized, _) => (
+            format!("the cluster at {server} does not accept the credentials: {why}"),
+            "choose another login with --kubeconfig and --context",
+        ),
+        (_, Some(ConnectionFault::NotKubernetes)) => (
+            format!("what answers at {server} is no Kubernetes API server: {why}"),
+            "check the address: `server` in the kubeconfig, or --kube-apiserver",
+        ),
+        (_, Some(ConnectionFault::Untrusted)) => (
+            format!("the certificate of the cluster at {server} is not trusted: {why}"),
+            "name its authority with --kube-ca-file, or in the kubeconfig as `certificate-authority-data`",
+        ),
+        (_, Some(ConnectionFault::Refused) | None) => (
+            format!("cannot reach the cluster at {server}: {why}"),
+            "check --kubeconfig and --context; --sandbox needs no cluster",
+        ),
+    };
+    Problem::error(message).hint(error.hint.as_deref().unwrap_or(hint))
 }
 
 /// A failed request with its cause, and a hint where there is one.

@@ -59,7 +59,8 @@ impl Exit {
             Self::Invalid => (
                 10,
                 "invalid",
-                "invalid files: sources, values, stacks, selectors, units, policies, references to secrets",
+                "invalid files: a source, values, stack, unit, policy, plan or kubeconfig that is missing, cannot be read or is \
+                 wrong; selectors, references to secrets",
             ),
             Self::NothingSelected => (11, "nothing-selected", "nothing selected"),
             Self::Stale => (12, "stale", "inputs or cluster changed since the plan"),
@@ -148,11 +149,11 @@ impl Exit {
         None
     }
 
-    /// The code of problems: those with a line are wrong in a file. A path alone is what could not be read or written.
+    /// The code of problems: those with a place are about a file, which is wrong, missing or cannot be read. What cannot be
+    /// written has its path in the message.
     fn of_problems<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Option<Self> {
-        let is_in_file = |problem: &Problem| {
-            problem.severity == ProblemSeverity::Error && problem.at.as_ref().is_some_and(|at| at.line > 0)
-        };
+        let is_in_file =
+            |problem: &Problem| problem.severity == ProblemSeverity::Error && problem.at.is_some();
         problems.into_iter().any(is_in_file).then_some(Self::Invalid)
     }
 
@@ -328,7 +329,7 @@ mod tests {
         for (failure, expected) in [
             (anyhow::anyhow!("any"), Exit::Failed),
             (problem().into(), Exit::Failed),
-            (problem().at(Location::file("web.yaml")).into(), Exit::Failed),
+            (problem().at(Location::file("web.yaml")).into(), Exit::Invalid),
             (problem().at(Location::in_text("web.yaml", "", 0)).into(), Exit::Invalid),
             (Problems::from(problem().at(Location::in_text("web.yaml", "", 0))).into(), Exit::Invalid),
             (slipway_release::Failure::Problems(problem().into()).into(), Exit::Failed),

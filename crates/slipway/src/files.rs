@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use slipway_problem::{LARGEST_FILE, Location, Problem, read_file, read_file_within, read_hint, read_stream};
+use slipway_problem::{
+    LARGEST_FILE, Location, Problem, describe_io, read_file, read_file_within, read_hint, read_stream,
+};
 
 /// A text file, or standard input when named `-`, with the name to use in messages.
 pub struct Text {
@@ -86,7 +88,8 @@ fn shown(path: &Path) -> String {
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Problem {
-    Problem::error(format!("cannot read the file: {error}")).at(Location::file(name)).hint(read_hint(error))
+    let why = describe_io(error);
+    Problem::error(format!("cannot read the file: {why}")).at(Location::file(name)).hint(read_hint(error))
 }
 
 /// Replaces a file's content: after a crash it holds the old text or the new one, nothing between.

@@ -25,26 +25,28 @@ mod session;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ContextKind;
+
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::failure::FailureForm;
 use crate::term::output::{self, Ending, OutputLost};
-use crate::term::style::{ERROR, HINT, paint};
+use crate::term::style::{HINT, paint};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panic::report_panic));
     let words: Vec<_> = std::env::args_os().collect();
     let exit = match Cli::read(&words) {
         Ok(cli) => run(cli),
-        Err(error) => usage(&error, &words),
+        Err(error) => usage(error, &words),
     };
     let exit = match output::finish() {
         Ending::Written | Ending::Closed => exit,
         Ending::Failed(error) => {
             // Unless the command said it already.
             if exit.is_success() {
-                say!("{} {}", paint(ERROR, "error:"), OutputLost(error));
+                term::failure::tell(&OutputLost(error).into(), FailureForm::Text);
             }
             exit.or_failed()
         }
@@ -67,15 +69,19 @@ fn run(cli: Cli) -> Exit {
 }
 
 /// Prints what clap has to say: help and version are answers, the rest is a usage error (64).
-fn usage(error: &clap::Error, line: &[OsString]) -> Exit {
+fn usage(mut error: clap::Error, line: &[OsString]) -> Exit {
+    let hint = other_tools::translation_hint(&error, line);
+    if hint.is_some() {
+        // What sounds alike is not what is meant.
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
     let text = term::escape::mark(&error.render().ansi().to_string());
     if !error.use_stderr() {
         output::print(&text);
         return Exit::Done;
     }
-    let hint = other_tools::translation_hint(error, line);
     match FailureForm::of_words(line) {
-        FailureForm::Object => term::failure::tell_usage(error, hint),
+        FailureForm::Object => term::failure::tell_usage(&error, hint),
         FailureForm::Text => {
             output::message(&text);
             if let Some(hint) = hint {

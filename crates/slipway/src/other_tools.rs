@@ -33,8 +33,12 @@ const TRANSLATIONS: &[Translation] = &[
     row(&["push"], "slipway chart push ARCHIVE REGISTRY", ""),
     row(&["show"], "slipway chart show PART CHART", ""),
     row(&["inspect"], "slipway chart show PART CHART", ""),
-    row(&["search"], "slipway chart search WORD", "it looks through the repositories that were added"),
-    row(&["search", "hub"], "slipway chart search WORD", "it asks the repositories that were added, no hub"),
+    row(&["search"], "slipway chart search repo WORD", "it looks through the repositories that were added"),
+    row(
+        &["search", "hub"],
+        "slipway chart search repo WORD",
+        "it asks the repositories that were added, no hub",
+    ),
     row(&["dependency"], "slipway chart deps list|update|build CHART", ""),
     row(&["dep"], "slipway chart deps list|update|build CHART", ""),
     row(&["verify"], "slipway chart verify ARCHIVE", ""),
@@ -146,7 +150,7 @@ mod tests {
             ("slipway release", "releases need no word"),
             ("slipway chart lint .", "slipway lint CHART"),
             ("slipway search hub nginx", "no hub"),
-            ("slipway search repo nginx", "slipway chart search WORD"),
+            ("slipway search repo nginx", "slipway chart search repo WORD"),
             ("slipway build overlays/prod", "slipway kustomize build DIR"),
         ];
         for (line, expected) in cases {

@@ -74,15 +74,38 @@ pub fn discover(root: &Path, problems: &mut Problems) -> Tree {
             return tree;
         }
     };
-    let found = walk(&mut tree, problems);
-    read_all(&mut tree, &found, problems);
+    let mut inside = Problems::new();
+    let found = walk(&mut tree, &mut inside);
+    read_all(&mut tree, &found, &mut inside);
     let unreadable =
         tree.incomplete && found.iter().any(|file| file.kind == Kind::Stack && file.dir.is_empty());
     if tree.root_file().is_none() && !unreadable {
         let message = format!("stack root {} has no stack.yaml", tree.root.display());
-        problems.push(Problem::error(message).code("ST001").hint("name another directory with --root"));
+        problems.push(Problem::error(message).code("ST001").hint(root_hint(&tree)));
+        // Read from another root, the files may well be right.
+        return Tree { stacks: BTreeMap::new(), releases: Vec::new(), incomplete: true, ..tree };
     }
+    problems.extend(inside);
     tree
+}
+
+/// The most directories a hint names.
+const MOST_ROOTS: usize = 5;
+
+/// Says where a root may be: the outermost directories that have a `stack.yaml`.
+fn root_hint(tree: &Tree) -> String {
+    let is_outermost = |dir: &&String| {
+        !tree
+            .stacks
+            .keys()
+            .any(|other| dir.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('/')))
+    };
+    let roots = tree.stacks.keys().filter(is_outermost).take(MOST_ROOTS);
+    let roots: Vec<String> = roots.map(|dir| format!("`--root {}`", tree.show(dir))).collect();
+    match roots.is_empty() {
+        true => "name the directory of the root stack.yaml with --root".to_owned(),
+        false => format!("did you mean {}?", roots.join(" or ")),
+    }
 }
 
 /// Reads the root's own file and nothing else; none if it cannot be read.
@@ -98,7 +121,7 @@ pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
     }
 }
 
-pub(crate) use slipway_journal::describe_io as plain;
+pub(crate) use slipway_problem::describe_io as plain;
 
 fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
     let mut found = Vec::new();
@@ -208,8 +231,8 @@ fn read_all(tree: &mut Tree, found: &[Found], problems: &mut Problems) {
                 tree.stacks.insert(file.dir.clone(), *stack);
             }
             Read::Release(release) => tree.releases.push(*release),
-            Read::Foreign(api_version) => {
-                tree.notes.push(format!("ignored foreign {} (apiVersion={api_version})", file.path));
+            Read::Foreign(reason) => {
+                tree.notes.push(format!("ignored foreign {} ({reason})", file.path));
             }
             Read::Unreadable => tree.incomplete = true,
         }

@@ -37,7 +37,7 @@ impl Kind {
 pub(crate) enum Read {
     Stack(Box<StackFile>),
     Release(Box<Declaration>),
-    /// Somebody else's file of the same name, with its `apiVersion`.
+    /// Somebody else's file of the same name, with what says so.
     Foreign(String),
     /// Nothing could be made of it; the problems say why.
     Unreadable,
@@ -58,15 +58,15 @@ pub(crate) fn read(kind: Kind, text: &str, place: &Place<'_>, problems: &mut Pro
         Ok(documents) => documents,
         Err(found) => {
             // A foreign file need not be one we can read.
-            if let Some(group) = foreign_text(text) {
-                return Read::Foreign(group);
+            if let Some(api_version) = foreign_text(text) {
+                return Read::Foreign(format!("apiVersion={api_version}"));
             }
             problems.extend(found);
             return Read::Unreadable;
         }
     };
-    if let Some(api_version) = documents.first().and_then(foreign) {
-        return Read::Foreign(api_version);
+    if let Some(reason) = documents.first().and_then(|root| foreign(kind, root, place)) {
+        return Read::Foreign(reason);
     }
     if documents.len() > 1 {
         problems.push(documents[1].problem(format!("{} holds only one document", file_name(kind))));
@@ -106,10 +106,24 @@ fn file_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The `apiVersion` of a file whose group is not ours.
-fn foreign(root: &YamlNode) -> Option<String> {
-    let api_version = root.get("apiVersion")?.as_str()?;
-    (api_version.split('/').next() != Some("ktl.dev")).then(|| api_version.to_owned())
+/// Tells that a file is not ours, and why: its `apiVersion` is of another group, or it has neither `apiVersion` nor `kind`
+/// nor any key of ours, even misspelt. The root's own file is always taken for ours.
+fn foreign(kind: Kind, root: &YamlNode, place: &Place<'_>) -> Option<String> {
+    if let Some(api_version) = root.get("apiVersion") {
+        let api_version = api_version.as_str()?;
+        return (api_version.split('/').next() != Some("ktl.dev"))
+            .then(|| format!("apiVersion={api_version}"));
+    }
+    let is_root = kind == Kind::Stack && place.dir.is_empty();
+    let keys = root.as_map().filter(|keys| !keys.is_empty() && !is_root)?;
+    let known = match kind {
+        Kind::Stack => stack_schema(),
+        Kind::Release => release_schema(),
+    };
+    let known: Vec<&str> = known["properties"].as_object()?.keys().map(String::as_str).collect();
+    let is_ours = |key: &str| known.contains(&key) || nearest_name(key, known.iter().copied()).is_some();
+    let mut names = keys.iter().map(|(key, _)| key.key_text());
+    (!names.any(|key| is_ours(&key))).then(|| format!("it has no key of a {}", file_name(kind)))
 }
 
 /// The same by looking at the lines, for files that are not valid YAML to us.

@@ -24,6 +24,7 @@ mod render;
 mod replay;
 mod resume;
 mod rollback;
+mod schema;
 mod sign;
 mod source;
 pub mod strategy;
@@ -70,6 +71,7 @@ pub use render::Hazard;
 pub use replay::{RecordedApply, read_apply};
 pub use resume::{abort_unit, resume_unit};
 pub use rollback::{RollbackStatus, rollback_unit};
+pub use schema::{image_map_schema, settings_schema};
 pub use sign::{PublicKey, SigningKey, sign_unit};
 pub use transport::{ARTIFACT_TYPE, RegistryImages, pull_unit, push_unit};
 pub use verify::{

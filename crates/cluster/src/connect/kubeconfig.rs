@@ -6,31 +6,81 @@ use std::sync::Arc;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster};
 use secrecy::ExposeSecret;
 use slipway_event::Redactor;
-use slipway_problem::{Location, Problem};
+use slipway_problem::{Location, Problem, describe_io, nearest_name};
 
 use super::KubeconfigSource;
+use super::origin::{LoginOrigin, LoginProgram};
 use crate::request::error_chain;
 
+/// The files of a source, joined.
+pub(super) struct JoinedKubeconfig {
+    pub(super) config: Kubeconfig,
+    /// The files as messages name them, with the users each has.
+    files: Vec<(String, Vec<String>)>,
+}
+
+impl JoinedKubeconfig {
+    /// Its files, for messages.
+    fn shown_files(&self) -> String {
+        self.files.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The login that a choice of context and user leads to.
+    pub(super) fn login_origin(&self, choice: &KubeConfigOptions) -> Option<LoginOrigin> {
+        let context = choice.context.as_ref().or(self.config.current_context.as_ref());
+        let of_context = || {
+            let named = self.config.contexts.iter().find(|named| Some(&named.name) == context)?;
+            named.context.as_ref()?.user.as_ref()
+        };
+        let name = choice.user.as_ref().or_else(of_context)?;
+        let user = self.config.auth_infos.iter().find(|user| user.name == *name);
+        let exec = user.and_then(|user| user.auth_info.as_ref()?.exec.as_ref());
+        let context = context.filter(|_| choice.user.is_none()).cloned();
+        // Of two users of one name the first counts.
+        let Some((file, _)) = self.files.iter().find(|(_, users)| users.contains(name)) else {
+            return Some(LoginOrigin::UnknownUser { name: name.clone(), file: self.shown_files() });
+        };
+        Some(LoginOrigin::User {
+            name: name.clone(),
+            context,
+            file: file.clone(),
+            program: exec.and_then(|exec| {
+                let install_hint = exec.install_hint.clone();
+                Some(LoginProgram { command: exec.command.clone()?, install_hint })
+            }),
+        })
+    }
+}
+
 /// Reads and joins the files of a source; `None` if there is none. Every credential is hidden at once.
-pub(super) fn read(source: &KubeconfigSource, redactor: &Redactor) -> Result<Option<Kubeconfig>, Problem> {
+pub(super) fn read(
+    source: &KubeconfigSource,
+    redactor: &Redactor,
+) -> Result<Option<JoinedKubeconfig>, Problem> {
+    let names_of = |config: &Kubeconfig| config.auth_infos.iter().map(|user| user.name.clone()).collect();
     let files: Vec<&PathBuf> = match source {
         KubeconfigSource::Text(text) => {
             let at = Location::file("kubeconfig");
-            let kubeconfig =
-                Kubeconfig::from_yaml(text.expose_secret()).map_err(|error| unusable(&error, at))?;
-            register_secrets(&kubeconfig, redactor);
-            return Ok(Some(kubeconfig));
+            let config = Kubeconfig::from_yaml(text.expose_secret()).map_err(|error| unusable(&error, at))?;
+            register_secrets(&config, redactor);
+            let files = vec![("the kubeconfig that was given".to_owned(), names_of(&config))];
+            return Ok(Some(JoinedKubeconfig { config, files }));
         }
         KubeconfigSource::Files(files) if files.len() == 1 => files.iter().collect(),
         KubeconfigSource::Files(files) => files.iter().filter(|file| file.exists()).collect(),
         KubeconfigSource::Default(file) => file.iter().filter(|file| file.exists()).collect(),
     };
-    let mut joined: Option<Kubeconfig> = None;
+    let mut joined: Option<JoinedKubeconfig> = None;
     for file in files {
         let next = read_file(file, redactor)?;
+        let named = (file.display().to_string(), names_of(&next));
         joined = Some(match joined {
-            Some(first) => first.merge(next).map_err(|error| unusable(&error, location(file)))?,
-            None => next,
+            Some(mut first) => {
+                let config = first.config.merge(next).map_err(|error| unusable(&error, location(file)))?;
+                first.files.push(named);
+                JoinedKubeconfig { config, files: first.files }
+            }
+            None => JoinedKubeconfig { config: next, files: vec![named] },
         });
     }
     Ok(joined)
@@ -42,7 +92,7 @@ fn location(file: &Path) -> Location {
 
 fn read_file(path: &Path, redactor: &Redactor) -> Result<Kubeconfig, Problem> {
     let bytes = slipway_problem::read_file(path).map_err(|error| {
-        Problem::error(format!("cannot read the kubeconfig: {error}"))
+        Problem::error(format!("cannot read the kubeconfig: {}", describe_io(&error)))
             .at(location(path))
             .hint("check the path; --sandbox needs no kubeconfig")
     })?;
@@ -135,11 +185,12 @@ fn unusable(error: &KubeconfigError, at: Location) -> Problem {
         .hint("`kubectl config view` shows what kubectl makes of it")
 }
 
-/// Refuses names that the kubeconfig does not have, with the nearest it has.
-pub(super) fn check_names(kubeconfig: &Kubeconfig, asked: &KubeConfigOptions) -> Result<(), Problem> {
-    let contexts = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-    let clusters = kubeconfig.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-    let users = kubeconfig.auth_infos.iter().map(|user| user.name.as_str()).collect();
+/// Refuses names that the kubeconfig does not have, with those it has.
+pub(super) fn check_names(joined: &JoinedKubeconfig, asked: &KubeConfigOptions) -> Result<(), Problem> {
+    let config = &joined.config;
+    let contexts = config.contexts.iter().map(|context| context.name.as_str()).collect();
+    let clusters = config.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    let users = config.auth_infos.iter().map(|user| user.name.as_str()).collect();
     let checks: [(&str, &Option<String>, Vec<&str>); 3] = [
         ("context", &asked.context, contexts),
         ("cluster", &asked.cluster, clusters),
@@ -147,18 +198,63 @@ pub(super) fn check_names(kubeconfig: &Kubeconfig, asked: &KubeConfigOptions) ->
     ];
     for (what, asked, known) in checks {
         if let Some(asked) = asked.as_deref().filter(|asked| !known.contains(asked)) {
-            let problem = Problem::error(format!("the kubeconfig has no {what} `{asked}`"));
-            return Err(problem.did_you_mean(asked, known));
+            let message = format!("there is no {what} `{asked}` in {}", joined.shown_files());
+            return Err(Problem::error(message).hint(names_hint(what, asked, known)));
         }
     }
     Ok(())
 }
 
+/// The most names a hint lists.
+const MOST_NAMES: usize = 20;
+
+/// The names there are, and the one that may be meant.
+fn names_hint(what: &str, asked: &str, mut known: Vec<&str>) -> String {
+    known.sort_unstable();
+    let shown: Vec<String> = known.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    let more = match known.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let all = match shown.len() {
+        0 => return format!("it has no {what} at all; name another file with --kubeconfig"),
+        1 => format!("there is only {}", shown.join("")),
+        _ => format!("there are {}{more}", shown.join(", ")),
+    };
+    match nearest_name(asked, known.iter().copied()) {
+        Some(nearest) => format!("did you mean `{nearest}`? {all}"),
+        None => all,
+    }
+}
+
 /// Says why the context of a kubeconfig cannot be used.
-pub(super) fn wrong_context(error: &KubeconfigError) -> Problem {
+pub(super) fn wrong_context(joined: &JoinedKubeconfig, error: &KubeconfigError) -> Problem {
+    let files = joined.shown_files();
+    let contexts = || joined.config.contexts.iter().map(|context| context.name.as_str()).collect();
     match error {
         KubeconfigError::CurrentContextNotSet => {
-            Problem::error("the kubeconfig names no current context").hint("choose one with --context")
+            let problem = Problem::error(format!("the kubeconfig {files} names no current context"));
+            match joined.config.contexts.is_empty() {
+                true => problem.hint(names_hint("context", "", Vec::new())),
+                false => {
+                    let hint = names_hint("context", "", contexts());
+                    problem.hint(format!("choose one with --context: {hint}"))
+                }
+            }
+        }
+        KubeconfigError::LoadContext(name) => {
+            let message = format!("the current context `{name}` is not in {files}");
+            let hint = names_hint("context", name, contexts());
+            Problem::error(message).hint(format!("choose one with --context: {hint}"))
+        }
+        KubeconfigError::LoadClusterOfContext(name) => {
+            let clusters = joined.config.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+            let message = format!("the context names cluster `{name}`, which is not in {files}");
+            Problem::error(message).hint(names_hint("cluster", name, clusters))
+        }
+        KubeconfigError::MissingClusterUrl => {
+            Problem::error(format!("the cluster of the context has no `server` in {files}"))
+                .hint("write its address there, or give one with --kube-apiserver")
         }
         _ => {
             let problem = unusable(error, Location::file(""));

@@ -69,12 +69,20 @@ pub(super) fn override_authority(config: &mut Config, authority: &PemSource) -> 
     Ok(())
 }
 
+/// The place a login comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoginSource {
+    Kubeconfig,
+    Options,
+}
+
 /// Lets a login that was given replace every way of the kubeconfig to log in, and acts as somebody else where asked.
+/// Says which of the two it is.
 pub(super) fn override_login(
     config: &mut Config,
     options: &ConnectOptions,
     redactor: &Redactor,
-) -> Result<(), Problem> {
+) -> Result<LoginSource, Problem> {
     let login = &mut config.auth_info;
     let ConnectOptions { token, token_file, basic_login, client_certificate, .. } = options;
     let is_given =
@@ -114,5 +122,5 @@ pub(super) fn override_login(
         let problem = Problem::error("groups or a uid cannot be impersonated without a user");
         return Err(problem.hint("name the user with --kube-as-user"));
     }
-    Ok(())
+    Ok(if is_given { LoginSource::Options } else { LoginSource::Kubeconfig })
 }

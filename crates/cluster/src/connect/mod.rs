@@ -2,6 +2,7 @@
 
 mod kubeconfig;
 mod login;
+mod origin;
 mod transport;
 
 use std::path::PathBuf;
@@ -17,8 +18,14 @@ use slipway_problem::Problem;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
+use crate::request::error_chain;
+
+use login::LoginSource;
+use transport::TransportError;
 
 pub use login::{BasicLogin, ClientCertificate, PemSource};
+pub(crate) use origin::describe_login_error;
+pub use origin::{LoginOrigin, LoginProgram};
 
 /// The identity requests are made under instead of the user's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,56 +101,70 @@ pub struct Connection {
     pub namespace: String,
     /// The name of the kubeconfig's context; none for a server given by its address or a pod's own cluster.
     pub context: Option<String>,
+    /// The origin of the credentials; none if nobody logs in.
+    pub login: Option<LoginOrigin>,
 }
 
 /// Connects as the options say. Sends nothing yet; [`Cluster::server_version`] tells whether anybody is there.
 ///
 /// Every credential read is registered with the redactor first. Credentials that expire are read again.
 pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Connection, Problem> {
-    let context = match &options.context {
-        Some(context) => Some(context.clone()),
-        None => {
-            kubeconfig::read(&options.kubeconfig, redactor)?.and_then(|kubeconfig| kubeconfig.current_context)
-        }
-    };
-    let config = read_config(options, redactor).await?;
+    let ReadConfig { config, context, login } = read_config(options, redactor).await?;
     let address = config.cluster_url.to_string();
     let server = without_credentials(address.trim_end_matches('/')).into_owned();
     let namespace = config.default_namespace.clone();
-    let client = open_client(config, &server)?;
+    let client = open_client(config, &server, login.as_ref())?;
     let (options, redactor, known) = (options.clone(), redactor.clone(), server.clone());
-    let cluster = Cluster::new(client).with_reconnect(Arc::new(move || {
+    let cluster = Cluster::new(client).with_login(login.clone()).with_reconnect(Arc::new(move || {
         let (options, redactor, known) = (options.clone(), redactor.clone(), known.clone());
         Box::pin(async move {
-            let config = read_config(&options, &redactor).await;
-            config.and_then(|config| open_client(config, &known)).map_err(|problem| {
-                Error::new(ErrorClass::Unauthorized, "read the credentials again", problem.message)
+            let read = read_config(&options, &redactor).await;
+            read.and_then(|read| open_client(read.config, &known, read.login.as_ref())).map_err(|problem| {
+                let error =
+                    Error::new(ErrorClass::Unauthorized, "read the credentials again", problem.message);
+                Error { hint: problem.hint.map(String::into_boxed_str), ..error }
             })
         })
     }));
-    Ok(Connection { cluster, server, namespace, context })
+    Ok(Connection { cluster, server, namespace, context, login })
 }
 
-fn open_client(config: Config, server: &str) -> Result<kube::Client, Problem> {
-    transport::open_client(config).map_err(|why| Problem::error(format!("cannot connect to {server}: {why}")))
+fn open_client(config: Config, server: &str, login: Option<&LoginOrigin>) -> Result<kube::Client, Problem> {
+    transport::open_client(config).map_err(|error| match (&error, login) {
+        (TransportError::Client(kube::Error::Auth(why)), Some(login)) => login.login_problem(server, why),
+        _ => Problem::error(format!("cannot connect to {server}: {}", error_chain(&error)))
+            .hint("check the certificates and files that the kubeconfig names"),
+    })
+}
+
+/// What a connection is opened with.
+#[derive(Debug)]
+struct ReadConfig {
+    config: Config,
+    /// The name of the kubeconfig's context.
+    context: Option<String>,
+    login: Option<LoginOrigin>,
 }
 
 /// Reads the kubeconfig and lays the overrides over it.
-async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Config, Problem> {
+async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<ReadConfig, Problem> {
+    let (mut context, mut login) = (options.context.clone(), None);
     let mut config = match kubeconfig::read(&options.kubeconfig, redactor)? {
-        Some(kubeconfig) => {
+        Some(joined) => {
             if options.credentials == CredentialPolicy::Inline {
-                kubeconfig::check_inline(&kubeconfig)?;
+                kubeconfig::check_inline(&joined.config)?;
             }
             let choice = KubeConfigOptions {
                 context: options.context.clone(),
                 cluster: options.cluster.clone(),
                 user: options.user.clone(),
             };
-            kubeconfig::check_names(&kubeconfig, &choice)?;
-            Config::from_custom_kubeconfig(kubeconfig, &choice)
+            kubeconfig::check_names(&joined, &choice)?;
+            login = joined.login_origin(&choice);
+            context = context.or(joined.config.current_context.clone());
+            Config::from_custom_kubeconfig(joined.config.clone(), &choice)
                 .await
-                .map_err(|error| kubeconfig::wrong_context(&error))?
+                .map_err(|error| kubeconfig::wrong_context(&joined, &error))?
         }
         None if options.cluster.is_some() || options.user.is_some() => {
             let problem = Problem::error("there is no kubeconfig to take the cluster or the user from");
@@ -151,10 +172,13 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
         }
         None => match &options.server {
             Some(server) => Config::new(parse_address(server)?),
-            None => Config::incluster().map_err(|_| {
-                Problem::error("there is no kubeconfig, and this is no pod of a cluster")
-                    .hint("name one with --kubeconfig, or try it in the embedded cluster with --sandbox")
-            })?,
+            None => {
+                login = Some(LoginOrigin::ServiceAccount);
+                Config::incluster().map_err(|_| {
+                    Problem::error("there is no kubeconfig, and this is no pod of a cluster")
+                        .hint("name one with --kubeconfig, or try it in the embedded cluster with --sandbox")
+                })?
+            }
         },
     };
     if let Some(server) = &options.server {
@@ -178,9 +202,11 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
     }
     // Requests are repeated by this crate, which keeps time limits and tells what the server answered.
     config.default_retry = false;
-    login::override_login(&mut config, options, redactor)?;
+    if login::override_login(&mut config, options, redactor)? == LoginSource::Options {
+        login = Some(LoginOrigin::Given);
+    }
     register_address(&config.cluster_url, redactor);
-    Ok(config)
+    Ok(ReadConfig { config, context, login })
 }
 
 /// Hides a login in the server's address; libraries may name it without its scheme.
@@ -207,10 +233,10 @@ pub fn list_contexts(
     source: &KubeconfigSource,
     redactor: &Redactor,
 ) -> Result<(Vec<String>, Option<String>), Problem> {
-    let Some(kubeconfig) = kubeconfig::read(source, redactor)? else { return Ok((Vec::new(), None)) };
-    let mut names: Vec<String> = kubeconfig.contexts.into_iter().map(|context| context.name).collect();
+    let Some(joined) = kubeconfig::read(source, redactor)? else { return Ok((Vec::new(), None)) };
+    let mut names: Vec<String> = joined.config.contexts.into_iter().map(|context| context.name).collect();
     names.sort();
-    Ok((names, kubeconfig.current_context))
+    Ok((names, joined.config.current_context))
 }
 
 #[cfg(test)]
@@ -249,7 +275,7 @@ users:
         let options =
             ConnectOptions { kubeconfig: KubeconfigSource::Files(files), ..ConnectOptions::default() };
         let redactor = Redactor::new();
-        let plain = read_config(&options, &redactor).await.unwrap();
+        let plain = read_config(&options, &redactor).await.unwrap().config;
         assert_eq!(
             (plain.cluster_url.to_string().as_str(), plain.default_namespace.as_str()),
             ("https://a.example:6443/", "shop")
@@ -257,7 +283,10 @@ users:
         assert!(plain.accept_invalid_certs);
         assert!(!redactor.redact("first-secret-token second-secret-token").contains("secret"));
         let other = ConnectOptions { context: Some("two".into()), ..options.clone() };
-        assert_eq!(read_config(&other, &redactor).await.unwrap().cluster_url.host(), Some("b.example"));
+        assert_eq!(
+            read_config(&other, &redactor).await.unwrap().config.cluster_url.host(),
+            Some("b.example")
+        );
         let over = ConnectOptions {
             server: Some("jo:hidden-password@c.example".into()),
             namespace: Some("n".into()),
@@ -265,7 +294,7 @@ users:
             impersonation: Impersonation { user: Some("jo".into()), groups: vec!["g".into()], uid: None },
             ..options.clone()
         };
-        let over = read_config(&over, &redactor).await.unwrap();
+        let over = read_config(&over, &redactor).await.unwrap().config;
         assert_eq!((over.cluster_url.host(), over.default_namespace.as_str()), (Some("c.example"), "n"));
         assert!(over.auth_info.token.is_none() && over.auth_info.token_file.is_some());
         assert_eq!(over.auth_info.impersonate.as_deref(), Some("jo"));

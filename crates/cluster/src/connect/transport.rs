@@ -28,8 +28,6 @@ use tokio::net::TcpStream;
 use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Service, ServiceExt as _};
 
-use crate::request::error_chain;
-
 /// The silence on a connection with open requests after which the server is asked for a sign of life, and the time it
 /// has to give one. A connection that is dead is noticed before a lease of ten seconds that is renewed through it ends.
 const PING_AFTER: Duration = Duration::from_secs(4);
@@ -41,8 +39,19 @@ const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 
-/// Opens a client; nothing is sent yet. The error says what is wrong with the settings.
-pub(super) fn open_client(config: Config) -> Result<kube::Client, String> {
+/// The reason a client cannot be opened: something is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TransportError {
+    #[error(transparent)]
+    Client(#[from] kube::Error),
+    #[error("`{0}` is no name a server can have")]
+    ServerName(String),
+    #[error("its proxy is reached by `{0}`; http, https and socks5 are known")]
+    Proxy(String),
+}
+
+/// Opens a client; nothing is sent yet.
+pub(super) fn open_client(config: Config) -> Result<kube::Client, TransportError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Somebody else may have been quicker, with the same provider.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -51,10 +60,9 @@ pub(super) fn open_client(config: Config) -> Result<kube::Client, String> {
         requests: http_client(&config, HttpVersions::All)?,
         streams: http_client(&config, HttpVersions::Http1)?,
     };
-    let library = |error: kube::Error| error_chain(&error);
     let builder = ClientBuilder::new(transport.map_err(BoxError::from), config.default_namespace.clone())
-        .with_layer(&config.extra_headers_layer().map_err(library)?)
-        .with_layer(&option_layer(config.auth_layer().map_err(library)?))
+        .with_layer(&config.extra_headers_layer()?)
+        .with_layer(&option_layer(config.auth_layer()?))
         .with_layer(&config.base_uri_layer());
     Ok(builder.build())
 }
@@ -73,7 +81,7 @@ type WireConnector = BoxCloneSyncService<Uri, WireStream, BoxError>;
 type HttpClient = legacy::Client<TimeoutConnector<HttpsConnector<WireConnector>>, Body>;
 
 /// Connects to the server, through the proxy if there is one.
-fn wire_connector(config: &Config, tls: &ClientConfig) -> Result<WireConnector, String> {
+fn wire_connector(config: &Config, tls: &ClientConfig) -> Result<WireConnector, TransportError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -97,10 +105,7 @@ fn wire_connector(config: &Config, tls: &ClientConfig) -> Result<WireConnector, 
             };
             Ok(BoxCloneSyncService::new(tunnel.map_err(BoxError::from)))
         }
-        scheme => {
-            let scheme = scheme.unwrap_or("none");
-            Err(format!("its proxy is reached by `{scheme}`; http, https and socks5 are known"))
-        }
+        scheme => Err(TransportError::Proxy(scheme.unwrap_or("none").to_owned())),
     }
 }
 
@@ -113,12 +118,13 @@ fn proxy_login(proxy: &Uri) -> Option<HeaderValue> {
     Some(header)
 }
 
-fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, String> {
-    let tls = config.rustls_client_config().map_err(|error| error_chain(&error))?;
+fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, TransportError> {
+    let tls = config.rustls_client_config()?;
     let wire = wire_connector(config, &tls)?;
     let mut https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.tls_server_name {
-        let name = ServerName::try_from(name.clone()).map_err(|error| format!("`{name}`: {error}"))?;
+        let name =
+            ServerName::try_from(name.clone()).map_err(|_| TransportError::ServerName(name.clone()))?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let https = match versions {

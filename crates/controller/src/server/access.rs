@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slipway_cluster::Cluster;
 use slipway_event::Redactor;
@@ -160,7 +160,8 @@ impl ApiAccess {
     }
 }
 
-/// Reads `tokens.yaml`: a list of `{name, sha256, allow}`. Entries that cannot be read let nobody in.
+/// Reads `tokens.yaml`: a list of `{name, sha256, allow}`. Entries that cannot be read let nobody in: a misspelt `allow` must
+/// not allow everything.
 fn parse_tokens(text: &str) -> Vec<KnownToken> {
     let Ok(document) = slipway_yaml::parse_one(text, "tokens.yaml") else {
         tracing::warn!("tokens.yaml is no YAML: none of its tokens is accepted");
@@ -170,21 +171,57 @@ fn parse_tokens(text: &str) -> Vec<KnownToken> {
     let entries = document.as_array().or_else(|| document["tokens"].as_array());
     let mut tokens = Vec::new();
     for (index, entry) in entries.into_iter().flatten().enumerate() {
-        let digits = entry["sha256"].as_str().unwrap_or_default();
-        let hash = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok().and_then(|hash| hash.try_into().ok());
-        let Some(hash) = hash else {
-            tracing::warn!(index, "an entry of tokens.yaml has no `sha256` of 64 digits");
-            continue;
-        };
-        let texts = |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        tokens.push(KnownToken {
-            name: entry["name"].as_str().unwrap_or("unnamed").to_owned(),
-            hash,
-            // Something other than a list allows nothing.
-            allow: entry.get("allow").map(|allow| allow.as_array().map(texts).unwrap_or_default()),
-        });
+        match parse_token(entry) {
+            Ok(token) => tokens.push(token),
+            Err(why) => tracing::warn!(index, "an entry of tokens.yaml is not accepted: {why}"),
+        }
     }
     tokens
+}
+
+fn parse_token(entry: &Value) -> Result<KnownToken, &'static str> {
+    let fields = entry.as_object().ok_or("it is no mapping")?;
+    if fields.keys().any(|key| !["name", "sha256", "allow"].contains(&key.as_str())) {
+        return Err("it has a key other than `name`, `sha256` and `allow`");
+    }
+    let digits = entry["sha256"].as_str().unwrap_or_default();
+    let hash = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok().and_then(|hash| hash.try_into().ok());
+    let name = match fields.get("name") {
+        Some(name) => name.as_str().ok_or("its `name` is no text")?,
+        None => "unnamed",
+    };
+    let texts = |list: &Value| -> Option<Vec<String>> {
+        list.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let allow = match fields.get("allow") {
+        Some(allow) => Some(texts(allow).ok_or("its `allow` is no list of texts")?),
+        None => None,
+    };
+    let hash = hash.ok_or("it has no `sha256` of 64 digits")?;
+    Ok(KnownToken { name: name.to_owned(), hash, allow })
+}
+
+/// The schema of `tokens.yaml`, for editors. Entries it refuses let nobody in.
+pub fn tokens_schema() -> Value {
+    let entry = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["sha256"],
+        "properties": {
+            "name": {"type": "string", "description": "Name of the token in logs and bundles"},
+            "sha256": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$", "description": "Hash of the token, in hexadecimal digits"},
+            "allow": {
+                "type": "array", "items": {"type": "string"},
+                "description": "Patterns `namespace/pipeline` the token is for; left out, all of them",
+            },
+        },
+    });
+    let entries = json!({"type": "array", "items": entry});
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tokens of the bundle API",
+        "anyOf": [entries, {"type": "object", "required": ["tokens"], "properties": {"tokens": entries}}],
+    })
 }
 
 fn identify(rules: &AccessRules, headers: &HeaderMap) -> Result<ApiCaller, Refusal> {
@@ -212,4 +249,39 @@ fn identify(rules: &AccessRules, headers: &HeaderMap) -> Result<ApiCaller, Refus
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry the schema refuses lets nobody in, and one it takes lets somebody in.
+    #[test]
+    fn the_schema_of_tokens_takes_what_is_accepted() {
+        let hash = "0123456789abcdefABCDEF0123456789abcdef0123456789abcdef0123456789";
+        let mut schemas = boon::Schemas::new();
+        let mut compiler = boon::Compiler::new();
+        compiler.add_resource("tokens.json", tokens_schema()).expect("adds");
+        let schema = compiler.compile("tokens.json", &mut schemas).expect("is a schema");
+        for (entry, is_taken) in [
+            (json!({"sha256": hash}), true),
+            (json!({"sha256": hash, "name": "ci", "allow": ["shop/*"]}), true),
+            (json!({"sha256": hash, "allow": []}), true),
+            (json!({"name": "ci"}), false),
+            (json!({"sha256": "abc"}), false),
+            (json!({"sha256": 7}), false),
+            (json!({"sha256": hash, "alow": ["shop/*"]}), false),
+            (json!({"sha256": hash, "allow": "shop/*"}), false),
+            (json!({"sha256": hash, "allow": [7]}), false),
+            (json!({"sha256": hash, "name": 7}), false),
+            (json!("ci"), false),
+            (json!([]), false),
+        ] {
+            for whole in [json!([entry]), json!({"tokens": [entry]})] {
+                let accepted = parse_tokens(&whole.to_string()).len();
+                assert_eq!(accepted, usize::from(is_taken), "{whole}");
+                assert_eq!(schemas.validate(&whole, schema).is_ok(), is_taken, "{whole}");
+            }
+        }
+    }
 }

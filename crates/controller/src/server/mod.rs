@@ -12,6 +12,8 @@ mod reply;
 mod timeline;
 mod webhooks;
 
+pub use access::tokens_schema;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;

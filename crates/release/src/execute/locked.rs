@@ -54,7 +54,7 @@ impl LockedRun<'_> {
             settle_history(&storage, plan).await?;
         }
         if plan.is_empty() && plan.deploy_type != DeployType::Test {
-            return Ok(ReleaseReport::of_idle_plan(plan, &self.request_counts()));
+            return Ok(ReleaseReport::of_idle_plan(plan, self.request_counts()));
         }
         // The plan knows every revision there is: it is verified.
         let limit = self.options.history_limit;
@@ -66,7 +66,7 @@ impl LockedRun<'_> {
             report.kept.clone_from(&plan.kept);
         }
         let ended = Box::pin(run_graph(self, plan, &mut report)).await;
-        report.requests = self.request_counts().to_string();
+        report.requests = self.request_counts();
         match ended {
             Ok(()) => Ok(report),
             Err(failure) => Err(self.end_failed_run(plan, failure, report).await),

@@ -15,7 +15,6 @@ mod undo;
 
 use std::time::Duration;
 
-use serde_json::json;
 use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions};
 use slipway_cluster::{ApplyOptions, Cluster, DeleteOptions};
 use slipway_event::Events;
@@ -95,11 +94,11 @@ async fn run_locked(
     let late =
         |doing: &'static str| move |failure: Failure| failure.with_timeout(options.timeout.as_ref(), doing);
     if plan.is_idle() {
-        return Ok(ReleaseReport::of_idle_plan(&plan, &plan.requests));
+        return Ok(ReleaseReport::of_idle_plan(&plan, plan.requests));
     }
     let (earlier, before) = (plan.requests, cluster.call_counts());
     if plan.creates_namespace {
-        create_namespace(cluster, &plan.namespace).await.map_err(late("its namespace was created"))?;
+        create_namespace(cluster, &plan).await.map_err(late("its namespace was created"))?;
     }
     let (deploy_type, namespace) = (plan.deploy_type, plan.namespace.clone());
     let held = take_lock(cluster, &plan, options, events, cancel).await?;
@@ -165,9 +164,9 @@ fn namespace_at(name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name)
 }
 
-async fn create_namespace(cluster: &Cluster, name: &str) -> Result<(), Failure> {
-    let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    cluster.apply(&namespace_at(name), &manifest, &ApplyOptions::new(MANAGER)).await?;
+async fn create_namespace(cluster: &Cluster, plan: &ReleasePlan) -> Result<(), Failure> {
+    let at = namespace_at(&plan.namespace);
+    cluster.apply(&at, &plan.namespace_manifest(), &ApplyOptions::new(MANAGER)).await?;
     Ok(())
 }
 

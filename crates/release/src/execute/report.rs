@@ -72,8 +72,8 @@ pub struct ReleaseReport {
     /// Objects a delete left, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptObject>,
-    /// The number of requests it took, by verb.
-    pub requests: String,
+    /// The requests it took, those of the plan included.
+    pub requests: CallCounts,
 }
 
 impl ReleaseReport {
@@ -92,15 +92,15 @@ impl ReleaseReport {
             rollback: None,
             rollback_graph: None,
             kept: Vec::new(),
-            requests: String::new(),
+            requests: CallCounts::default(),
         }
     }
 
     /// The report of a plan with nothing to do.
-    pub(super) fn of_idle_plan(plan: &ReleasePlan, requests: &CallCounts) -> Self {
+    pub(super) fn of_idle_plan(plan: &ReleasePlan, requests: CallCounts) -> Self {
         Self {
             revision: plan.history.last_revision().into(),
-            requests: requests.to_string(),
+            requests,
             ..Self::new(plan, ReleaseStatus::Skipped)
         }
     }

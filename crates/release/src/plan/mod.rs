@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_chart::check_release_name;
 use slipway_cluster::helm::{Release, ReleaseHistory};
 use slipway_cluster::{CallCounts, Cluster};
@@ -111,6 +111,16 @@ impl ReleasePlan {
         categories.any(|category| matches!(category, OperationCategory::Resource | OperationCategory::Track))
     }
 
+    /// Tells that carrying the plan out creates the namespace of the release.
+    pub fn will_create_namespace(&self) -> bool {
+        self.creates_namespace && self.options.missing_namespace == MissingNamespace::Create
+    }
+
+    /// The namespace of the release, as it is created where it is missing.
+    pub(crate) fn namespace_manifest(&self) -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": *self.namespace}})
+    }
+
     /// Tells that some object is changed.
     pub fn changes_objects(&self) -> bool {
         self.graph.nodes().any(|node| node.value().category() == OperationCategory::Resource)
@@ -126,7 +136,7 @@ impl ReleasePlan {
 
     /// 0 nothing to do, 2 objects change, 3 only a new revision.
     pub fn exit_code(&self) -> u8 {
-        if self.changes_objects() {
+        if self.changes_objects() || self.will_create_namespace() {
             2
         } else if self.is_empty() {
             0

@@ -63,6 +63,8 @@ struct DryRunAnswer {
     unreachable_webhook: Option<String>,
     /// The object, if it had to be read again.
     fresher: Option<Value>,
+    /// What would have to change for the server to accept it.
+    advice: Option<String>,
 }
 
 /// The kinds of refusals a plan met.
@@ -127,7 +129,7 @@ impl ClusterObserver<'_> {
         let mut refusals = RefusalKinds::default();
         for (observed, answer) in observed.into_iter().zip(answers) {
             let ObservedResource { resource, stages, at, live, tried: _, left_alone } = observed;
-            let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher } = answer;
+            let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher, advice } = answer;
             if let Some(why) = &unreachable_webhook {
                 let problem = Problem::warning(format!("{} could not be tried: {why}", resource.id))
                     .hint("applying it waits up to four minutes for the webhook, then fails");
@@ -150,7 +152,7 @@ impl ClusterObserver<'_> {
                 Ok(change) => change,
                 Err(refusal) => {
                     refusals.immutable |= matches!(refusal, ObjectRefusal::Immutable(_));
-                    problems.push(refusal_problem(&resource, &refusal));
+                    problems.push(refusal_problem(&resource, &refusal, advice));
                     continue;
                 }
             };
@@ -254,6 +256,7 @@ impl ClusterObserver<'_> {
             repair,
             unreachable_webhook: None,
             fresher: None,
+            advice: None,
         };
         let nothing = |dry_run| answer(dry_run, None, None);
         if !self.scopes.is_served(&at.gvk) {
@@ -307,7 +310,8 @@ impl ClusterObserver<'_> {
                 };
                 let unreachable_webhook =
                     (error.class == ErrorClass::WebhookUnavailable).then(|| error.message.clone());
-                DryRunAnswer { unreachable_webhook, ..answer(dry_run, None, repair) }
+                let advice = error.hint.map(String::from);
+                DryRunAnswer { unreachable_webhook, advice, ..answer(dry_run, None, repair) }
             }
         }
     }
@@ -415,14 +419,16 @@ fn keep_live_fields(
     left
 }
 
-fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
+fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal, advice: Option<String>) -> Problem {
     let problem = match refusal {
         ObjectRefusal::Immutable(why) => {
             Problem::error(format!("{} cannot be changed in place: {why}", resource.id)).hint(
                 "annotate it with `werf.io/delete-policy: before-creation-if-immutable` to have it deleted and created again",
             )
         }
-        ObjectRefusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.id)),
+        ObjectRefusal::Rejected(why) => {
+            Problem { hint: advice, ..Problem::error(format!("{}: {why}", resource.id)) }
+        }
     };
     let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
     let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
@@ -447,7 +453,8 @@ pub(super) fn denial_problem(resource: &Resource, what: &str, error: Error) -> R
     if error.class != ErrorClass::Forbidden {
         return Err(error.into());
     }
-    let problem = Problem::error(format!("{} cannot {what}: {}", resource.id, error.message));
+    let mut problem = Problem::error(format!("{} cannot {what}: {}", resource.id, error.message));
+    problem.hint = error.hint.map(String::from);
     Ok(resource.origin.place_problem(&resource.object, "", problem))
 }
 

@@ -1,8 +1,8 @@
 //! The rights a run needs besides those on its objects: to record revisions and to take the lock. Checked before it
 //! begins, because a run that cannot write its final record must not begin.
 
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::StorageDriver;
+use slipway_cluster::{AccessNeed, Cluster};
 use slipway_problem::{Problem, Problems};
 
 use super::{ReleaseContent, ReleasePlan, ReleaseRequest};
@@ -65,7 +65,13 @@ async fn missing_rights(cluster: &Cluster, request: &ReleaseRequest) -> Problems
                 denied.join(" and "),
                 request.namespace
             ));
-            problems.push(problem.hint(format!("grant {} on {resource} there", verbs.join(", "))));
+            let need = AccessNeed {
+                verb: verbs.join(", "),
+                group: String::new(),
+                resource: resource.to_owned(),
+                namespace: Some(request.namespace.to_string()),
+            };
+            problems.push(problem.hint(need.to_string()));
         }
     }
     problems

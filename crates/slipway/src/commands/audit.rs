@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use slipway_promotion::audit::{list_events, verify_chain};
 use slipway_promotion::kinds::AuditEvent;
 
+use crate::commands::promotion::{connect, explain};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -137,9 +138,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 
 fn read(session: &Session, flags: &EntryFlags) -> anyhow::Result<Vec<AuditEvent>> {
     session.block_on_reading(async {
-        let connection = session.connect().await?;
-        let namespace = (!flags.all_namespaces).then_some(connection.namespace.as_str());
-        let mut events = list_events(&connection.cluster, namespace, flags.pipeline.as_deref()).await?;
+        let place = connect(session).await?;
+        let namespace = (!flags.all_namespaces).then_some(place.namespace.as_str());
+        let listed = list_events(&place.cluster, namespace, flags.pipeline.as_deref()).await;
+        let mut events = listed.map_err(explain)?;
         let begin = flags.since.and_then(|time| Timestamp::now().checked_sub(time).ok());
         events.retain(|event| begin.is_none_or(|begin| event.spec.timestamp >= begin));
         Ok(events)

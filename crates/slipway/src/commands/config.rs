@@ -108,8 +108,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 /// What the cluster says of itself.
 async fn connected(session: &Session) -> anyhow::Result<[Row; 3]> {
     let cluster = session.connect().await?;
-    let version = cluster.cluster.client().apiserver_version().await;
-    let version = version.map_err(|error| connect::explain(error, &format!("reach {}", cluster.server)))?;
+    let version = connect::reached(cluster.cluster, &cluster.server).await?.server_version().await?;
     let from = if session.settings.sandbox { "sandbox" } else { "kubeconfig" };
     let row = |setting, value| Row { setting, value, from: from.to_owned() };
     Ok([

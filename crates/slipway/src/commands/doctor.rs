@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use slipway_cluster::connect::Connection;
 use slipway_controller::doctor::{DoctorServices, Finding, FindingLevel, diagnose};
 use slipway_event::SystemClock;
 use slipway_git::{CacheOptions, Git, RepositoryCache};
 use slipway_http::{ClientOptions, HttpClient};
 use slipway_promotion::PromotionSettings;
 
+use crate::commands::promotion::{Place, connect};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::session::Session;
@@ -33,7 +33,7 @@ pub struct Args {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mut findings = session.block_on_reading(async {
-        let Connection { cluster, namespace, .. } = session.connect().await?;
+        let Place { cluster, namespace } = connect(session).await?;
         let place = tempfile::tempdir()?;
         let clock = Arc::new(SystemClock);
         let repositories = RepositoryCache::open(

@@ -45,7 +45,8 @@ pub struct Place {
 
 /// Connects to the cluster.
 pub async fn connect(session: &Session) -> anyhow::Result<Place> {
-    let Connection { cluster, namespace, .. } = session.connect().await?;
+    let Connection { cluster, namespace, server, .. } = session.connect().await?;
+    let cluster = crate::connect::reached(cluster, &server).await?;
     Ok(Place { cluster, namespace })
 }
 

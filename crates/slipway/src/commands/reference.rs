@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::graph;
+use super::{graph, outputs, schemas};
 use crate::exit::Exit;
 use crate::term::{failure, show};
 use crate::{config, reference};
@@ -33,6 +33,18 @@ enum Page {
     ReleaseSchema,
     /// JSON Schema of policy files
     PolicySchema,
+    /// JSON Schema of what commands print with -o json
+    OutputSchema,
+    /// JSON Schema of settings of release units
+    UnitSchema,
+    /// JSON Schema of image maps of release units
+    ImageMapSchema,
+    /// JSON Schema of the file `pipeline init -f` reads
+    PipelineInitSchema,
+    /// JSON Schema of cases of gates
+    GateTestsSchema,
+    /// JSON Schema of tokens.yaml of the controller
+    TokensSchema,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -45,6 +57,12 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
         Page::PolicySchema => serde_json::to_string_pretty(&slipway_policy::policy_schema())? + "\n",
+        Page::OutputSchema => serde_json::to_string_pretty(&outputs::output_schema())? + "\n",
+        Page::UnitSchema => serde_json::to_string_pretty(&slipway_unit::settings_schema())? + "\n",
+        Page::ImageMapSchema => serde_json::to_string_pretty(&slipway_unit::image_map_schema())? + "\n",
+        Page::PipelineInitSchema => serde_json::to_string_pretty(&schemas::pipeline_init_schema())? + "\n",
+        Page::GateTestsSchema => serde_json::to_string_pretty(&schemas::gate_tests_schema())? + "\n",
+        Page::TokensSchema => serde_json::to_string_pretty(&slipway_controller::tokens_schema())? + "\n",
         Page::GraphSchema => serde_json::to_string_pretty(&graph::schema())? + "\n",
     };
     show::data(text)?;

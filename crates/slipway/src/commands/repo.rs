@@ -9,6 +9,7 @@ use slipway_chart::Notices;
 use slipway_chart::net::{AccessOptions, NetworkLimits, NetworkOptions, RemoteCharts, run_blocking};
 use slipway_chart::repo::{RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
+use slipway_problem::Problem;
 
 use super::flags::TlsFlags;
 use super::release::flags::time;
@@ -219,7 +220,10 @@ fn remove(names: &[String]) -> anyhow::Result<()> {
     for name in names {
         let found = home.change_repositories(|repositories| Ok(repositories.remove_repository(name)))?;
         if !found {
-            bail!("no repo named {name:?} found");
+            bail!(
+                Problem::error(format!("no repo named {name:?} found"))
+                    .hint("`slipway repo list` shows those there are")
+            );
         }
         home.forget_index(name)?;
         show::print(&format!("{name:?} has been removed from your repositories\n"))?;
@@ -231,10 +235,16 @@ fn update(names: &[String], must: bool, limit: IndexLimit) -> anyhow::Result<()>
     let remote = limit.remote();
     let known = remote.home.read_repositories()?.repositories;
     if known.is_empty() {
-        bail!("no repositories found. You must add one before updating");
+        bail!(
+            Problem::error("no repositories found. You must add one before updating")
+                .hint("`slipway repo add NAME URL` adds one")
+        );
     }
     if let Some(unknown) = names.iter().find(|name| !known.iter().any(|one| one.name == **name)) {
-        bail!("no repositories found matching '{unknown}'.  Nothing will be updated");
+        bail!(
+            Problem::error(format!("no repositories found matching '{unknown}'.  Nothing will be updated"))
+                .hint("`slipway repo list` shows those there are")
+        );
     }
     show::print("Hang tight while we grab the latest from your chart repositories...\n")?;
     let chosen: Vec<&RepositoryEntry> =

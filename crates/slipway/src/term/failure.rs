@@ -99,11 +99,17 @@ impl FailureObject {
                 .or(first.as_ref().and_then(|problem| problem.code.as_deref()))
                 .unwrap_or(exit.name())
                 .to_owned(),
-            message: first.as_ref().map_or_else(|| failure.to_string(), |problem| problem.message.clone()),
+            message: first.as_ref().map_or_else(
+                || report::without_numbers(&failure.to_string()),
+                |problem| problem.message.clone(),
+            ),
             line: position.map(|at| at.line),
             column: position.map(|at| at.column),
             file: at.map(|at| at.file.to_string()),
-            hint: first.and_then(|problem| problem.hint),
+            hint: match first {
+                Some(first) => first.hint,
+                None => report::cause_hint(failure),
+            },
             exit_code: exit.code(),
             causes: match problems.is_empty() {
                 true => failure.chain().skip(1).map(ToString::to_string).collect(),

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 use slipway_event::Redactor;
+use slipway_problem::describe_io;
 
 pub use super::channel::Ending;
 use super::channel::{Channel, WhenFull};
@@ -86,8 +87,8 @@ pub fn failure() -> Option<OutputLost> {
 
 /// Reports that standard output could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write to standard output: {0}")]
-pub struct OutputLost(pub io::Error);
+#[error("cannot write to standard output: {}", describe_io(.0))]
+pub struct OutputLost(#[source] pub io::Error);
 
 /// Whether standard output is known to take nothing any more.
 pub fn is_closed() -> bool {

@@ -1,8 +1,11 @@
 //! Error reports: what, where with the line itself, and a hint.
 
 use std::fmt::Write as _;
+use std::io;
 
-use slipway_problem::{Problem, ProblemSeverity, Problems};
+use slipway_chart::ChartError;
+use slipway_problem::{Problem, ProblemSeverity, Problems, describe_io, read_hint};
+use slipway_promotion::kinds::KindError;
 use slipway_rehearsal::RehearsalError;
 use slipway_release::Failure;
 use slipway_secrets::SecretsError;
@@ -16,7 +19,10 @@ use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
 pub fn failure(failure: &anyhow::Error) {
     let problems = problems_of(failure);
     if problems.is_empty() {
-        say!("{} {}", paint(ERROR, "error:"), chain(failure.as_ref()));
+        say!("{} {}", paint(ERROR, "error:"), without_numbers(&chain(failure.as_ref())));
+        if let Some(hint) = cause_hint(failure) {
+            say!("  {} {hint}", paint(HINT, "hint:"));
+        }
         return;
     }
     problems.iter().for_each(show);
@@ -26,8 +32,51 @@ pub fn failure(failure: &anyhow::Error) {
     }
 }
 
-/// The problems a failure consists of, if it is more than a chain of causes.
+/// The problems a failure consists of, if it is more than a chain of causes. Each says what to do, where that is known.
 pub fn problems_of(failure: &anyhow::Error) -> Vec<Problem> {
+    let refused =
+        matches!(failure.downcast_ref(), Some(Failure::Refused(_))) || failure.is::<PolicyRefusal>();
+    let mut problems = raw_problems_of(failure);
+    for problem in &mut problems {
+        problem.message = without_numbers(&problem.message);
+        if problem.hint.is_none() && problem.is_error() {
+            let hint = problem.code.as_deref().and_then(code_hint);
+            let refusal = "change what the rule refuses, or add an exception to the policy";
+            problem.hint = hint.or(refused.then_some(refusal)).map(str::to_owned);
+        }
+    }
+    problems
+}
+
+/// What to do about a problem by its code, where the loader that found it does not say.
+fn code_hint(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "ST003" => "files of a stack are `kind: Stack` (stack.yaml) or `kind: Release` (release.yaml)",
+        "ST004" => "a release has `name:` and `chart:`",
+        "ST010" => "write it under `profiles:` of the root stack.yaml, or name one that is there",
+        "ST011" => "rename one of them, or give each a namespace of its own",
+        "ST013" => "paths start at the directory of the file that names them, or of the chart",
+        "ST023" => "take one of these needs away",
+        "ST053" => "`slipway stack runs` lists the runs there are",
+        "KV007" => "write `kurel: {name: …, version: …, appVersion: …}`",
+        _ => return None,
+    })
+}
+
+/// The text without the numbers of system errors, which say nothing that the words do not.
+pub fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => clean.push_str(rest),
+            _ => clean.push_str(&format!(" (os error {part}")),
+        }
+    }
+    clean
+}
+
+fn raw_problems_of(failure: &anyhow::Error) -> Vec<Problem> {
     let all = |problems: &Problems| problems.iter().cloned().collect();
     if let Some(problems) = failure.downcast_ref::<Problems>() {
         return all(problems);
@@ -73,12 +122,89 @@ pub fn problems_of(failure: &anyhow::Error) -> Vec<Problem> {
     failure.downcast_ref::<Problem>().cloned().into_iter().collect()
 }
 
+/// What to do about a failure that consists of no problems.
+pub fn cause_hint(failure: &anyhow::Error) -> Option<String> {
+    failure.chain().find_map(hint_of)
+}
+
+fn hint_of(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(request) = refused_request(cause) {
+        return request.hint.as_deref().map(str::to_owned);
+    }
+    if let Some(error) = cause.downcast_ref() {
+        return chart_hint(error).map(str::to_owned);
+    }
+    if let Some(Failure::NotFound(_)) = cause.downcast_ref() {
+        return Some(
+            "`slipway list -A` shows the releases, `slipway history NAME` the revisions of one".to_owned(),
+        );
+    }
+    if let Some(slipway_stack::Error::Empty { .. }) = cause.downcast_ref() {
+        return Some("`slipway stack plan` without selectors lists every release".to_owned());
+    }
+    let error: &io::Error = cause.downcast_ref()?;
+    Some(match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on the disk, or name another place".to_owned()
+        }
+        _ => read_hint(error).to_owned(),
+    })
+}
+
+/// What to do about a chart that cannot be used. The texts of the errors are Helm's.
+fn chart_hint(error: &ChartError) -> Option<&'static str> {
+    Some(match error {
+        ChartError::Load(_) => {
+            "check the path and the chart's files; `slipway lint CHART` says what is wrong with them"
+        }
+        ChartError::Values(_) => "check what --values, --set and the flags beside them say",
+        ChartError::Unusable(_) => {
+            "`slipway chart show chart CHART` shows what the chart needs, `slipway chart deps build CHART` brings dependencies"
+        }
+        ChartError::Schema(_) => "correct the values, or leave the check out with --skip-schema-validation",
+        ChartError::Template(_) => {
+            "look at the line that is named; `slipway chart show values CHART` shows the values that templates read"
+        }
+        ChartError::Manifest(_) => "`slipway render --debug` shows what the templates gave",
+        ChartError::Publish(_) => {
+            "check the address and the name; `slipway repo list` shows the repositories that are known"
+        }
+        ChartError::Denied(_) => {
+            "log in with `slipway chart registry login`, or give --username and --password"
+        }
+        ChartError::UnknownVersion(_) => {
+            "`slipway chart search repo NAME --versions` lists the versions there are"
+        }
+        ChartError::Interrupted(_) => return None,
+        ChartError::Secret(_) => "check the key: $WERF_SECRET_KEY, .werf_secret_key or --secret-key",
+    })
+}
+
+/// The request to a cluster that an error is about. Errors that pass one on as their own do not name it as their cause.
+fn refused_request<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e slipway_cluster::Error> {
+    if let Some(Failure::Cluster(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(KindError::Cluster(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    match error.downcast_ref() {
+        Some(UnitError::Cluster(error)) => return Some(error),
+        Some(UnitError::Release(failure)) => return refused_request(&**failure),
+        _ => {}
+    }
+    error.downcast_ref()
+}
+
 /// An error and everything that caused it, each said once.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
+        let said = match cause.downcast_ref() {
+            Some(error) => describe_io(error),
+            None => cause.to_string(),
+        };
         if !text.contains(&said) {
             text.push_str(": ");
             text.push_str(&said);

@@ -57,7 +57,7 @@ fn missing_files_and_directories() {
     let place = Place::new();
     for name in ["missing.yaml", "."] {
         let ran = place.run(&["graph", name]);
-        assert_eq!(ran.code, Some(1));
+        assert_eq!(ran.code, Some(10));
         assert!(ran.err.contains(name) && ran.err.contains("hint:"), "{}", ran.err);
     }
 }

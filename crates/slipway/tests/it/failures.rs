@@ -12,16 +12,25 @@ const FAILURES: &[(&[&str], i32, &str, &str)] = &[
     (&["render"], 64, "usage", "required arguments"),
     (&["config", "--config", "missing.yaml"], 64, "usage", "cannot read the file"),
     (&["config", "--config", "wrong.yaml"], 64, "usage", "unknown key `colour`"),
-    (&["render", "missing"], 1, "failed", "no such file or directory"),
+    (&["render", "missing"], 10, "invalid", "no such file or directory"),
     (&["render", "broken"], 10, "invalid", "template"),
     (&["graph", "nodes.yaml"], 10, "invalid", "tmeout"),
     (&["list"], 1, "failed", "there is no kubeconfig"),
-    (&["status", "web", "--kubeconfig", "missing"], 1, "failed", "cannot read the kubeconfig"),
-    (&["status", "web", "--kubeconfig", "wrong.yaml"], 1, "failed", "kubeconfig"),
+    (&["status", "web", "--kubeconfig", "missing"], 10, "invalid", "cannot read the kubeconfig"),
+    (&["status", "web", "--kubeconfig", "wrong.yaml"], 1, "failed", "names no current context"),
     (&["stack", "plan"], 10, "ST001", "has no stack.yaml"),
     (&["stack", "plan", "--root", "stack"], 10, "invalid", "`releases` must be a list"),
+    (&["stack", "plan", "--root", "fine", "--tag", "none"], 11, "ST032", "selection is empty"),
+    (&["apply", "--plan", "stale.plan", "--sandbox"], 12, "stale", "revision"),
+    (
+        &["apply", "locked", "web", "--sandbox", "-n", "locked", "--timeout", "1s"],
+        13,
+        "locked",
+        "another run",
+    ),
+    (&["stack", "delete", "--root", "fine", "--sandbox"], 14, "ST060", ""),
     (&["run", "plan", "nodes.yaml"], 64, "", ""),
-    (&["unit", "inspect", "missing"], 1, "failed", "cannot open"),
+    (&["unit", "inspect", "missing"], 10, "invalid", "cannot open"),
     (&["unit", "inspect", "nodes.yaml"], 10, "", ""),
     (&["apply", "web", "secret", "--set", "password=secret://local/ABSENT", "--sandbox"], 16, "", "ABSENT"),
     (&["apply", "web", "web", "--policy", "policy.yaml", "--sandbox"], 15, "", "never"),
@@ -29,8 +38,8 @@ const FAILURES: &[(&[&str], i32, &str, &str)] = &[
     (&["secrets", "test", "secret://"], 10, "", ""),
     (&["gate", "test", "nodes.yaml"], 10, "", ""),
     (&["pipeline", "validate", "-f", "nodes.yaml"], 10, "", ""),
-    (&["package", "build", "missing"], 1, "KR002", "cannot read"),
-    (&["kustomize", "edit", "set", "image", "a=b"], 1, "failed", ""),
+    (&["package", "build", "missing"], 10, "KR002", "cannot read"),
+    (&["kustomize", "edit", "set", "image", "a=b"], 10, "invalid", "there is no kustomization"),
 ];
 
 fn furnished() -> Place {
@@ -55,7 +64,25 @@ fn furnished() -> Place {
         "policy.yaml",
         "apiVersion: ktl.dev/policy/v1\nrules: [{id: few, cel: 'false', message: never}]\n",
     );
+    place.write("fine/stack.yaml", "name: shop\nreleases: [{name: web, chart: ../web}]\n");
     place
+}
+
+/// Makes a plan that is stale, and a release that somebody else has locked.
+fn trouble(place: &Place) {
+    place.run(&["plan", "web", "web", "--sandbox", "--out", "stale.plan"]).ok();
+    place.run(&["apply", "web", "web", "--sandbox"]).ok();
+    let lease = serde_json::json!({
+        "uuid": "somebody", "lockName": "release/locked", "ExpireAtTimestamp": 4_102_444_800_i64,
+        "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {},
+    });
+    let key = slipway_cluster::lock::annotation_key("release/locked");
+    let object = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "werf-synchronization", "annotations": {key: lease.to_string()}},
+    });
+    place.write("lock/a.yaml", object.to_string());
+    place.run(&["apply", "lock", "lock", "--sandbox", "-n", "locked", "--force-adoption"]).ok();
 }
 
 /// Runs a command that fails and returns the object it says, after every other line.
@@ -71,9 +98,12 @@ fn failure_of(place: &Place, words: &[&str], form: &[&str]) -> (Option<i32>, Str
 #[test]
 fn every_failure_is_an_object_for_programs() {
     let place = furnished();
+    trouble(&place);
     let schema = place.run(&["reference", "failure-schema"]).ok();
-    place.write("check/Chart.yaml", "apiVersion: v2\nname: check\nversion: 1.0.0\n");
-    place.write("check/values.schema.json", schema);
+    let mut schemas = boon::Schemas::new();
+    let mut compiler = boon::Compiler::new();
+    compiler.add_resource("failure.json", serde_json::from_str(&schema).unwrap()).unwrap();
+    let schema = compiler.compile("failure.json", &mut schemas).unwrap();
     let mut wrong = Vec::new();
     for (words, code, id, message) in FAILURES {
         let (ended, out, object) = failure_of(&place, words, &["-o", "json"]);
@@ -89,10 +119,8 @@ fn every_failure_is_an_object_for_programs() {
         if !out.is_empty() {
             wrong.push(format!("{words:?} wrote data: {out}"));
         }
-        place.write("failure.json", object.to_string());
-        let checked = place.run(&["render", "check", "-f", "failure.json"]);
-        if checked.code != Some(0) {
-            wrong.push(format!("{words:?} breaks the schema: {}", checked.err));
+        if let Err(error) = schemas.validate(&object, schema) {
+            wrong.push(format!("{words:?} breaks the schema: {error:#}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -130,4 +158,44 @@ fn lint_tells_programs_what_it_found() {
     assert_eq!([0, 1, 2].map(|chart| reports[chart]["failed"].clone()), [false, true, true]);
     assert_eq!(reports[1]["findings"][0]["file"], "Chart.yaml");
     assert!(reports[2]["failure"].is_string());
+}
+
+/// Data for programs: the command and the definition of its form.
+const DATA: &[(&str, &[&str])] = &[
+    ("plan", &["plan", "web", "web", "--sandbox", "-n", "shop"]),
+    ("plan", &["apply", "web", "web", "--sandbox", "-n", "shop", "--dry-run"]),
+    ("report", &["apply", "web", "web", "--sandbox", "-n", "shop"]),
+    ("plan", &["plan", "web", "web", "--sandbox", "-n", "shop", "--set", "a=1"]),
+    ("report", &["apply", "web", "secret", "--sandbox", "-n", "shop"]),
+    ("releases", &["list", "--sandbox", "-A"]),
+    ("releases", &["history", "web", "--sandbox", "-n", "shop"]),
+    ("status", &["status", "web", "--sandbox", "-n", "shop", "--show-resources"]),
+    ("metadata", &["get", "metadata", "web", "--sandbox", "-n", "shop"]),
+    ("changes", &["diff", "web", "--sandbox", "-n", "shop"]),
+    ("report", &["rollback", "web", "1", "--sandbox", "-n", "shop"]),
+    ("report", &["test", "web", "--sandbox", "-n", "shop"]),
+    ("report", &["delete", "web", "--sandbox", "-n", "shop"]),
+    ("lint", &["lint", "web"]),
+    ("settings", &["config"]),
+    ("waves", &["graph", "waves.yaml"]),
+    ("sandbox", &["sandbox", "status"]),
+];
+
+#[test]
+fn data_keeps_to_its_schema() {
+    let place = furnished();
+    place.write("waves.yaml", "nodes:\n  a: {}\n  b: {needs: [a]}\n");
+    let schema: Value = serde_json::from_str(&place.run(&["reference", "output-schema"]).ok()).unwrap();
+    let mut compiler = boon::Compiler::new();
+    compiler.add_resource("output.json", schema).unwrap();
+    let mut schemas = boon::Schemas::new();
+    for (form, words) in DATA {
+        let schema = compiler.compile(&format!("output.json#/$defs/{form}"), &mut schemas).unwrap();
+        let out = place.run(&[*words, &["-o", "json"]].concat()).ok();
+        let data: Value =
+            serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"));
+        if let Err(error) = schemas.validate(&data, schema) {
+            panic!("{words:?}: {error:#}\n{out}");
+        }
+    }
 }

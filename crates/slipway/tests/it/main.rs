@@ -17,6 +17,7 @@ mod leak_sinks;
 #[cfg(unix)]
 mod leak_sockets;
 mod leaks;
+mod mistakes;
 #[cfg(unix)]
 mod output;
 mod policy;

@@ -129,6 +129,11 @@ async fn a_stale_plan_is_refused_and_writes_nothing() {
     let (world, tap) = World::new().tapped();
     let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
     assert!(plan.creates_namespace, "the namespace is part of the plan");
+    let view = plan.view(&Default::default());
+    let first = &view.changes[0];
+    assert_eq!((first.action.as_str(), first.object.as_str()), ("create", "Namespace/t1"));
+    assert_eq!(first.lines, ["+ apiVersion: v1", "+ kind: Namespace", "+ metadata:", "+   name: t1"]);
+    assert_eq!((view.summary[0].1, plan.exit_code()), (view.changes.len(), 2));
     assert!(plan.verify(&world.cluster).await.is_ok());
     let run = |plan| execute(&world.cluster, plan, &world.apply, &world.events, CancellationToken::new());
     assert_eq!(run(plan).await.expect("is still true").revision, 1);

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use slipway_chart::net::{self, AccessOptions, Login, OciReference, ProvenanceMode, run_blocking};
 use slipway_chart::repo::{self, RepositoryEntry, RepositoryIndex, SearchOptions};
 use slipway_chart::{Chart, LoadOptions};
+use slipway_problem::Problem;
 
 use super::verify;
 use crate::cli::Output;
@@ -164,7 +165,7 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
     let home = helm::home();
     let known = home.read_repositories()?.repositories;
     if known.is_empty() {
-        bail!("no repositories configured");
+        bail!(Problem::error("no repositories configured").hint("`slipway repo add NAME URL` adds one"));
     }
     let mut indexes: Vec<(String, RepositoryIndex)> = Vec::new();
     for repository in known {

@@ -13,7 +13,7 @@ use slipway_chart::deps::{self, UpdateOptions};
 use slipway_chart::net::{AccessOptions, RemoteCharts};
 use slipway_chart::{Chart, ChartPart, LoadOptions, PackageOptions};
 use slipway_manifest::jsonpath::JsonPath;
-use slipway_problem::{Location, Problem};
+use slipway_problem::Problem;
 
 use super::flags::{AccessFlags, DependencyFlags, SourceFlags, default_keyring};
 use crate::exit::{Exit, UsageError};
@@ -273,8 +273,7 @@ fn create(path: &Path, starter: Option<&Path>) -> anyhow::Result<()> {
     };
     if path.exists() {
         bail!(
-            Problem::error("something of that name is there already")
-                .at(Location::file(path.display().to_string()))
+            Problem::error(format!("`{}` is there already", path.display()))
                 .hint("choose another name, or remove it first")
         );
     }

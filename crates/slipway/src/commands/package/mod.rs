@@ -13,7 +13,7 @@ use slipway_package::{
     EXPORTED_SCHEMA, EmitOptions, FieldContention, OutFile, Package, PackageBuild, ParamData, ParamValue,
     ResolvedParams, TouchedField,
 };
-use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
 use crate::cli::Output;
@@ -456,8 +456,7 @@ fn init(name: &str, from: &[PathBuf]) -> anyhow::Result<Exit> {
     let directory = Path::new(&scaffold.directory);
     if directory.exists() {
         bail!(
-            Problem::error("something of that name is there already")
-                .at(Location::file(scaffold.directory.as_str()))
+            Problem::error(format!("`{}` is there already", scaffold.directory))
                 .hint("choose another name, or remove it first")
         );
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use slipway_cluster::Cluster;
 use slipway_cluster::connect::Connection;
-use slipway_problem::{Location, Problem};
+use slipway_problem::{Location, Problem, Problems};
 use slipway_release::saved::{self, DriftPolicy, SavedPlan};
-use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
+use slipway_release::{ExecuteOptions, Failure, MissingNamespace, ReleaseRequest};
 use slipway_secrets::Purpose;
 
 use super::flags::{DiffFlags, DryRunFlag, RunFlags, SourceArgs, time};
@@ -121,6 +121,9 @@ impl ApplyArgs {
 }
 
 pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
+    if args.plan.is_none() {
+        args.source.check_words("apply")?;
+    }
     session.block_on(async {
         let connection = connect_within(session, args.run.timeout()).await?;
         say_target(&connection, session);
@@ -149,7 +152,16 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
 pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<SavedPlan> {
     let bytes = files::read(path)?;
     let key = source.secrets.key.text();
-    let saved = saved::load_plan(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
+    let saved = saved::load_plan(&bytes, key.as_deref().map(str::trim));
+    let saved = saved.map_err(|failure| match failure {
+        Failure::Problems(problems) => Problems::from_iter(problems.into_iter().map(|problem| Problem {
+            hint: problem.hint.or(Some("`slipway plan NAME SOURCE --out FILE` makes one".to_owned())),
+            at: problem.at.or(Some(Location::file(path.display().to_string()))),
+            ..problem
+        }))
+        .into(),
+        failure => fail(failure),
+    })?;
     let ReleaseRequest { name, namespace, .. } = &saved.request;
     let asked = &session.settings.namespace;
     let elsewhere = asked.origin == Origin::Flag

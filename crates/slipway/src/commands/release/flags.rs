@@ -22,6 +22,8 @@ use crate::commands::metadata::{MetadataFlags, pairs};
 use crate::commands::policy::PolicyFlags;
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
+use crate::commands::words::source_word;
+use crate::exit::UsageError;
 use crate::session::Session;
 
 /// What a release is made of.
@@ -32,7 +34,8 @@ pub struct SourceArgs {
     name: Option<String>,
 
     /// Chart, package, kustomization or manifests: a path, an archive, `-` for an archive on standard input,
-    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo [default: .]
+    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo [default: this directory, if it is a chart, package or
+    /// kustomization]
     #[arg(value_name = "SOURCE")]
     reference: Option<String>,
 
@@ -406,19 +409,29 @@ impl SourceArgs {
         self.name.as_deref()
     }
 
-    /// The release's name and its source. Where a flag makes the name, the only word is the source.
-    fn name_and_reference(&self, host: &RenderHost) -> anyhow::Result<(String, String)> {
-        const HERE: &str = ".";
+    /// The words as they were given: name and source. Where a flag makes the name, the only word is the source.
+    fn given_words(&self) -> [Option<&str>; 2] {
         let words = [&self.name, &self.reference].map(Option::as_deref);
         let is_made = self.naming.generate_name || self.naming.name_template.is_some();
-        let (name, source) = match words {
-            [source, None] if is_made => (None, source),
-            [name, source] => (name, source),
-        };
-        let source = source.unwrap_or(HERE);
-        let made = self.naming.make_name(name, source, host)?;
+        match words {
+            [source, None] if is_made => [None, source],
+            words => words,
+        }
+    }
+
+    /// Refuses a command line without a name or a source, before anything is asked of a cluster.
+    pub fn check_words(&self, command: &str) -> Result<(), UsageError> {
+        let [name, source] = self.given_words();
+        source_word(command, name, source).map(drop)
+    }
+
+    /// The release's name and its source.
+    fn name_and_reference(&self, host: &RenderHost) -> anyhow::Result<(String, String)> {
+        let [name, source] = self.given_words();
+        let source = source_word("apply", name, source)?;
+        let made = self.naming.make_name(name, &source, host)?;
         let name = made.or_else(|| name.map(str::to_owned)).unwrap_or_default();
-        Ok((name, source.to_owned()))
+        Ok((name, source))
     }
 
     /// The policies the release is held against on the cluster of a context.

@@ -116,6 +116,7 @@ impl ListArgs {
         if let Some(filter) = &self.filter {
             let regex = regex::Regex::new(filter).map_err(|error| {
                 let problem = Problem::error(format!("`{filter}` is not a regular expression: {error}"));
+                let problem = problem.hint("write it as Go does: `^web-`, `api|web`");
                 UsageError(problem.at(Location::file("--filter")).into())
             })?;
             rows.retain(|row| regex.is_match(&row.name));

@@ -16,11 +16,10 @@ mod test;
 mod text;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context;
 use slipway_cluster::connect::Connection;
-use slipway_cluster::{Cluster, Deadline, RetryPolicy};
+use slipway_cluster::{Cluster, Deadline};
 use slipway_problem::Problem;
 use slipway_rehearsal::rehearse_release;
 use slipway_release::saved::{DriftPolicy, SavedPlan};
@@ -45,6 +44,7 @@ use flags::{DiffFlags, RunFlags};
 
 use crate::cli::Output;
 use crate::config::Origin;
+use crate::connect::reached;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::logs::Verbosity;
@@ -112,18 +112,6 @@ fn say_next(report: &ReleaseReport, session: &Session) {
     ] {
         say!("{} slipway {command}  {}", paint(HINT, "next:"), paint(DIM, format!("# {purpose}")));
     }
-}
-
-/// The cluster, if it answers. Later a server may be away for a while; one that never answers is
-/// reported at once.
-pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
-    let (patience, answer) = (Duration::from_secs(2), Duration::from_secs(20));
-    let hasty = RetryPolicy { attempts: 3, patience, answer, ..RetryPolicy::default() };
-    cluster.clone().with_retry(hasty).server_version().await.map_err(|error| {
-        let problem = Problem::error(format!("cannot reach the cluster at {server}: {}", error.message));
-        problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
-    })?;
-    Ok(cluster)
 }
 
 /// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.

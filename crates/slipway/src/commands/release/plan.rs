@@ -68,6 +68,9 @@ enum GraphForm {
 }
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
+    if args.show.is_none() {
+        args.source.check_words("plan")?;
+    }
     session.block_on_reading(async {
         let limit = args.timeout.as_ref().filter(|limit| !limit.duration().is_zero());
         let Connection { cluster, namespace, context, .. } = connect_within(session, limit).await?;

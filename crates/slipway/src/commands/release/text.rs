@@ -5,6 +5,7 @@ use std::fmt::Write;
 use slipway_release::decide::KeptReason;
 use slipway_release::inspect::ReleaseRow;
 use slipway_release::show::{ChangeView, PlanView};
+use slipway_release::stage::Stage;
 use slipway_release::{ReleaseReport, ReleaseStatus};
 
 use crate::commands::policy;
@@ -40,10 +41,13 @@ pub fn view_text(view: &PlanView) -> String {
     }
     let mut changes: Vec<&ChangeView> = view.changes.iter().collect();
     changes.sort_by_key(|change| change.stage);
-    let has_stages = changes.windows(2).any(|pair| pair[0].stage != pair[1].stage);
+    // The namespace comes before everything, whatever the stages are.
+    let staged: Vec<Stage> =
+        changes.iter().map(|change| change.stage).filter(|stage| *stage != Stage::Init).collect();
+    let has_stages = staged.windows(2).any(|pair| pair[0] != pair[1]);
     let mut stage = None;
     for change in changes {
-        if has_stages && stage != Some(change.stage) {
+        if has_stages && change.stage != Stage::Init && stage != Some(change.stage) {
             stage = Some(change.stage);
             let _ = writeln!(text, "{}\n", paint(DIM, format!("stage {}:", change.stage)));
         }
@@ -151,7 +155,6 @@ pub fn rows_text(rows: &[ReleaseRow], with_place: bool, time: impl Fn(&str) -> S
 #[cfg(test)]
 mod tests {
     use slipway_release::resource::DeployType;
-    use slipway_release::stage::Stage;
 
     use super::*;
     use crate::term::escape::{Colors, Controls, settle};
@@ -183,6 +186,7 @@ mod tests {
             reason: None,
             policy: None,
             changes: vec![
+                change("create", "Namespace/shop", Stage::Init, None, false),
                 change("create", "Job/migrate", Stage::PreInstall, Some(-5), true),
                 change("create", "ConfigMap/a", Stage::Install, Some(0), false),
                 change("create", "ConfigMap/b", Stage::Install, Some(3), false),
@@ -191,13 +195,14 @@ mod tests {
             ],
             kept: Vec::new(),
             warnings: Vec::new(),
-            summary: vec![("create".into(), 3)],
+            summary: vec![("create".into(), 4)],
         };
         let text = settle(&view_text(&view), Colors::Drop, Controls::Show);
         let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(
             lines,
             [
+                "create Namespace/shop",
                 "stage pre-install:",
                 "create Job/migrate (pre-install hook, weight -5)",
                 "recreate Job/certs (pre-install hook)",
@@ -206,7 +211,7 @@ mod tests {
                 "create ConfigMap/b (weight 3)",
                 "stage uninstall:",
                 "delete ConfigMap/c",
-                "3 to create",
+                "4 to create",
             ]
         );
     }

@@ -165,7 +165,8 @@ impl Place {
         let deadline = Instant::now() + PATIENCE;
         while !matches!(self.state()?, State::Stopped) {
             if Instant::now() > deadline {
-                bail!("the sandbox (process {}) did not stop", running.pid);
+                let message = format!("the sandbox (process {}) did not stop", running.pid);
+                bail!(Problem::error(message).hint(format!("`kill {}` ends it", running.pid)));
             }
             std::thread::sleep(STEP);
         }
@@ -189,7 +190,15 @@ fn failed_to_start(log: &Path) -> anyhow::Error {
     let said = fs::read_to_string(log).unwrap_or_default();
     let said = said.trim();
     let said = said.strip_prefix("error: ").unwrap_or(said);
-    if said.is_empty() { anyhow::anyhow!("the sandbox did not start") } else { anyhow::anyhow!("{said}") }
+    let problem = match said.split_once("\n  hint: ") {
+        _ if said.is_empty() => {
+            Problem::error(format!("the sandbox did not start within {} s", PATIENCE.as_secs()))
+                .hint("`slipway sandbox up` in another terminal shows what it does")
+        }
+        Some((what, hint)) => Problem::error(what).hint(hint),
+        None => Problem::error(said).hint(format!("{} has everything it said", log.display())),
+    };
+    problem.into()
 }
 
 pub fn not_running() -> Problem {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[cfg(unix)]
 use anyhow::Context;
 use anyhow::bail;
-use slipway_problem::Problem;
+use slipway_problem::{Problem, describe_io};
 use slipway_sandbox::{BuildError, ClockSpeed, RecoveryMode, Sandbox};
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +122,12 @@ fn say_ready(args: &UpArgs, place: &Place, address: SocketAddr) {
 
 /// Why the sandbox cannot be built, with what to do about it.
 fn explain(error: BuildError) -> anyhow::Error {
-    let problem = Problem::error(error.to_string());
+    let problem = Problem::error(match &error {
+        BuildError::Data { dir, why } => {
+            format!("cannot open the data directory {}: {}", dir.display(), describe_io(why))
+        }
+        error => error.to_string(),
+    });
     let hint = match &error {
         BuildError::Locked { .. } => {
             "`slipway sandbox status` says whether it is your own; choose another --data-dir otherwise"
@@ -141,7 +146,8 @@ fn explain(error: BuildError) -> anyhow::Error {
             _ => "check the directory",
         },
         BuildError::Certificates(_) => "bring back a good copy, or start afresh in an empty directory",
-        _ => return problem.into(),
+        BuildError::Key(_) => "bring back a good copy of the data directory, or start afresh in an empty one",
+        BuildError::Controllers(_) => "is this machine out of memory or of threads?",
     };
     problem.hint(hint).into()
 }

@@ -15,6 +15,7 @@ use super::flags::{LoadFlags, UnitPolicyFlags};
 use super::{fail, settings, text};
 use crate::charts;
 use crate::commands::flags::{CapabilityFlags, SourceFlags, ValueFlags, notes};
+use crate::commands::words::source_word;
 use crate::config;
 use crate::exit::{Exit, UsageError};
 use crate::files;
@@ -31,9 +32,9 @@ pub struct BundleArgs {
     /// The release's name
     name: String,
 
-    /// Chart, package, kustomization or manifests
-    #[arg(value_name = "SOURCE", default_value = ".")]
-    reference: String,
+    /// Chart, package, kustomization or manifests [default: this directory, if it is one of the first three]
+    #[arg(value_name = "SOURCE")]
+    reference: Option<String>,
 
     /// File to write the unit to
     #[arg(short = 'O', long = "to-file", value_name = "FILE")]
@@ -104,7 +105,8 @@ pub struct BundleArgs {
 }
 
 pub fn run(args: &BundleArgs, session: &Session) -> anyhow::Result<Exit> {
-    let fetched = charts::fetch(&args.source.request(&args.reference, args.dependency_update))?;
+    let reference = source_word("unit bundle", Some(&args.name), args.reference.as_deref())?;
+    let fetched = charts::fetch(&args.source.request(&reference, args.dependency_update))?;
     notes(&fetched.notes, session);
     let settings = match &args.settings {
         Some(path) => settings::read(path)?,
@@ -121,7 +123,7 @@ pub fn run(args: &BundleArgs, session: &Session) -> anyhow::Result<Exit> {
     let request = BundleRequest {
         revision: revision_of(fetched.source.path()),
         source: fetched.source,
-        reference: args.reference.clone(),
+        reference,
         values: args.values.collect_with(&args.source.access)?,
         release: args.name.as_str().into(),
         namespace: namespace.into(),

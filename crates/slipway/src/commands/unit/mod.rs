@@ -11,12 +11,13 @@ mod plan;
 mod replay;
 mod resume;
 mod rollback;
-mod settings;
+pub mod settings;
 mod sign;
 mod text;
 mod transfer;
 mod verify;
 
+use slipway_problem::{Location, Problem, describe_io, read_hint};
 use slipway_unit::UnitError;
 
 use crate::charts;
@@ -95,6 +96,12 @@ fn fail(error: UnitError) -> anyhow::Error {
     match error {
         UnitError::Load(error) => charts::load_failure(error),
         UnitError::Release(failure) => (*failure).into(),
+        UnitError::Io { doing: doing @ ("open" | "read"), path, source } => {
+            Problem::error(format!("cannot {doing} the file: {}", describe_io(&source)))
+                .at(Location::file(path.display().to_string()))
+                .hint(read_hint(&source))
+                .into()
+        }
         error => error.into(),
     }
 }

@@ -22,13 +22,18 @@ pub struct UnitSettings {
 /// Reads a settings file; reports everything that is wrong with it.
 pub fn read(path: &Path) -> anyhow::Result<UnitSettings> {
     let text = files::read_text(path)?;
+    Ok(parse(&text.text, &text.name)?)
+}
+
+/// Reads the text of a settings file.
+pub fn parse(text: &str, name: &str) -> Result<UnitSettings, Problems> {
     let mut problems = Problems::new();
-    let Some(root) = YamlReader::new().gather_one(&text.text, &text.name, &mut problems) else {
-        return Err(problems.into());
+    let Some(root) = YamlReader::new().gather_one(text, name, &mut problems) else {
+        return Err(problems);
     };
     let mut fields = FieldReader::new(&root, &mut problems);
     let version = fields.required_str("apiVersion");
-    if !version.is_empty() && version != API_VERSION {
+    if fields.node_of("apiVersion").as_str().is_some() && version != API_VERSION {
         fields.report_problem("apiVersion", format!("expected `{API_VERSION}`"));
     }
     let slots = fields.entries("overlaySlots", |env, node, problems| {
@@ -42,5 +47,5 @@ pub fn read(path: &Path) -> anyhow::Result<UnitSettings> {
         let _ = Strategy::read(node, &mut problems);
     }
     problems.sort_by_location();
-    Ok(problems.into_result(UnitSettings { overlay_slots: slots.into_iter().collect(), strategy })?)
+    problems.into_result(UnitSettings { overlay_slots: slots.into_iter().collect(), strategy })
 }
