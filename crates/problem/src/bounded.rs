@@ -12,10 +12,11 @@ use std::time::Duration;
 /// The largest file that is read unless the caller says otherwise.
 pub const LARGEST_FILE: u64 = 64 << 20;
 
-/// Says what the system said, without its number and in lower case.
+/// Says what the system said, without its number and beginning in lower case.
 pub fn describe_io(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    let mut letters = text.split(" (os error").next().unwrap_or(&text).chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Time until somebody must have opened a pipe for writing.

@@ -52,6 +52,7 @@ const SINKS: &[(&str, Guard)] = &[
     ("chart/src/net/home.rs", NoValues),
     ("chart/src/net/remote.rs", Scanned),
     ("chart/src/net/schemas.rs", Scanned),
+    ("cluster/src/connect/transport.rs", Meant),
     ("controller/src/chart.rs", NoValues),
     ("controller/src/server/mod.rs", NoValues),
     ("event/src/sink.rs", Scanned),

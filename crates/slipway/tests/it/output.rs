@@ -77,7 +77,7 @@ fn commands_end_by_their_result_wherever_their_output_goes() {
         (&["config"], 0, true),
         (&["config", "-o", "json"], 0, true),
         (&["render", "web"], 0, true),
-        (&["render", "nowhere"], 1, false),
+        (&["render", "nowhere"], 10, false),
         (&["lint", "web"], 0, true),
         (&["chart", "show", "all", "web"], 0, true),
         (&["kustomize", "build", "k"], 0, true),

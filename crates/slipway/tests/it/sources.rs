@@ -180,14 +180,14 @@ fn a_path_that_is_no_source_is_explained() {
     place.write("both/Chart.yaml", "").write("both/kustomization.yaml", "resources: []\nnamePrefix: a-\n");
     let both = place.run(&["render", "both"]);
     assert!(
-        both.code == Some(1) && both.err.contains("a chart (Chart.yaml) and a kustomization"),
+        both.code == Some(10) && both.err.contains("a chart (Chart.yaml) and a kustomization"),
         "{both:?}"
     );
     place.run(&["render", "both/kustomization.yaml"]).ok();
     let missing = place.run(&["render", "bth"]);
-    assert!(missing.code == Some(1) && missing.err.contains("did you mean `./both`?"), "{missing:?}");
+    assert!(missing.code == Some(10) && missing.err.contains("did you mean `./both`?"), "{missing:?}");
     let nothing = place.run(&["render", "."]);
-    assert!(nothing.code == Some(1) && nothing.err.contains("did you mean `./both`?"), "{nothing:?}");
+    assert!(nothing.code == Some(10) && nothing.err.contains("did you mean `./both`?"), "{nothing:?}");
 }
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {greeting: hello}\n";
@@ -414,7 +414,7 @@ fn editing_follows_no_link_out_of_the_directory() {
         [&["kustomize", "build", "k"][..], &["kustomize", "edit", "set", "namespace", "n", "-C", "k"]]
     {
         let ran = place.run(words);
-        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert_eq!(ran.code, Some(10), "{}", ran.err);
         assert!(ran.err.contains("a link to a file outside") && !ran.err.contains("hunter2"), "{}", ran.err);
     }
 }

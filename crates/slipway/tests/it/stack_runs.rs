@@ -149,11 +149,16 @@ fn plans_look_at_the_cluster_and_rehearsals_come_first() {
 
     let ran = place.run(&["stack", "plan", "--sandbox", "--diff"]);
     assert_eq!(ran.code, Some(1), "one cannot be told: {}", ran.out);
-    assert!(ran.out.contains("local/demo/base   1 to create\n    create ConfigMap"), "{}", ran.out);
+    assert!(
+        ran.out.contains("local/demo/base   2 to create\n    create Namespace/demo\n")
+            && ran.out.contains("    create ConfigMap/base\n"),
+        "{}",
+        ran.out
+    );
     assert!(ran.out.contains("local/demo/shop   cannot tell:"), "{}", ran.out);
     place.write("charts/broken/templates/map.yaml", TEMPLATE);
     let ran = place.run(&["stack", "plan", "--sandbox", "--diff", "--detailed-exitcode", "-o", "json"]);
-    assert_eq!((ran.code, &json(&ran.out)["changes"][0]["create"]), (Some(2), &1.into()));
+    assert_eq!((ran.code, &json(&ran.out)["changes"][0]["create"]), (Some(2), &2.into()));
     let ran = place.run(&["stack", "apply", "--sandbox", "--rehearse", "-q"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("rehearsed 3 releases on a copy of "), "{}", ran.err);

@@ -10,7 +10,7 @@ use slipway_package::{
     ArgoApp, EmitOptions, FileLayout, FluxOptions, ForeignFiles, InstallPhase, OutFile, PackageBuild,
     plan_directory,
 };
-use slipway_problem::{Location, Problem};
+use slipway_problem::Problem;
 
 use super::flags::Selected;
 use super::{warn, warn_of};
@@ -154,8 +154,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     };
     let files = args.files(&built, format, emit)?;
     let foreign = if form.force { ForeignFiles::Kept } else { ForeignFiles::Refused };
-    let plan = plan_directory(&built, &files, &existing(directory)?, foreign)
-        .map_err(|problem| problem.at(Location::file(directory.display().to_string())))?;
+    let plan = plan_directory(&built, &files, &existing(directory)?, foreign).map_err(|problem| Problem {
+        message: format!("{}: {}", directory.display(), problem.message),
+        ..problem
+    })?;
     write(directory, &plan.write)?;
     for path in &plan.delete {
         let path = directory.join(path);

@@ -173,7 +173,8 @@ pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Resu
     } else {
         return Ok(saved);
     };
-    Err(Problem::error(problem).at(Location::file(path.display().to_string())).into())
+    let problem = Problem::error(format!("{}: {problem}", path.display()));
+    Err(problem.hint("leave the name and the namespace out: the plan knows both").into())
 }
 
 /// Carries a saved plan out, or says what moved since it was made.
