@@ -311,7 +311,7 @@ users:
         };
         let nowhere = KubeconfigSource::Files(vec!["nowhere/at/all".into()]);
         for (options, says) in [
-            (ConnectOptions { context: Some("none".into()), ..text(FIRST) }, "has no context `none`"),
+            (ConnectOptions { context: Some("none".into()), ..text(FIRST) }, "there is no context `none`"),
             (text("users: [{name: u, user: {token: first-secret-token}}"), "not the YAML of a kubeconfig"),
             (
                 ConnectOptions { kubeconfig: nowhere, ..ConnectOptions::default() },
