@@ -1,7 +1,7 @@
 //! The lock that keeps two runs off one release, shared with Nelm and werf.
 //!
 //! A lease in an annotation of a ConfigMap of the release's namespace: ten seconds long, renewed every
-//! three, taken over when it was not renewed for its length ([`lease`] says how). The time of its end is written for Nelm and
+//! three, taken over when it was not renewed for its length (`lease.rs` says how). The time of its end is written for Nelm and
 //! werf; we do not read it, because it is of another machine's clock. As in client-go's leader election, a lease is stale
 //! when our own monotonic clock has seen no change of it for as long as a lease lasts.
 //! Unlike its models a lost lease is not merely logged: [`HeldLock::lost_token`] fires and the run must stop,
