@@ -56,12 +56,13 @@ pub(super) fn agree(theirs: &Output, ours: &Output) -> bool {
     if theirs.status.success() {
         return theirs.stdout == ours.stdout;
     }
-    // The words around the message are each program's own: Helm points to its --debug flag. Helm lists
-    // what a schema refuses in random order.
+    // The words around the message are each program's own: Helm points to its --debug flag, we say what to do. Helm
+    // lists what a schema refuses in random order.
     let message = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let start = text.to_lowercase().find("error: ").map_or(0, |at| at + "error: ".len());
-        let said = text[start..].split("\n\nUse --debug").next().unwrap_or_default().trim_end();
+        let said = text[start..].split("\n\nUse --debug").next().unwrap_or_default();
+        let said = said.split("\n  hint: ").next().unwrap_or_default().trim_end();
         let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
         lines.sort();
         lines
