@@ -91,7 +91,7 @@ impl DependencyFetcher for OfflineFetcher {
 }
 
 /// One declared dependency and how it stands with `charts/`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct DependencyStatus {
     pub name: String,
     pub version: String,

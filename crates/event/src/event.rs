@@ -13,7 +13,7 @@ use crate::{NodeId, NodeName, RunId, Scope};
 pub const FORMAT_VERSION: u32 = 1;
 
 /// One event as every sink sees it: stamped, ordered and free of secrets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Record {
     /// The version of this form, [`FORMAT_VERSION`].
     pub v: u32,
@@ -29,7 +29,7 @@ pub struct Record {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type")]
 pub enum Event {
     /// A plan was made: what a run of it would do is settled.
@@ -142,7 +142,7 @@ pub enum Event {
 }
 
 /// The answer to a question before a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptAnswer {
     Agreed,
@@ -152,7 +152,7 @@ pub enum PromptAnswer {
 }
 
 /// The outcome of a run: how it ended. `journal::RunStatus` says where one stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
     Succeeded,
@@ -161,7 +161,9 @@ pub enum RunOutcome {
 }
 
 /// The outcome of a node: how it ended. `journal::NodeStatus` says where one stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeOutcome {
     Succeeded,
@@ -180,7 +182,7 @@ pub enum NodeOutcome {
 }
 
 /// The change of an object, or the state it is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectState {
     Unchanged,
@@ -195,7 +197,7 @@ pub enum ObjectState {
 }
 
 /// The replicas of a workload that are ready, and those it should have. Prints as `1/3`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReplicaCounts {
     pub ready: u64,
     pub desired: u64,
@@ -208,7 +210,7 @@ impl std::fmt::Display for ReplicaCounts {
 }
 
 /// The stream a log line came from; Kubernetes does not tell them apart, so `stdout` by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogStream {
     #[default]

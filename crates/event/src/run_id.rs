@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Clock;
 
 /// A run's name; a generated one reads `2026-11-15T21-33-05Z_3f2c9a1`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(Arc<str>);
 

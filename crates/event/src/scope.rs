@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The sort of thing that has work of its own inside of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ScopeKind {
     /// A release of a stack.
@@ -13,7 +15,9 @@ pub enum ScopeKind {
 }
 
 /// One part of the path: a node of the graph above, in which an engine works.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Scope {
     pub kind: ScopeKind,
     /// The id of the node in the run above.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::digest;
 
 /// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
     RunStarted,
@@ -32,7 +32,7 @@ pub enum EventType {
 }
 
 /// A line of `events.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvent {
     pub seq: u64,
@@ -58,7 +58,7 @@ pub struct RunEvent {
 }
 
 /// The failure of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ErrorRecord {
     pub class: String,
     pub message: String,

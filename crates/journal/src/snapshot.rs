@@ -18,6 +18,25 @@ pub mod words {
 
     use super::{NodeStatus, RunStatus};
 
+    /// The words for the end of a node, as [`node_word`] returns them.
+    #[derive(Clone, Copy, Debug, schemars::JsonSchema)]
+    #[schemars(rename_all = "lowercase")]
+    pub enum NodeWord {
+        Ok,
+        Failed,
+        Skipped,
+        Running,
+    }
+
+    /// The words for where a run stands, as [`run_word`] returns them.
+    #[derive(Clone, Copy, Debug, schemars::JsonSchema)]
+    #[schemars(rename_all = "lowercase")]
+    pub enum RunWord {
+        Running,
+        Ok,
+        Failed,
+    }
+
     /// Returns the word for the end of a node.
     pub fn node_word(status: NodeStatus) -> &'static str {
         match status {
@@ -96,7 +115,7 @@ pub mod words {
 }
 
 /// A node of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSnapshot {
     pub name: String,
@@ -106,6 +125,7 @@ pub struct NodeSnapshot {
     pub input_hash: Option<String>,
     /// Absent until it ended.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "words::optional_node")]
+    #[schemars(with = "Option<words::NodeWord>")]
     pub status: Option<NodeStatus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -152,7 +172,7 @@ impl NodeSnapshot {
 }
 
 /// A run and its nodes, as far as a run that follows has to know them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
     pub api_version: String,
@@ -161,6 +181,7 @@ pub struct RunSnapshot {
     #[serde(default)]
     pub khook_version: String,
     #[serde(with = "words::run")]
+    #[schemars(with = "words::RunWord")]
     pub run_status: RunStatus,
     pub started_at: String,
     pub updated_at: String,

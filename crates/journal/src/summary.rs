@@ -10,7 +10,7 @@ use slipway_graph::NodeTotals;
 use crate::event::{EventType, RunEvent};
 
 /// The status of a run: where it stands, in the words of records. `event::RunOutcome` says how one ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     #[default]
@@ -22,7 +22,7 @@ pub enum RunStatus {
 }
 
 /// The status of a node: where it stands, in the words of records. `event::NodeOutcome` says how one ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
     #[default]
@@ -56,7 +56,7 @@ macro_rules! shown_in_lower_case {
 shown_in_lower_case!(RunStatus, NodeStatus);
 
 /// One node of a summary.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
     pub status: NodeStatus,
@@ -79,7 +79,7 @@ pub struct NodeSummary {
 }
 
 /// `summary.json`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     pub api_version: String,
@@ -92,6 +92,7 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     #[serde(with = "crate::totals")]
+    #[schemars(with = "crate::totals::KtlTotals")]
     pub totals: NodeTotals,
     pub nodes: BTreeMap<String, NodeSummary>,
 }

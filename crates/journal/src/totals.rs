@@ -3,8 +3,10 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use slipway_graph::NodeTotals;
 
-#[derive(Serialize, Deserialize)]
-struct KtlTotals {
+/// The counts of nodes by their state, as documents hold them.
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "RunTotals")]
+pub struct KtlTotals {
     planned: usize,
     succeeded: usize,
     failed: usize,

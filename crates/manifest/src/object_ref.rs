@@ -11,7 +11,9 @@ use crate::object::{self, Gvk};
 ///
 /// The JSON form has `apiVersion`, `kind`, `namespace`
 /// and `name`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(into = "WireForm", from = "WireForm")]
 pub struct ObjectRef {
     pub gvk: Gvk,
@@ -44,9 +46,10 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// The JSON form of an [`ObjectRef`].
-#[derive(Serialize, Deserialize)]
+/// An object of a cluster by kind and name.
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ObjectRef")]
 struct WireForm {
     api_version: String,
     kind: String,

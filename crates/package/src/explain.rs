@@ -15,7 +15,7 @@ use crate::resources::show_id;
 use crate::template::ParamPath;
 
 /// The story of one field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Explanation {
     /// `Deployment apps/web`.
     pub object: String,
@@ -32,7 +32,7 @@ pub struct Explanation {
 }
 
 /// One write to the field, or to something around or below it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FieldStep {
     pub kind: WriteKind,
     pub path: String,
@@ -44,7 +44,7 @@ pub struct FieldStep {
 }
 
 /// A parameter a write used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct UsedParameter {
     pub name: String,
     pub value: Json,
@@ -58,7 +58,7 @@ pub struct UsedParameter {
 }
 
 /// A patch that wrote, and why it applies.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct UsedPatch {
     pub id: String,
     pub why: String,

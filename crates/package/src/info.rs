@@ -14,7 +14,7 @@ use crate::patches::PatchOrigin;
 use slipway_manifest::object::annotation;
 
 /// A package in numbers and names.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct PackageInfo {
     pub metadata: PackageMetadata,
     pub parameters: Vec<ParameterInfo>,
@@ -25,7 +25,7 @@ pub struct PackageInfo {
 }
 
 /// One parameter and its default.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct ParameterInfo {
     pub name: String,
     #[serde(rename = "type")]
@@ -34,7 +34,7 @@ pub struct ParameterInfo {
 }
 
 /// One row of `patches list`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct PatchInfo {
     pub id: String,
     /// Its number in the order of application; `None` for those that do not apply.

@@ -9,7 +9,7 @@ use crate::template::ParamPath;
 use crate::val::{ValuePos, WrittenValue};
 
 /// One field and the statement that wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct TouchedField {
     pub object: String,
     pub path: String,

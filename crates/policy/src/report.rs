@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use slipway_problem::{Location, Problem, Problems};
 
 /// Everything the policies said about one plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PolicyReport {
     /// In the order of the files and their rules.
     pub results: Vec<PolicyResult>,
@@ -16,7 +16,7 @@ pub struct PolicyReport {
 }
 
 /// One finding of a rule, or that it found nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PolicyResult {
     /// The file the rule stands in.
     pub policy: String,
@@ -34,7 +34,7 @@ pub struct PolicyResult {
 }
 
 /// The decision on one finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyDecision {
     Deny,
@@ -45,7 +45,7 @@ pub enum PolicyDecision {
 }
 
 /// The kind of a finding; stable, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyCode {
     Ok,

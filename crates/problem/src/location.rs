@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// Lines and columns count from 1; columns count characters, not bytes. Line 0 means "the file as a
 /// whole" and prints as the file name alone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Location {
     /// The file as the user named it (never canonicalised), or `<stdin>`, `--set` and the like.
     pub file: Arc<str>,

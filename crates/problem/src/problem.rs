@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Location, nearest_name};
 
 /// The severity of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
     /// The work cannot go on.
@@ -33,7 +35,7 @@ impl fmt::Display for ProblemSeverity {
 ///
 /// Messages start in lower case, end without a full stop, and name the offending thing in backquotes.
 /// They never contain a secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Problem {
     pub severity: ProblemSeverity,
     /// A stable identifier (`K101`, `RB-V07`) where a specification assigns one.
@@ -164,7 +166,7 @@ impl fmt::Display for Problem {
 impl std::error::Error for Problem {}
 
 /// Every problem found in one go, in the order they were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Problems(Vec<Problem>);
 

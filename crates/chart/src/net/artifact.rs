@@ -34,7 +34,7 @@ pub struct ArtifactLayer<'l> {
 }
 
 /// An artifact pushed to a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct PushedArtifact {
     pub reference: String,
     /// Of the manifest.

@@ -40,7 +40,7 @@ pub struct PulledChart {
 }
 
 /// A chart pushed to a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct PushedChart {
     pub reference: String,
     /// Of the manifest.

@@ -116,7 +116,7 @@ pub enum StopReason {
 }
 
 /// The number of nodes for each outcome; of a run that is under way, also of those without one yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct NodeTotals {

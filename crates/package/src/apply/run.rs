@@ -28,7 +28,7 @@ const MOST_PER_PATCH: usize = 200;
 const MOST_BYTES: usize = 64 << 20;
 
 /// The kind of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteKind {
     Set,

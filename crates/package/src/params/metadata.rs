@@ -8,7 +8,7 @@ use slipway_yaml::YamlNode;
 use crate::report::coded_error;
 
 /// A package's identity, as its author wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageMetadata {
     pub name: String,
@@ -36,7 +36,7 @@ pub struct PackageMetadata {
 }
 
 /// A person who looks after a package.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PackageMaintainer {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
