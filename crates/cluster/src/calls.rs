@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::Serialize;
 
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +80,8 @@ impl CallCounters {
 }
 
 /// Requests sent so far; prints as `12 calls: get 3, apply 4 (4 more dry-run), list 1; 1 repeated`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(into = "CallCountsForm")]
 pub struct CallCounts {
     real: [u64; VERBS.len()],
     dry: [u64; VERBS.len()],
@@ -137,19 +138,29 @@ impl std::ops::Add for CallCounts {
     }
 }
 
-/// In numbers: `{"total": 12, "dryRun": 4, "repeated": 1, "byVerb": {"get": 3, "apply": 8, "list": 1}}`. Dry runs count under
-/// their verb too; verbs that were not used are left out.
-impl Serialize for CallCounts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let count = |verb| self.count_of(verb) + self.dry_run_count_of(verb);
-        let by_verb: BTreeMap<&str, u64> =
-            VERBS.iter().map(|(verb, name)| (*name, count(*verb))).filter(|(_, count)| *count > 0).collect();
-        let mut object = serializer.serialize_struct("CallCounts", 4)?;
-        object.serialize_field("total", &self.total())?;
-        object.serialize_field("dryRun", &self.dry.iter().sum::<u64>())?;
-        object.serialize_field("repeated", &self.repeated)?;
-        object.serialize_field("byVerb", &by_verb)?;
-        object.end()
+/// Requests in numbers: `{"total": 12, "dryRun": 4, "repeated": 1, "byVerb": {"get": 3, "apply": 8, "list": 1}}`.
+#[derive(Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RequestCounts")]
+struct CallCountsForm {
+    total: u64,
+    dry_run: u64,
+    /// Requests sent again after an error; they count under their verb too.
+    repeated: u64,
+    /// Dry runs count under their verb too; verbs that were not used are left out.
+    by_verb: BTreeMap<&'static str, u64>,
+}
+
+impl From<CallCounts> for CallCountsForm {
+    fn from(counts: CallCounts) -> Self {
+        let count = |verb| counts.count_of(verb) + counts.dry_run_count_of(verb);
+        let by_verb = VERBS.iter().map(|(verb, name)| (*name, count(*verb)));
+        Self {
+            total: counts.total(),
+            dry_run: counts.dry.iter().sum(),
+            repeated: counts.repeated,
+            by_verb: by_verb.filter(|(_, count)| *count > 0).collect(),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::connect::LoginOrigin;
 use crate::deadline::Deadline;
 use crate::error::{ConnectionFault, Error, ErrorClass};
 use crate::gate::WriteGate;
+use crate::helm::{ReleasePlace, StorageDriver};
 use crate::kinds::{self, ServedKind, ServedKinds};
 use crate::request::{ApiCall, RetryPolicy};
 use crate::watch::SharedWatches;
@@ -88,6 +89,8 @@ pub(crate) struct RequestBounds {
     pub(crate) lease: Option<Duration>,
     /// The origin of the credentials, for errors.
     pub(crate) login: Option<Arc<LoginOrigin>>,
+    /// The place of the cluster's releases.
+    pub(crate) releases: Arc<ReleasePlace>,
 }
 
 pub(crate) struct ClusterInner {
@@ -205,6 +208,28 @@ impl Cluster {
     /// on it, so all but tests leave it as it is.
     pub fn with_lease(&self, lease: Duration) -> Cluster {
         Cluster(self.0.clone(), RequestBounds { lease: Some(lease), ..self.1.clone() })
+    }
+
+    /// The same cluster, whose releases are kept in a place of their own.
+    pub fn with_release_storage(self, releases: ReleasePlace) -> Cluster {
+        Cluster(self.0, RequestBounds { releases: Arc::new(releases), ..self.1 })
+    }
+
+    pub(crate) fn release_place(&self) -> &ReleasePlace {
+        &self.1.releases
+    }
+
+    /// The driver of its releases, for engines that are not told one.
+    pub fn release_driver(&self) -> StorageDriver {
+        self.1.releases.driver
+    }
+
+    /// Waits until the lock that writes depend on is surely held; returns false if it was lost.
+    pub(crate) async fn holds_lock(&self) -> bool {
+        match &self.1.gate {
+            Some(gate) => gate.wait_until_held().await,
+            None => true,
+        }
     }
 
     /// The deadline of this handle's requests.

@@ -1,23 +1,27 @@
 //! The HTTP transport of a connection.
 //!
 //! Requests share one HTTP/2 connection where the server speaks it, as those of kubectl do: a plan asks for sixty objects at
-//! once, and a connection each would be sixty TLS handshakes. Answers that stay open, watches and followed logs, have
-//! HTTP/1.1 connections of their own: a server lets only so many streams through one connection, and watches would
-//! take the places of requests for minutes.
+//! once, and a connection each would be sixty TLS handshakes. Watches share another: a server lets only so many streams
+//! through one connection, and they would take the places of requests for minutes. Followed logs and everything beyond
+//! the places for watches have HTTP/1.1 connections of their own: a log whose reader pauses must not hold up others.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::{self, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
@@ -25,6 +29,7 @@ use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Service, ServiceExt as _};
 
@@ -33,7 +38,11 @@ use tower::{BoxError, Service, ServiceExt as _};
 const PING_AFTER: Duration = Duration::from_secs(4);
 const PING_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The same for connections that nothing is sent through while a watch is open: the system asks, and gives up after three
+/// The most watches that share a connection. Servers let a hundred streams or more through one, and a request beyond
+/// that waits until another has ended.
+const SHARED_WATCHES: usize = 50;
+
+/// The probes of connections that HTTP/2 does not ask for a sign of life: the system asks, and gives up after three
 /// questions without an answer. A network that has forgotten a connection is noticed within half a minute.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -58,7 +67,9 @@ pub(super) fn open_client(config: Config) -> Result<kube::Client, TransportError
     }
     let transport = Transport {
         requests: http_client(&config, HttpVersions::All)?,
+        watches: http_client(&config, HttpVersions::All)?,
         streams: http_client(&config, HttpVersions::Http1)?,
+        watch_places: Arc::new(Semaphore::new(SHARED_WATCHES)),
     };
     let builder = ClientBuilder::new(transport.map_err(BoxError::from), config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)
@@ -147,31 +158,87 @@ fn http_client(config: &Config, versions: HttpVersions) -> Result<HttpClient, Tr
 #[derive(Clone)]
 struct Transport {
     requests: HttpClient,
+    watches: HttpClient,
     streams: HttpClient,
+    watch_places: Arc<Semaphore>,
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Incoming>;
+    type Response = Response<AnswerBody>;
     type Error = legacy::Error;
-    type Future = ResponseFuture;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        // Both take requests at any time.
+        // All of them take requests at any time.
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = if stays_open(&request) { &mut self.streams } else { &mut self.requests };
-        client.call(request)
+        let (client, place) = match AnswerKind::of_request(&request) {
+            AnswerKind::Whole => (&mut self.requests, None),
+            AnswerKind::Watch => match self.watch_places.clone().try_acquire_owned() {
+                Ok(place) => (&mut self.watches, Some(place)),
+                Err(_) => (&mut self.streams, None),
+            },
+            AnswerKind::Stream => (&mut self.streams, None),
+        };
+        let answer = client.call(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| AnswerBody { body, _watch_place: place })) })
     }
 }
 
-/// Tells that the answer to a request has no end of its own: a watch, a followed log, another protocol.
-fn stays_open<B>(request: &Request<B>) -> bool {
-    let mut pairs =
-        request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    request.headers().contains_key(UPGRADE)
-        || pairs.any(|(key, value)| matches!(key, "watch" | "follow") && matches!(value, "true" | "1"))
+/// The way an answer arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerKind {
+    /// At once, and ends.
+    Whole,
+    /// Event by event, without an end of its own.
+    Watch,
+    /// As a followed log or in another protocol: without an end, and at the pace of its reader.
+    Stream,
+}
+
+impl AnswerKind {
+    fn of_request<B>(request: &Request<B>) -> AnswerKind {
+        let asks_for = |name: &str| {
+            let query = request.uri().query().unwrap_or_default();
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.any(|(key, value)| key == name && matches!(value, "true" | "1"))
+        };
+        if request.headers().contains_key(UPGRADE) || asks_for("follow") {
+            AnswerKind::Stream
+        } else if asks_for("watch") {
+            AnswerKind::Watch
+        } else {
+            AnswerKind::Whole
+        }
+    }
+}
+
+/// The body of an answer; a watch gives its place back when it is dropped.
+struct AnswerBody {
+    body: Incoming,
+    _watch_place: Option<OwnedSemaphorePermit>,
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]
@@ -181,18 +248,19 @@ mod tests {
     #[test]
     fn answers_without_an_end_are_told_by_the_request() {
         for (path, expected) in [
-            ("/api/v1/pods", false),
-            ("/api/v1/pods?limit=500&resourceVersion=0", false),
-            ("/api/v1/pods?watch=false", false),
-            ("/api/v1/pods?limit=500&watch=true", true),
-            ("/api/v1/pods?watch=1", true),
-            ("/api/v1/namespaces/a/pods/p/log?follow=true&container=c", true),
-            ("/api/v1/namespaces/a/pods/p/log?container=c", false),
+            ("/api/v1/pods", AnswerKind::Whole),
+            ("/api/v1/pods?limit=500&resourceVersion=0", AnswerKind::Whole),
+            ("/api/v1/pods?watch=false", AnswerKind::Whole),
+            ("/api/v1/pods?limit=500&watch=true", AnswerKind::Watch),
+            ("/api/v1/pods?watch=1", AnswerKind::Watch),
+            ("/api/v1/namespaces/a/pods/p/log?follow=true&container=c", AnswerKind::Stream),
+            ("/api/v1/namespaces/a/pods/p/log?container=c", AnswerKind::Whole),
         ] {
             let request = Request::get(path).body(()).expect("a request");
-            assert_eq!(stays_open(&request), expected, "{path}");
+            assert_eq!(AnswerKind::of_request(&request), expected, "{path}");
         }
         let upgrade = Request::get("/api/v1/namespaces/a/pods/p/exec").header(UPGRADE, "websocket");
-        assert!(stays_open(&upgrade.body(()).expect("a request")));
+        let upgrade = upgrade.body(()).expect("a request");
+        assert_eq!(AnswerKind::of_request(&upgrade), AnswerKind::Stream);
     }
 }

@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The status of a revision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum RevisionStatus {
     #[default]
@@ -81,7 +83,7 @@ impl<'de> Deserialize<'de> for RevisionStatus {
 }
 
 /// A moment as Helm writes it, kept to the letter; empty for none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct HelmTime(String);
 
@@ -126,7 +128,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 /// One revision of a release.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Release {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -157,7 +159,7 @@ pub struct Release {
 }
 
 /// The times, status and description of a revision.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RevisionInfo {
     #[serde(default)]
     pub first_deployed: HelmTime,
@@ -186,7 +188,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// The chart as stored: `metadata` and `values` matter, the rest may be left out to save room.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ChartRecord {
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: Map<String, Value>,
@@ -232,7 +234,7 @@ impl ChartRecord {
 }
 
 /// One hook of a release.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hook {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -263,7 +265,7 @@ fn is_weightless(weight: &i64) -> bool {
 }
 
 /// The times and phase of a hook's last run: `Unknown`, `Running`, `Succeeded`, `Failed` or empty.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HookRun {
     #[serde(default)]
     pub started_at: HelmTime,

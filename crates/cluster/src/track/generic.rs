@@ -192,8 +192,13 @@ fn is_behind(seen: &Value, object: &Value) -> bool {
     }
 }
 
+/// Returns true if the status of an object is from before its last change: its controller has yet to see that one.
+pub fn has_stale_status(object: &Value) -> bool {
+    is_behind(&object["status"]["observedGeneration"], object)
+}
+
 pub(super) fn generic_readiness(object: &Value) -> Readiness {
-    if is_behind(&object["status"]["observedGeneration"], object) {
+    if has_stale_status(object) {
         return Readiness::Progressing("not seen by its controller yet".into());
     }
     let conditions = || object["status"]["conditions"].as_array().into_iter().flatten();

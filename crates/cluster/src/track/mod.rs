@@ -28,6 +28,7 @@ use crate::{Cluster, Deadline};
 
 pub use crate::observe::{EarlyWatch, SeenObject};
 pub use digest::{FailingContainer, FailureDigest, LogTail};
+pub use generic::has_stale_status;
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar_text;
 pub use status::{

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,24 +14,59 @@ use slipway_event::Redactor;
 use slipway_sandbox::Sandbox;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::world::{at, config_map, helm, soon};
 
-/// Passes connections on to a server and counts them.
-async fn relay_to(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
-    let counted = count.clone();
-    tokio::spawn(async move {
-        while let Ok((mut near, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(async move {
-                let mut far = TcpStream::connect(server).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-            });
-        }
-    });
-    (address, count)
+/// Passes connections on to a server.
+struct Relay {
+    address: SocketAddr,
+    /// The connections there have been.
+    connections: Arc<AtomicUsize>,
+    silence: Arc<Notify>,
+}
+
+impl Relay {
+    async fn start(server: SocketAddr) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (connections, silence) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let relay = Relay { address: listener.local_addr().unwrap(), connections, silence };
+        let (connections, silence) = (relay.connections.clone(), relay.silence.clone());
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                let silence = silence.clone();
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        // The connection stays open, and nothing goes through it any more.
+                        () = silence.notified() => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        relay
+    }
+
+    fn connection_count(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Lets nothing through the connections that are open now.
+    fn silence_connections(&self) {
+        self.silence.notify_waiters();
+    }
+}
+
+/// A sandbox that is listened to, and a relay to it.
+async fn relayed_sandbox() -> (Sandbox, Relay) {
+    let sandbox = Sandbox::builder().without_workloads().seed(1).build().unwrap();
+    let (server, serving) = sandbox.listen(([127, 0, 0, 1], 0).into(), std::future::pending()).await.unwrap();
+    tokio::spawn(serving);
+    let relay = Relay::start(server).await;
+    (sandbox, relay)
 }
 
 async fn connect_to(kubeconfig: String) -> Cluster {
@@ -40,12 +76,9 @@ async fn connect_to(kubeconfig: String) -> Cluster {
 }
 
 #[tokio::test]
-async fn requests_share_a_connection_and_watches_have_their_own() {
-    let sandbox = Sandbox::builder().without_workloads().seed(1).build().unwrap();
-    let (server, serving) = sandbox.listen(([127, 0, 0, 1], 0).into(), std::future::pending()).await.unwrap();
-    tokio::spawn(serving);
-    let (address, connections) = relay_to(server).await;
-    let cluster = connect_to(sandbox.kubeconfig(address)).await;
+async fn requests_share_a_connection_and_watches_another() {
+    let (sandbox, relay) = relayed_sandbox().await;
+    let cluster = connect_to(sandbox.kubeconfig(relay.address)).await;
     soon(cluster.server_version()).await.unwrap();
     let names: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
     let written = futures::future::join_all(names.iter().map(|name| async {
@@ -53,14 +86,45 @@ async fn requests_share_a_connection_and_watches_have_their_own() {
         cluster.get(&at("v1", "ConfigMap", name)).await.unwrap().unwrap();
     }));
     soon(written).await;
-    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    assert_eq!(relay.connection_count(), 1);
 
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-    let mut watch = soon(maps.watch(&WatchParams::default(), "0")).await.unwrap().boxed();
-    let first = soon(watch.next()).await.unwrap().unwrap();
-    assert!(matches!(first, WatchEvent::Added(_)), "{first:?}");
+    let open_watch = async || {
+        let mut watch = soon(maps.watch(&WatchParams::default(), "0")).await.unwrap().boxed();
+        let first = soon(watch.next()).await.unwrap().unwrap();
+        assert!(matches!(first, WatchEvent::Added(_)), "{first:?}");
+        watch
+    };
+    let mut watches = Vec::new();
+    for _ in 0..50 {
+        watches.push(open_watch().await);
+    }
     soon(cluster.get(&at("v1", "ConfigMap", "m1"))).await.unwrap().unwrap();
-    assert_eq!(connections.load(Ordering::SeqCst), 2);
+    assert_eq!(relay.connection_count(), 2);
+
+    // A server might let no more through, so another watch has a connection of its own, until one has ended.
+    watches.push(open_watch().await);
+    assert_eq!(relay.connection_count(), 3);
+    watches.drain(..2);
+    watches.push(open_watch().await);
+    assert_eq!(relay.connection_count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_notices_that_nothing_comes_through_any_more() {
+    let (sandbox, relay) = relayed_sandbox().await;
+    let cluster = connect_to(sandbox.kubeconfig(relay.address)).await;
+    cluster.apply(&at("v1", "ConfigMap", "m"), &config_map("m", "1"), &helm()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let named = WatchParams::default().fields("metadata.name=m");
+    let mut watch = maps.watch(&named, "0").await.unwrap().boxed();
+    assert!(matches!(watch.next().await, Some(Ok(WatchEvent::Added(_)))));
+
+    relay.silence_connections();
+    let since = Instant::now();
+    let end = watch.next().await;
+    assert!(matches!(end, None | Some(Err(_))), "{end:?}");
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
 }
 
 /// A proxy that opens tunnels to whatever it is asked for, and keeps what each client said first.

@@ -1,8 +1,13 @@
 //! What a watch passes on to its sink.
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 
-use http_body_util::BodyExt as _;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use hyper::body::Frame;
 use kube::client::Body;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, Error, WatchSink};
@@ -53,13 +58,15 @@ impl WatchSink for CallNotes {
     }
 }
 
+/// A line of a watch.
+fn event((kind, name, version): (&str, &str, u32)) -> String {
+    let metadata = json!({"name": name, "namespace": "default", "resourceVersion": version.to_string()});
+    format!("{}\n", json!({"type": kind, "object": {"metadata": metadata}}))
+}
+
 #[tokio::test]
 async fn what_is_deleted_while_a_list_is_streamed_is_gone() {
     let (sandbox, _) = bare();
-    let event = |(kind, name, version): (&str, &str, u32)| {
-        let metadata = json!({"name": name, "namespace": "default", "resourceVersion": version.to_string()});
-        format!("{}\n", json!({"type": kind, "object": {"metadata": metadata}}))
-    };
     let listed = [
         ("ADDED", "kept", 1),
         ("ADDED", "gone", 2),
@@ -108,4 +115,37 @@ async fn what_is_deleted_while_a_list_is_streamed_is_gone() {
         "changed last",
     ];
     assert_eq!(*notes.calls.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_end_does_not_come_is_asked_for_without_a_watch() {
+    let (sandbox, _) = bare();
+    let api = sandbox.service();
+    let service = service_fn(move |request: http::Request<Body>| {
+        let mut api = api.clone();
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            let sent = match (query.contains("sendInitialEvents=true"), query.contains("watch=true")) {
+                (true, _) => event(("ADDED", "half", 1)),
+                (false, true) => event(("ADDED", "last", 1000)),
+                (false, false) => {
+                    let (head, body) = api.call(request).await?.into_parts();
+                    let body = Full::new(body.collect().await?.to_bytes());
+                    return Ok(http::Response::from_parts(head, Either::Left(body)));
+                }
+            };
+            let sent = stream::once(ready(Ok::<_, Infallible>(Frame::data(Bytes::from(sent)))));
+            let body = StreamBody::new(sent.chain(stream::pending()));
+            Ok::<_, tower::BoxError>(http::Response::new(Either::Right(body)))
+        }
+    });
+    let cluster = Cluster::new(kube::Client::new(service, "default"));
+    let kind = cluster.find_kind(&Gvk::from_api_version("v1", "ConfigMap")).await.unwrap().unwrap();
+    let notes = Arc::new(CallNotes::default());
+    let _watch = cluster.watch_kind(&kind, Some("default"), notes.clone());
+    notes.is_done.notified().await;
+    let calls = notes.calls.lock().unwrap();
+    let (listed, rest) = calls.split_at(calls.len() - 2);
+    assert_eq!(listed, ["list", "listed half", "list", "listed half", "list", "listed kube-root-ca.crt"]);
+    assert!(rest[0].starts_with("list ended at ") && rest[1] == "changed last", "{rest:?}");
 }
