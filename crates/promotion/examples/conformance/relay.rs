@@ -1,6 +1,7 @@
 //! The way of a controller to the cluster and to Gitea: every change passes here, and a life ends right before or after one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use slipway_http::server::{
+    AcceptedConnection, CertificateFiles, ServerOptions, TlsSettings, serve_connections,
+};
 use slipway_sandbox::{ApiService, ResponseBody};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -70,6 +74,8 @@ pub(crate) struct Relay {
     pub(crate) cluster: String,
     pub(crate) gitea: String,
     state: Arc<Mutex<State>>,
+    /// The directory of the certificate.
+    _place: tempfile::TempDir,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -98,13 +104,16 @@ impl Relay {
         let state = Arc::<Mutex<State>>::default();
         let (for_cluster, for_gitea) =
             (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
-        let address = |listener: &TcpListener| listener.local_addr().map(|at| format!("http://{at}"));
-        let (cluster_address, gitea_address) = (address(&for_cluster)?, address(&for_gitea)?);
+        let cluster_address = format!("https://{}", for_cluster.local_addr()?);
+        let gitea_address = format!("http://{}", for_gitea.local_addr()?);
         let known = state.clone();
-        let cluster_task = tokio::spawn(serve(for_cluster, move |request| {
+        let relay = move |request| {
             let (cluster, state) = (cluster.clone(), known.clone());
             async move { relay_to_cluster(cluster, &state, request).await }
-        }));
+        };
+        let place = tempfile::tempdir()?;
+        let certificate = Arc::new(make_certificate(place.path())?);
+        let cluster_task = tokio::spawn(serve_securely(for_cluster, certificate, relay));
         let known = state.clone();
         let gitea_task = tokio::spawn(serve(for_gitea, move |request| {
             let (upstream, state) = (upstream.clone(), known.clone());
@@ -114,6 +123,7 @@ impl Relay {
             cluster: cluster_address,
             gitea: gitea_address,
             state,
+            _place: place,
             tasks: vec![cluster_task, gitea_task],
         })
     }
@@ -162,6 +172,31 @@ where
         let connection = hyper::server::conn::http1::Builder::new();
         tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
     }
+}
+
+/// Serves as API servers do: over TLS, with HTTP/2 for those who ask for it.
+async fn serve_securely<F>(
+    listener: TcpListener,
+    tls: Arc<dyn TlsSettings>,
+    relay: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) where
+    F: Future<Output = Result<Answer, Failure>> + Send + 'static,
+{
+    let service = move |connection: AcceptedConnection| {
+        connection.proof.mark_given();
+        tower::service_fn(relay.clone())
+    };
+    let options = ServerOptions { tls: Some(tls), drain: None };
+    let _ = serve_connections(listener, options, service, std::future::pending()).await;
+}
+
+/// Makes a certificate that nobody vouches for, with its files in a directory.
+fn make_certificate(directory: &Path) -> Result<CertificateFiles, Failure> {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
+    let (certificate, key) = (directory.join("tls.crt"), directory.join("tls.key"));
+    std::fs::write(&certificate, made.cert.pem())?;
+    std::fs::write(&key, made.signing_key.serialize_pem())?;
+    Ok(CertificateFiles::load(certificate, key)?)
 }
 
 /// Counts a change, and says whether the life ends with it.

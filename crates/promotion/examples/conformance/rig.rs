@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use slipway_cluster::connect::{ConnectOptions, KubeconfigSource, connect};
 use slipway_cluster::{Cluster, ListOptions, ObjectPatch, WriteOptions, crd};
 use slipway_event::{Clock, Redactor};
 use slipway_git::{CacheOptions, Git, RepositoryCache};
@@ -77,7 +78,7 @@ impl Rig {
     /// A cluster with a controller.
     pub(crate) async fn start() -> Result<Self, Failure> {
         let mut rig = Self::prepare().await?;
-        rig.start_controller()?;
+        rig.start_controller().await?;
         Ok(rig)
     }
 
@@ -119,12 +120,14 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Makes a controller that remembers nothing, on a way to the cluster.
-    pub(crate) fn make_controller(
+    /// Makes a controller that remembers nothing and reaches the cluster as one that is installed does.
+    pub(crate) async fn make_controller(
         &mut self,
-        client: kube::Client,
         stop: &CancellationToken,
     ) -> Result<PromotionController, Failure> {
+        let kubeconfig = KubeconfigSource::Text(self.sandbox.kubeconfig(self.address).into());
+        let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
+        let connection = connect(&options, &Redactor::new()).await.map_err(|problem| problem.message)?;
         self.lives += 1;
         let repositories = RepositoryCache::open(
             self.place.path().join(format!("git-{}", self.lives)),
@@ -134,7 +137,7 @@ impl Rig {
             stop.clone(),
         )?;
         let services = PromotionServices {
-            cluster: Cluster::new(client),
+            cluster: connection.cluster,
             clock: self.clock.clone(),
             repositories,
             redactor: Redactor::new(),
@@ -145,10 +148,10 @@ impl Rig {
         Ok(PromotionController::new(services, settings))
     }
 
-    pub(crate) fn start_controller(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn start_controller(&mut self) -> Result<(), Failure> {
         self.stop_controller = self.stop.child_token();
-        let (client, stop) = (self.sandbox.client(), self.stop_controller.clone());
-        let controller = self.make_controller(client, &stop)?;
+        let stop = self.stop_controller.clone();
+        let controller = self.make_controller(&stop).await?;
         self.receive_with(Some(controller.clone()));
         self.running = Some(run_controller(controller.clone()));
         self.controller = Some(controller);

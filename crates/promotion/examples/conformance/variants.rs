@@ -517,8 +517,7 @@ async fn ten_pipelines(gitea: &Gitea, rig: &Rig) -> Result<(), Failure> {
 /// Two controllers that know nothing of each other; with a Lease between them see `kills`.
 async fn two_controllers(gitea: &Gitea, rig: &mut Rig) -> Result<(), Failure> {
     let stop = CancellationToken::new();
-    let client = rig.sandbox.client();
-    let other = run_controller(rig.make_controller(client, &stop)?);
+    let other = run_controller(rig.make_controller(&stop).await?);
     let environments =
         json!([{"name": "dev"}, {"name": "staging", "pr": true}, {"name": "prod", "approval": "pr-review"}]);
     prepare(gitea, rig, "twice", environment_files(&["dev", "staging", "prod"]), environments).await?;
@@ -573,7 +572,7 @@ async fn lost_webhook(gitea: &Gitea, rig: &mut Rig) -> Result<(), Failure> {
     let step = rig.wait_for(&bundle, "prod", StepState::WaitingForMerge).await?;
     rig.stop_controller().await;
     gitea.merge("silent", step.status.pr_number.unwrap_or_default(), "merge").await?;
-    rig.start_controller()?;
+    rig.start_controller().await?;
     let began = tokio::time::Instant::now();
     rig.wait_for_verified(&bundle).await?;
     let took = began.elapsed();

@@ -10,7 +10,7 @@ use crate::translate::{BuildError, TranslationInput, applying, translate};
 use crate::view::PipelineSurvey;
 
 /// The Graph a bundle would get.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundlePreview {
     pub bundle: String,
@@ -21,7 +21,7 @@ pub struct BundlePreview {
     pub denied_skips: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewedEnvironment {
     pub name: String,
@@ -30,7 +30,7 @@ pub struct PreviewedEnvironment {
     pub steps: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewedGate {
     pub name: String,

@@ -34,7 +34,7 @@ pub enum PromotionReach {
 }
 
 /// One gate for people to read.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GateLine {
     pub name: String,

@@ -38,7 +38,10 @@ pub(super) fn find_blocker<'s>(
 
 fn blocks(own: &PromotionStep, other: &PromotionStep) -> bool {
     match other.state() {
-        StepState::Promoting | StepState::WaitingForMerge => true,
+        StepState::Promoting => true,
+        // A person may take days to merge, and an emergency cannot wait for them. Others do: of two pull requests for one
+        // environment the second would have to be rebuilt after the first.
+        StepState::WaitingForMerge => rank(own) != Rank::Emergency || rank(other) == Rank::Emergency,
         // The health of a version must not keep its repair waiting.
         StepState::HealthChecking | StepState::RollingBack => rank(own) <= rank(other),
         StepState::Pending => {
@@ -78,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_and_repairs_before_it() {
-        use StepState::{HealthChecking, Pending, Promoting, Verified};
+        use StepState::{HealthChecking, Pending, Promoting, Verified, WaitingForMerge};
         let (rollback, emergency) = ([labels::ROLLBACK], [labels::EMERGENCY]);
         for (own, other, waits) in [
             (step("bb", Pending, &[]), step("a", Pending, &[]), true),
@@ -87,6 +90,9 @@ mod tests {
             (step("a", Pending, &[]), step("bb", Pending, &rollback), true),
             (step("bb", Pending, &emergency), step("a", Pending, &rollback), false),
             (step("bb", Pending, &emergency), step("a", Promoting, &[]), true),
+            (step("bb", Pending, &emergency), step("a", WaitingForMerge, &[]), false),
+            (step("bb", Pending, &emergency), step("a", WaitingForMerge, &emergency), true),
+            (step("bb", Pending, &rollback), step("a", WaitingForMerge, &[]), true),
             (step("bb", Pending, &rollback), step("a", HealthChecking, &[]), false),
             (step("bb", Pending, &[]), step("a", HealthChecking, &[]), true),
             (step("bb", Pending, &[]), step("a", Verified, &[]), false),

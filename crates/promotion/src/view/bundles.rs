@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::kinds::{Bundle, BundlePhase, BundleType, StepState, find_condition};
 
 /// A bundle: what it is, where it comes from, how far it has come.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleOverview {
     pub name: String,

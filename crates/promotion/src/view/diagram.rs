@@ -8,7 +8,7 @@ use crate::kinds::{Bundle, StepState};
 use crate::translate::EnvironmentOrder;
 
 /// A promotion as nodes and edges.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromotionDiagram {
     pub pipeline: String,
@@ -18,7 +18,7 @@ pub struct PromotionDiagram {
     pub edges: Vec<DiagramEdge>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiagramNode {
     pub id: String,
@@ -29,14 +29,14 @@ pub struct DiagramNode {
     pub state: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiagramNodeKind {
     Environment,
     Gate,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiagramEdge {
     pub from: String,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::kinds::{Bundle, ImageArtifact};
 
 /// One artifact in both bundles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactDifference {
     pub artifact: String,

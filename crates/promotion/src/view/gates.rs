@@ -9,7 +9,7 @@ use crate::kinds::{ConditionStatus, GateScope, GateType, PolicyGate, find_condit
 use crate::translate::{applied_environments, applying, trusted_scope};
 
 /// A gate template: whom it binds, where, and whether it can be used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GateOverview {
     pub name: String,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::kinds::{Bundle, BundlePhase, Evidence, StepState};
 
 /// Something that happened to an environment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     pub bundle: String,
@@ -26,7 +26,7 @@ pub struct HistoryEntry {
     pub evidence: Option<Evidence>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HistoryAction {
     Promote,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 /// Something that keeps a bundle out of an environment, other than a gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Hold {
     /// The pipeline is paused.

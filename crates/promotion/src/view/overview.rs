@@ -8,7 +8,7 @@ use crate::kinds::{Bundle, Pipeline, PipelinePhase, StepState, find_condition};
 use crate::pipeline::environment_statuses;
 
 /// A pipeline: the version in each environment and how it stands there.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineOverview {
     pub name: String,
@@ -27,7 +27,7 @@ pub struct PipelineOverview {
 }
 
 /// An environment: the version that runs and the one on its way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentOverview {
     pub name: String,

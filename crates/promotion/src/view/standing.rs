@@ -18,7 +18,7 @@ use crate::kinds::{
 use crate::translate::{EnvironmentOrder, applying};
 
 /// The environments of a pipeline, in order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineStanding {
     pub pipeline: String,
@@ -27,7 +27,7 @@ pub struct PipelineStanding {
 }
 
 /// One environment and the bundle on its way into it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentStanding {
     pub pipeline: String,
@@ -49,7 +49,7 @@ pub struct EnvironmentStanding {
 }
 
 /// A step on its way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepStanding {
     pub name: String,
@@ -70,7 +70,7 @@ pub struct StepStanding {
 }
 
 /// What all of it comes to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum StandingVerdict {
     /// There is no bundle for the environment.

@@ -9,7 +9,7 @@
 //! | A03 | `promotion::files::a_promotion_changes_the_line_with_the_tag_and_no_other`, `steps::flow` |
 //! | A04 | `promotion::flow::environments_fan_out_and_in`, `steps::flow::two_environments_do_not_contain_each_other` |
 //! | A05 | `promotion::admission::a_target_ends_the_way` |
-//! | A06 | `promotion::admission::a_bundle_that_cannot_be_promoted_fails_until_its_pipeline_changes`, `translate::what_cannot_be_translated_has_a_reason` |
+//! | A06 | `promotion::admission::a_bundle_that_cannot_be_promoted_fails_until_its_pipeline_changes`, `promotion::admission::a_pipeline_that_leads_nowhere_fails_its_bundles_with_the_reason`, `translate::what_cannot_be_translated_has_a_reason` |
 //! | A07 | `translate::odd_names_give_distinct_nodes_that_compile` |
 //! | A08 | `promotion::files::images_that_share_their_last_word_are_promoted_apart` |
 //! | A09 | `promotion::files::values_of_two_images_are_promoted_and_keep_their_comments` |
@@ -26,9 +26,9 @@
 //! | B04 | `translate::gates_are_trusted_by_where_they_stand`, `gate::checking::skips_need_a_permission_that_holds` |
 //! | B05, B06 | `promotion::admission::a_skip_needs_permission_where_an_org_gate_applies` |
 //! | B07 | `gate::failing::each_row_of_the_table_closes_with_its_reason`, `gate::checking::checks_find_errors_and_traps` |
-//! | B08 | `gate::failing::an_old_result_counts_as_closed`; kro: the freshness clause flips by time alone |
+//! | B08 | `promotion::flow::a_gate_that_nobody_evaluates_any_more_opens_nothing`, `gate::failing::an_old_result_counts_as_closed`; kro: the freshness clause flips by time alone |
 //! | B09 | `promotion::gates::a_metric_gate_follows_its_measurements_and_their_absence`, `gate::metrics::a_metric_gate_follows_its_check`, `gate::metrics::no_data_passes_or_fails_where_the_check_says_so` |
-//! | B10 | `gate::instances::an_override_opens_one_environment_until_it_expires` |
+//! | B10 | `promotion::gates::an_override_opens_production_until_it_expires_and_is_told_in_the_pull_request`, `gate::instances::an_override_opens_one_environment_until_it_expires` |
 //! | B11 | `promotion::upkeep::a_gate_that_came_later_binds_the_next_bundle` |
 //! | B12 | `promotion::upkeep::a_pause_holds_what_is_in_flight`, `steps::guards::a_pause_holds_a_step_and_its_deadline` |
 //! | B13 | `promotion::gates::change_windows_hold_production_by_the_clocks_of_their_zone`, `gate::windows` |
@@ -39,14 +39,14 @@
 //! | B18 | `gate::checking::a_rollback_passes_a_soak_gate_that_lets_it` |
 //! | C01 | `promotion::lifecycle::a_newer_bundle_supersedes_one_that_waits` |
 //! | C02 | `promotion::lifecycle::a_pinned_bundle_is_not_superseded` |
-//! | C03 | `promotion::lifecycle::a_bundle_with_a_narrower_target_supersedes_nothing` |
+//! | C03 | `promotion::lifecycle::a_bundle_with_a_narrower_target_supersedes_nothing`, `promotion::lifecycle::a_bundle_of_configuration_supersedes_no_version` |
 //! | C04 | `promotion::lifecycle::a_failed_version_is_taken_back`, `promotion::health::a_rollback_that_fails_ends_there` |
 //! | C05 | `promotion::health::a_person_takes_production_back`, `rollback::a_person_goes_back_to_the_version_before_or_to_one_they_name` |
-//! | C06 | `promotion::health::an_emergency_rollback_stops_at_an_org_gate` |
+//! | C06 | `promotion::health::an_emergency_rollback_stops_at_an_org_gate`, `promotion::health::an_emergency_rollback_passes_a_pinned_version_that_waits_for_its_merge` |
 //! | C07 | `promotion::lifecycle::a_failed_version_is_taken_back`, `rollback::a_version_that_was_taken_back_does_not_return_unless_it_is_forced` |
 //! | C08 | `promotion::lifecycle::the_oldest_bundles_go_beyond_the_limit` |
 //! | C09 | `promotion::health::a_bake_survives_a_restart_and_begins_anew_after_an_alarm`, `promotion::health::an_alarm_ends_a_strict_bake_without_a_rollback_where_that_is_wanted` |
-//! | C10 | `promotion::lifecycle::a_deleted_bundle_closes_its_pull_request` |
+//! | C10 | `promotion::lifecycle::a_deleted_bundle_closes_its_pull_request`, `promotion::lifecycle::a_namespace_is_deleted_with_what_is_in_flight` |
 //! | D01 | `steps::crashes`; after every change with `SLIPWAY_KILL_POINTS=all` |
 //! | D02 | `promotion::upkeep::two_controllers_at_once_do_everything_once` |
 //! | D03 | `promotion::trouble::ten_pipelines_and_a_person_share_a_branch`, `steps::races::ten_pipelines_and_a_person_push_to_one_branch` |
@@ -69,8 +69,21 @@
 //! | E06 | `promotion::tools::a_version_is_proven_in_another_cluster`, `health::remote` |
 //! | E07 | `promotion::tools::every_selected_workload_must_be_well`, `health::workloads::every_selected_deployment_must_be_healthy_and_one_must_prove_the_change` |
 //! | E08 | `promotion::health::a_restart_does_not_extend_a_health_check` |
+//! | F01 | controller: `api` |
+//! | F02 | `view::written::the_few_lines_become_the_documented_pipeline`, `view::actions::the_printed_graph_of_a_pipeline_promotes_when_a_bundle_names_it` |
+//! | F03, F04 | `view::reasons` |
+//! | F06 | controller: `operation::a_webhook_to_a_standby_moves_a_promotion_and_figures_tell_of_it` |
+//! | F07, F08 | controller: `chart::the_chart_installs_and_its_roles_and_policies_hold` |
+//! | F09 | controller: `operation::no_token_or_key_leaves_the_process`; slipway: `leaks` |
+//! | F10 | controller: `kinds::a_new_version_in_a_registry_becomes_one_bundle`, `kinds::only_commits_that_change_the_path_become_bundles` |
+//! | F11 | controller: `agent::an_agent_carries_out_its_shard_and_may_not_write_bundles` |
+//! | F12 | scm: `limits::an_app_trades_its_key_for_tokens_and_renews_them_in_time` |
+//! | F13 | scm: `contract` |
+//! | F14 | controller: `kinds::a_hook_tells_each_event_once` |
+//! | F15 | controller: `operation::the_audit_trail_is_one_chain_that_shows_tampering` |
 //! | F16 | `promotion::groups` |
 //! | F17 | `promotion::upkeep::an_edit_by_hand_is_drift` |
+//! | F18 | `view::actions::plain_git_is_promoted_by_approving_the_bundle` |
 //! | G01–G13 | tests of `kro` |
 //!
 //! Besides: Events, drift and orphaned pull requests in `promotion::upkeep`.

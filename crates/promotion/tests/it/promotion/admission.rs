@@ -50,6 +50,27 @@ async fn a_bundle_that_cannot_be_promoted_fails_until_its_pipeline_changes() {
     );
 }
 
+/// A06: each way to be wrong has its reason, and no Graph.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_that_leads_nowhere_fails_its_bundles_with_the_reason() {
+    let two = json!([{"name": "dev"}, {"name": "prod"}]);
+    let circle = json!([{"name": "dev", "dependsOn": ["prod"]}, {"name": "prod", "dependsOn": ["dev"]}]);
+    for (environments, intent, reason) in [
+        (circle, json!({}), "CircularDependency"),
+        (two.clone(), json!({"skip": ["dev", "prod"]}), "AllEnvironmentsSkipped"),
+        (two, json!({"target": "nowhere"}), "UnknownTarget"),
+    ] {
+        let world = World::new(&["dev", "prod"]).await;
+        world.pipeline(environments).await;
+        world.bundle_with("app-1", "1.29.0", json!({}), json!({"intent": intent})).await;
+        world.until_phase("app-1", BundlePhase::Failed).await;
+        let told = condition(&world, "app-1", "InvalidSpec").await;
+        assert_eq!(told, Some((ConditionStatus::True, reason.to_owned())));
+        world.settle().await;
+        assert!(world.graph("app-1").await.is_none(), "{reason}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pipeline_tells_all_its_problems() {
     let world = World::new(&["a"]).await;

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_promotion::kinds::{BundlePhase, GateResult, PipelinePhase, StepState};
+use slipway_promotion::kinds::{
+    BundlePhase, BundleSpec, GateResult, KindSpec as _, PipelinePhase, StepState,
+};
 
 use super::world::{NAMESPACE, POLICY, World};
 use crate::forge::{PullState, git};
+use crate::view::survey;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -73,6 +76,10 @@ async fn a_step_does_not_exist_before_its_upstream_is_verified() {
     world.pass_time(2 * MINUTE).await;
     assert_eq!(world.state("app-1", "staging").await, Some(StepState::HealthChecking));
     assert!(world.step("app-1", "prod").await.is_none());
+    let diagram = survey(&world).await.diagram(Some(&world.read_bundle("app-1").await));
+    let states: Vec<(&str, &str)> =
+        diagram.nodes.iter().map(|node| (node.id.as_str(), node.state.as_str())).collect();
+    assert_eq!(states, [("staging", "HealthChecking"), ("prod", "NotStarted")]);
 }
 
 /// A04: two environments at once, and one that waits for both.
@@ -88,10 +95,17 @@ async fn environments_fan_out_and_in() {
     world.bundle("app-1", "1.29.0").await;
     world.until_state("app-1", "us", StepState::WaitingForMerge).await;
     world.until_state("app-1", "eu", StepState::WaitingForMerge).await;
+    let started = async |environment: &str| {
+        world.step("app-1", environment).await.and_then(|step| step.status.started_at).expect("has begun")
+    };
+    let apart = started("us").await.duration_since(started("eu").await).abs();
+    assert!(apart.as_secs() <= 5, "{apart}");
     let repository = world.forge.repository();
-    for pull in world.forge.pulls() {
-        let changed = git(&repository, &["diff", "--name-only", "main", &pull.head]).unwrap();
-        assert_eq!(changed.lines().count(), 1, "{}: {changed}", pull.head);
+    for environment in ["us", "eu"] {
+        let step = world.step("app-1", environment).await.expect("exists");
+        let head = step.status.head_branch.expect("has a branch");
+        let changed = git(&repository, &["diff", "--name-only", "main", &head]).unwrap();
+        assert_eq!(changed.trim_end(), format!("environments/{environment}/kustomization.yaml"));
     }
     for (environment, next) in [("us", StepState::WaitingForMerge), ("eu", StepState::Verified)] {
         world.merge("app-1", environment).await;
@@ -153,6 +167,8 @@ async fn a_weekend_gate_holds_production_until_monday() {
     world.until("the gate blocks", blocked).await;
     world.pass_time(3 * MINUTE).await;
     assert!(world.step("app-1", "prod").await.is_none());
+    let told = survey(&world).await.environment_standing("prod", None).to_string();
+    assert!(told.contains("schedule.isWeekend = true") && told.contains("ETA: Mon 00:00 UTC"), "{told}");
     // Monday, a second before and a second after midnight.
     let monday: jiff::Timestamp = "2026-04-13T00:00:00Z".parse().unwrap();
     let before = Duration::try_from(monday.duration_since(world.now())).unwrap() - Duration::from_secs(1);
@@ -161,6 +177,33 @@ async fn a_weekend_gate_holds_production_until_monday() {
     assert!(world.step("app-1", "prod").await.is_none());
     let verified = async || world.read_bundle("app-1").await.phase() == BundlePhase::Verified;
     world.pass(Duration::from_secs(30), "production opens on Monday", verified).await;
+    let opened =
+        world.step("app-1", "prod").await.and_then(|step| step.status.started_at).expect("has begun");
+    assert!((0..=5).contains(&opened.duration_since(monday).as_secs()), "{opened}");
+}
+
+/// B08: what a gate said before nobody looked at it for a while opens nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_nobody_evaluates_any_more_opens_nothing() {
+    let mut world = World::new(&["dev", "prod"]).await;
+    world.gate(POLICY, "no-weekend", "prod", "!schedule.isWeekend").await;
+    world.gate(NAMESPACE, "go", "prod", "bundle.labels.go == 'yes'").await;
+    world.pipeline(json!([{"name": "dev"}, {"name": "prod"}])).await;
+    world.bundle("app-1", "1.29.0").await;
+    let passes = async || world.gate_of("app-1", "no-weekend").await.is_some_and(|gate| gate.status.ready);
+    world.until("the gate is open on Friday", passes).await;
+    world.settle().await;
+    assert!(world.step("app-1", "prod").await.is_none(), "the other gate is closed");
+    world.stop().await;
+    // Saturday. Whoever starts finds the result of Friday, and nothing else in the way.
+    world.clock.advance(24 * 60 * MINUTE);
+    world.patch(&BundleSpec::at(NAMESPACE, "app-1"), json!({"metadata": {"labels": {"go": "yes"}}})).await;
+    world.start();
+    let goes = async || world.gate_of("app-1", "go").await.is_some_and(|gate| gate.status.ready);
+    world.until("the other gate opens", goes).await;
+    world.pass_time(5 * MINUTE).await;
+    assert!(world.step("app-1", "prod").await.is_none(), "nothing is opened by what was true on Friday");
+    assert!(!world.forge.subjects("main").iter().any(|subject| subject.ends_with("to prod")));
 }
 
 /// D04 in part: a controller that starts anew goes on where the last one ended.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use slipway_promotion::gate::{GateEvaluator, parse_when, simulate, store_answer};
-use slipway_promotion::kinds::{BundlePhase, GatePhase, StepState};
+use slipway_promotion::kinds::{
+    BundlePhase, BundleSpec, GatePhase, KindSpec as _, PolicyGateSpec, StepState,
+};
 use slipway_promotion::view::{applying_gates, read_windows};
 
 use super::world::{NAMESPACE, POLICY, World};
@@ -99,11 +101,61 @@ async fn a_metric_gate_follows_its_measurements_and_their_absence() {
     world.pass(10 * MINUTE, "all are well", async || is_verified(&world, "app-1").await).await;
 }
 
+/// B10: an override opens the environment it is for until it expires, and is told wherever it counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_override_opens_production_until_it_expires_and_is_told_in_the_pull_request() {
+    let world = World::new(&["staging", "prod"]).await;
+    world.gate(POLICY, "closed", "prod", "false").await;
+    world.gate(NAMESPACE, "go", "prod", "bundle.labels.go == 'yes'").await;
+    world.pipeline(json!([{"name": "staging"}, {"name": "prod", "approval": "pr-review"}])).await;
+    world.bundle("app-1", "1.29.0").await;
+    world.until_state("app-1", "staging", StepState::Verified).await;
+    // Overrides are added, never changed.
+    let grant = async |known: &[Value], stage: &str| {
+        let one = json!({"reason": "incident 7", "stage": stage, "createdBy": "ada", "createdAt": world.now(),
+            "expiresAt": world.now() + 20 * MINUTE});
+        let all = [known, &[one]].concat();
+        world.patch(&PolicyGateSpec::at(POLICY, "closed"), json!({"spec": {"overrides": all}})).await;
+        world.pass_time(2 * MINUTE).await;
+        all
+    };
+    let phase = async || world.gate_of("app-1", "closed").await.and_then(|gate| gate.status.phase);
+    let first = grant(&[], "staging").await;
+    assert_eq!(phase().await, Some(GatePhase::Block), "it is not for production");
+    let second = grant(&first, "prod").await;
+    assert_eq!(phase().await, Some(GatePhase::Overridden));
+    world.pass_time(20 * MINUTE).await;
+    assert_eq!(phase().await, Some(GatePhase::Block), "it has expired");
+    let go = json!({"metadata": {"labels": {"go": "yes"}}});
+    world.patch(&BundleSpec::at(NAMESPACE, "app-1"), go).await;
+    world.pass_time(5 * MINUTE).await;
+    assert!(world.step("app-1", "prod").await.is_none(), "nothing had begun while it was open");
+    grant(&second, "prod").await;
+    let waits = async || world.state("app-1", "prod").await == Some(StepState::WaitingForMerge);
+    world.pass(5 * MINUTE, "production is open", waits).await;
+    world.settle().await;
+    let pull = world.forge.pulls().remove(0);
+    let told = pull
+        .comments
+        .iter()
+        .map(|(_, text)| text)
+        .chain([&pull.body])
+        .any(|text| text.lines().any(|line| line.contains("closed") && line.contains("OVERRIDDEN")));
+    assert!(told, "{pull:?}");
+    world.merge("app-1", "prod").await;
+    world.until_phase("app-1", BundlePhase::Verified).await;
+    let bundle = world.read_bundle("app-1").await;
+    let evidence = bundle.status.environments["prod"].evidence.clone().expect("is kept");
+    let overridden: Vec<&str> =
+        evidence.policy_gates.iter().filter(|gate| gate.overridden).map(|gate| gate.name.as_str()).collect();
+    assert_eq!(overridden, ["closed"]);
+}
+
 /// B13: a blackout, hours of a time zone across the end of summer time, and a window nobody has made.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_windows_hold_production_by_the_clocks_of_their_zone() {
     let world = World::new(&["dev", "office", "blackout", "unknown"]).await;
-    let window = |name: &str, spec: serde_json::Value| json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "ChangeWindow", "metadata": {"name": name}, "spec": spec});
+    let window = |name: &str, spec: Value| json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "ChangeWindow", "metadata": {"name": name}, "spec": spec});
     let hours = json!({"timezone": "Europe/Berlin", "allowedHours": "09:00-17:00"});
     world.create(window("office", json!({"type": "recurring", "schedule": hours}))).await;
     let (start, end) = ("2026-10-24T00:00:00Z", "2026-10-25T06:00:00Z");

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{ListOptions, ObjectPatch, WriteOptions};
 use slipway_manifest::ObjectRef;
-use slipway_promotion::kinds::{self, Bundle, BundlePhase, BundleSpec, PromotionStep, StepState, labels};
+use slipway_promotion::kinds::{
+    self, Bundle, BundlePhase, BundleSpec, KindSpec as _, PromotionStep, StepState, labels,
+};
 use slipway_promotion::rollback::{ManualRollback, RollbackPriority, manual_rollback};
 
 use super::world::{NAMESPACE, POLICY, World};
@@ -253,6 +255,45 @@ async fn an_emergency_rollback_stops_at_an_org_gate() {
     assert!(world.step(back.name(), "prod").await.is_none_or(|step| step.state() == StepState::Pending));
     let gates = world.gates(POLICY).await;
     assert!(gates.iter().any(|gate| !gate.status.ready), "the gate of the rollback is closed: {gates:?}");
+}
+
+/// C06: an emergency does not stand behind a pull request that waits for a person; others do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emergency_rollback_passes_a_pinned_version_that_waits_for_its_merge() {
+    let world = World::new(&["prod"]).await;
+    world.pipeline(json!([{"name": "prod", "approval": "pr-review"}])).await;
+    for (bundle, version) in [("app-1", "1.29.0"), ("app-2", "1.30.0"), ("app-3", "1.31.0")] {
+        world.bundle(bundle, version).await;
+        world.until_state(bundle, "prod", StepState::WaitingForMerge).await;
+        if bundle != "app-3" {
+            world.merge(bundle, "prod").await;
+            world.until_phase(bundle, BundlePhase::Verified).await;
+        }
+        world.advance(Duration::from_secs(2));
+    }
+    let pin = json!({"metadata": {"annotations": {"kardinal.io/pin": "true"}}});
+    world.patch(&BundleSpec::at(NAMESPACE, "app-3"), pin).await;
+    world.bundle("app-4", "1.32.0").await;
+    world.settle().await;
+    let options = ListOptions::default();
+    let bundles =
+        kinds::list::<BundleSpec>(&world.cluster, Some(NAMESPACE), &options).await.expect("are read");
+    let (priority, now) = (RollbackPriority::Emergency, world.now());
+    let request = ManualRollback { environment: "prod", to: None, priority, now };
+    let back = manual_rollback(&world.read_pipeline().await, &bundles, &request).expect("there is history");
+    let back = kinds::create(&world.cluster, &back).await.expect("is accepted");
+    let waits = async || world.state(back.name(), "prod").await == Some(StepState::WaitingForMerge);
+    world.pass(5 * MINUTE, "the emergency has its pull request", waits).await;
+    assert_eq!(world.state("app-3", "prod").await, Some(StepState::WaitingForMerge), "it is pinned");
+    let pulls = world.forge.pulls();
+    let labels = &pulls.last().expect("is open").labels;
+    for label in ["kardinal/rollback", "kardinal/emergency"] {
+        assert!(labels.iter().any(|known| known == label), "{labels:?}");
+    }
+    world.merge(back.name(), "prod").await;
+    world.until_phase(back.name(), BundlePhase::Verified).await;
+    let text = world.forge.file("main", "environments/prod/kustomization.yaml").expect("is there");
+    assert!(text.contains("1.29.0"), "{text}");
 }
 
 /// E05: a canary that its controller has aborted takes Git back too, so that both agree again.

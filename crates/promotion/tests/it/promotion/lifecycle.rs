@@ -82,6 +82,29 @@ async fn a_bundle_with_a_narrower_target_supersedes_nothing() {
     assert_eq!(world.state("app-1", "prod").await, Some(StepState::WaitingForMerge));
 }
 
+/// C03: configuration and versions do not take over from each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_of_configuration_supersedes_no_version() {
+    let world = World::new(&["dev", "prod"]).await;
+    world.pipeline(json!([{"name": "dev"}, {"name": "prod", "approval": "pr-review"}])).await;
+    world.bundle("app-1", "1.29.0").await;
+    world.until_state("app-1", "prod", StepState::WaitingForMerge).await;
+    world.advance(Duration::from_secs(2));
+    world.forge.person("config", "First", &[("config/limits.yaml", "cpu: 1\n")]);
+    let sha = world.forge.person("config", "More", &[("config/more.yaml", "memory: 1\n")]);
+    world.config_bundle("conf-1", &sha, json!([])).await;
+    world.until_state("conf-1", "dev", StepState::Verified).await;
+    world.pass_time(5 * MINUTE).await;
+    assert_eq!(world.read_bundle("app-1").await.phase(), BundlePhase::Promoting);
+    assert_eq!(world.forge.pulls()[0].state, PullState::Open);
+    world.merge("app-1", "prod").await;
+    world.until_phase("app-1", BundlePhase::Verified).await;
+    let next = async || world.state("conf-1", "prod").await == Some(StepState::WaitingForMerge);
+    world.pass(5 * MINUTE, "its turn comes", next).await;
+    world.merge("conf-1", "prod").await;
+    world.until_phase("conf-1", BundlePhase::Verified).await;
+}
+
 /// C08: history has a limit; what runs and what could be rolled back to stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_bundles_go_beyond_the_limit() {
@@ -185,6 +208,30 @@ async fn a_deleted_bundle_closes_its_pull_request() {
     };
     world.pass(10 * MINUTE, "everything goes", gone).await;
     assert_eq!(world.forge.pulls()[0].state, PullState::Closed);
+}
+
+/// C10: a namespace that is deleted with promotions in it goes, and the gate instances of the organisation with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_deleted_with_what_is_in_flight() {
+    let world = World::new(&["prod"]).await;
+    world.namespace("shop").await;
+    world.gate(POLICY, "always", "prod", "true").await;
+    let metadata = json!({"name": "app", "namespace": "shop"});
+    world.pipeline_at(metadata, json!([{"name": "prod", "approval": "pr-review"}]), json!({})).await;
+    world
+        .create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Bundle",
+            "metadata": {"name": "app-1", "namespace": "shop", "labels": {"kardinal.io/pipeline": "app"}},
+            "spec": {"artifacts": {"images": [{"name": "app", "reference": "ghcr.io/acme/app:1.29.0"}]}}}))
+        .await;
+    world.until("the pull request is open", async || world.forge.pulls().len() == 1).await;
+    world.settle().await;
+    let at =
+        slipway_manifest::ObjectRef::new(slipway_manifest::Gvk::new("", "v1", "Namespace"), None, "shop");
+    world.delete(&at).await;
+    let gone = async || world.cluster.get(&at).await.expect("is read").is_none();
+    world.pass(10 * MINUTE, "the namespace is gone", gone).await;
+    let cleaned = async || world.gates(POLICY).await.is_empty();
+    world.pass(10 * MINUTE, "the gates of the org's namespace go too", cleaned).await;
 }
 
 /// C04: a version that fails after its merge is taken back by a bundle of its own.
