@@ -439,7 +439,7 @@ def finish_killed(file, namespace, word):
             return code, ONE if word == "abort" else TWO
         if "point of no return" in err:
             word = "resume"
-        elif "nothing to go on with" in err or "never applied" in err:
+        elif any(words in err for words in ("nothing to go on with", "nothing to take back", "never applied")):
             # Killed before it began or after it ended.
             word = "apply"
         time.sleep(1)

@@ -11,7 +11,7 @@ use crate::evidence::{AppliedUnit, applies};
 use crate::ledger::{ApplyStatus, LedgerEntry};
 
 /// A unit in short.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitSummary {
     pub digest: String,
@@ -35,7 +35,7 @@ pub struct UnitSummary {
 }
 
 /// An apply in one line.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplySummary {
     pub apply_id: String,
@@ -93,7 +93,7 @@ pub fn inspect_unit(unit: &UnitFile, entries: &[LedgerEntry]) -> UnitSummary {
 }
 
 /// A difference between two units.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct UnitDifference {
     /// `object`, `image`, `file`, `values`, `secret`.
     pub what: &'static str,

@@ -51,7 +51,7 @@ pub struct PlanContext<'a> {
 }
 
 /// The change of one container's image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ImageChange {
     pub object: String,
     pub container: String,
@@ -61,7 +61,7 @@ pub struct ImageChange {
 }
 
 /// The kinds of risk a plan names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RiskKind {
     /// An object is deleted and created again.
@@ -80,7 +80,7 @@ pub enum RiskKind {
 }
 
 /// Something that deserves a second look.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct PlanRisk {
     pub kind: RiskKind,
     pub subject: String,
@@ -88,7 +88,7 @@ pub struct PlanRisk {
 }
 
 /// A secret the unit refers to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedSecret {
     pub reference: String,
@@ -97,7 +97,7 @@ pub struct PlannedSecret {
 }
 
 /// Everything an apply of a unit would do.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitPlan {
     pub api_version: &'static str,

@@ -12,10 +12,14 @@ use crate::plan::plan_unit;
 use crate::proof::SecretUse;
 use crate::strategy::{AbortOutcome, AbortRequest, StepLog, abort};
 
+/// The last apply to a target.
+fn last_apply(entries: &[LedgerEntry], target: &UnitTarget) -> Option<AppliedUnit> {
+    applies(entries).into_iter().rev().find(|apply| apply.target.is_same_place(target))
+}
+
 /// The last unfinished apply to a target.
 fn open_apply(entries: &[LedgerEntry], target: &UnitTarget) -> Result<AppliedUnit, UnitError> {
-    let own = applies(entries).into_iter().rev().find(|apply| apply.target.is_same_place(target));
-    match own {
+    match last_apply(entries, target) {
         Some(apply) if apply.status.is_open() => Ok(apply),
         Some(AppliedUnit { apply_id, status, .. }) => {
             let message =
@@ -77,16 +81,20 @@ pub async fn resume_unit(
     outcome
 }
 
-/// Takes the last rollout to a target back. Objects it left are found by their labels, also where no ledger knows of it.
+/// Takes the last rollout to a target back. Objects it left are found by their labels, also where no ledger knows of it. Fails
+/// where there was nothing to take back, unless that is because of an abort before.
 pub async fn abort_unit(
     request: &ApplyRequest<'_>,
     context: &ApplyContext<'_>,
 ) -> Result<AbortOutcome, UnitError> {
     let target = &request.target;
     let entries = context.ledger.entries()?;
-    let ledger = match open_apply(&entries, target) {
-        Ok(apply) => Some(ApplyLedger::resume(context.ledger.clone(), target.clone(), &apply)?),
-        Err(_) => None,
+    let last = last_apply(&entries, target);
+    let ledger = match &last {
+        Some(apply) if apply.status.is_open() => {
+            Some(ApplyLedger::resume(context.ledger.clone(), target.clone(), apply)?)
+        }
+        _ => None,
     };
     let lock = acquire_lock(context.plan.cluster, target, context.plan.events).await?;
     let cluster = context.plan.cluster.with_write_gate(lock.write_gate());
@@ -104,6 +112,17 @@ pub async fn abort_unit(
     if let Some(ledger) = ledger {
         let removed: Vec<String> = aborted.removed.iter().map(ToString::to_string).collect();
         ledger.finish(ApplyStatus::Aborted, json!({"removed": removed}))?;
+        return Ok(aborted);
     }
-    Ok(aborted)
+    match last {
+        Some(AppliedUnit { apply_id, status, .. })
+            if status != ApplyStatus::Aborted && aborted.removed.is_empty() =>
+        {
+            let message =
+                format!("apply {apply_id} to {target} ended as {status}: there is nothing to take back");
+            let hint = "`slipway unit rollback` goes back to what ran before";
+            Err(Problem::error(message).hint(hint).into())
+        }
+        _ => Ok(aborted),
+    }
 }

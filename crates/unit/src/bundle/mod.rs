@@ -97,7 +97,7 @@ pub struct BundleContext<'a> {
 }
 
 /// The result of a bundle.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleReport {
     pub path: PathBuf,

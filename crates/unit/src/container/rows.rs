@@ -167,7 +167,7 @@ pub struct ImageRow {
 }
 
 /// The place an image was bound at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BindingKind {
     /// In the values.
@@ -177,7 +177,7 @@ pub enum BindingKind {
 }
 
 /// The certainty that an image belongs where it was bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BindingConfidence {
     /// The repository is the same.
@@ -189,7 +189,7 @@ pub enum BindingConfidence {
 }
 
 /// A binding of an image, with the proof that it reached a container.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingRow {
     pub ordinal: i64,
@@ -204,7 +204,7 @@ pub struct BindingRow {
 }
 
 /// An image of a rendered pod.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageUseRow {
     pub object_key: String,

@@ -13,7 +13,7 @@ use crate::evidence::AppliedUnit;
 use crate::verify::VerifyReport;
 
 /// The state of an apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApplyStatus {
     Succeeded,

@@ -63,7 +63,7 @@ impl fmt::Display for EntryKind {
 }
 
 /// The place a unit is deployed to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitTarget {
     /// The environment, where it has a name.

@@ -12,7 +12,7 @@ use slipway_chart::Chart;
 use slipway_gotmpl::{FuncError, GoMap, GoValue, TemplateHost};
 
 /// Something a rendering may depend on besides its source and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hazard {
     /// `randAlphaNum`, `genCA`, `uuidv4` and the like.

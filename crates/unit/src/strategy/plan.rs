@@ -23,7 +23,7 @@ use super::traffic::{TrafficRoute, find_service};
 use crate::error::UnitError;
 
 /// A strategy held against a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct StrategyPlan {
     pub steps: Vec<PlannedStep>,
     /// What a reader should know before agreeing.
@@ -31,7 +31,7 @@ pub struct StrategyPlan {
 }
 
 /// A step as a plan shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStep {
     /// The step's name in the ledger.

@@ -1,7 +1,7 @@
 //! Tries a strategy on a copy of its namespace in the embedded cluster.
 
 use slipway_event::Events;
-use slipway_rehearsal::{RehearsalError, Stage, StageScope, stage_options};
+use slipway_rehearsal::{RehearsalError, Stage, StageScope, stage_options, staged_request};
 use slipway_release::{ReleaseContent, ReleaseRequest};
 
 use super::log::MemoryLog;
@@ -37,6 +37,7 @@ pub async fn rehearse_strategy(
     scope.namespaces.push(request.namespace.to_string());
     let stage = Stage::copy_of(context.cluster, &scope).await.map_err(not_held)?;
     let options = stage_options(context.options, &plan, stage.unattended_groups().to_vec());
+    let request = staged_request(&request);
     let (cluster, log) = (stage.cluster(), MemoryLog::default());
     let trial = RolloutContext {
         cluster: &cluster,

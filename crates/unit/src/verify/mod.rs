@@ -60,7 +60,7 @@ pub struct VerifyBaseline {
 }
 
 /// The result of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
     Pass,
@@ -70,7 +70,7 @@ pub enum CheckStatus {
 }
 
 /// One check with what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct CheckResult {
     pub check: &'static str,
     pub status: CheckStatus,
@@ -78,7 +78,7 @@ pub struct CheckResult {
 }
 
 /// The result of a verification.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct VerifyReport {
     pub checks: Vec<CheckResult>,
     /// What was collected about the failures, without secrets.
@@ -151,11 +151,11 @@ pub async fn run_checks(
         }
         None => request.rendered.clone(),
     };
-    let before = Survey::take(cluster, request.request, &deployed).await?;
+    let before = Survey::take_settled(cluster, request.request, &deployed).await?;
     let soaked = !request.options.soak.is_zero() && !before.pods.is_empty();
     let survey = if soaked {
         tokio::time::sleep(request.options.soak).await;
-        Survey::take(cluster, request.request, &deployed).await?
+        Survey::take_settled(cluster, request.request, &deployed).await?
     } else {
         before
     };

@@ -1,14 +1,20 @@
 //! The live state of a release: its objects, everything they own, and what is said about them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
+use slipway_cluster::track::has_stale_status;
 use slipway_cluster::{Cluster, ListOptions};
 use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_release::ReleaseRequest;
 use slipway_source::{RecordPart, RenderedSource};
 
 use crate::error::UnitError;
+
+/// The time controllers have to see what was written last: a status from before says nothing about it.
+const SETTLE_LIMIT: Duration = Duration::from_secs(15);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The kinds between a workload and its pods.
 const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
@@ -50,6 +56,26 @@ fn owners(value: &Value) -> impl Iterator<Item = &str> {
 }
 
 impl Survey {
+    /// Takes a survey whose statuses are those of the last changes, if controllers see them within a while.
+    pub(super) async fn take_settled(
+        cluster: &Cluster,
+        request: &ReleaseRequest,
+        rendered: &RenderedSource,
+    ) -> Result<Self, UnitError> {
+        let until = tokio::time::Instant::now() + SETTLE_LIMIT;
+        loop {
+            let survey = Self::take(cluster, request, rendered).await?;
+            if survey.is_settled() || tokio::time::Instant::now() >= until {
+                return Ok(survey);
+            }
+            tokio::time::sleep(SETTLE_INTERVAL).await;
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.objects.iter().filter_map(|object| object.live.as_ref()).all(|live| !has_stale_status(live))
+    }
+
     pub(super) async fn take(
         cluster: &Cluster,
         request: &ReleaseRequest,
@@ -156,4 +182,30 @@ async fn list(cluster: &Cluster, group: &str, kind: &str, namespace: &str) -> Re
     let found = cluster.find_kind(&Gvk::new(group, "v1", kind)).await?;
     let Some(served) = found else { return Ok(Vec::new()) };
     Ok(cluster.list(&served, Some(namespace), &ListOptions::default()).await?.items)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_status_from_before_the_last_change_is_not_settled() {
+        let object = |live: Value| SurveyedObject {
+            at: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, "web"),
+            wanted: json!({}),
+            live: Some(live),
+            is_hook: false,
+        };
+        for (seen, is_settled) in [
+            (json!({"observedGeneration": 2}), true),
+            (json!({"observedGeneration": 1}), false),
+            (json!({}), true),
+        ] {
+            let live = json!({"metadata": {"generation": 2}, "status": seen});
+            let survey = Survey { objects: vec![object(json!({})), object(live)], ..Survey::default() };
+            assert_eq!(survey.is_settled(), is_settled, "{seen}");
+        }
+    }
 }
