@@ -24,4 +24,4 @@ pub use pipeline::{
 pub use release::{RehearsedRelease, rehearse_release, stage_options};
 pub use runbook::{RehearsedRunbook, rehearse_runbook};
 pub use stack::{RehearsedStack, rehearse_stack};
-pub use stage::{Stage, StageScope, unattended_groups};
+pub use stage::{Stage, StageScope, staged_request, unattended_groups};

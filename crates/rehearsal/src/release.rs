@@ -11,7 +11,7 @@ use slipway_release::{
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{located, problems_of};
-use crate::{RehearsalError, Stage, StageScope, forecast};
+use crate::{RehearsalError, Stage, StageScope, forecast, staged_request};
 
 /// Time limit for an object to become ready on a stage, where nothing takes time.
 const READY: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ pub async fn rehearse_release(
     let stage = Stage::copy_of(cluster, &StageScope::of_plan(&plan)).await?;
     let trial = stage_options(options, &plan, stage.unattended_groups().to_vec());
     let forecast = forecast(cluster, &plan, &trial.assume_ready).await;
-    let tried = apply(&stage.cluster(), &request, &trial, &silent, cancel).await;
+    let tried = apply(&stage.cluster(), &staged_request(&request), &trial, &silent, cancel).await;
     let mut found = forecast.problems;
     let report = match tried {
         Ok(report) if !found.has_errors() => report,

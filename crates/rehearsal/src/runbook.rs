@@ -55,5 +55,6 @@ fn scope_of(document: &Document) -> StageScope {
     let mut namespaces = document.namespaces();
     namespaces.insert("default");
     let objects = namespaces.iter().map(|name| ObjectReference::new("v1", "Namespace", "", name)).collect();
-    StageScope { objects, namespaces: namespaces.into_iter().map(str::to_owned).collect() }
+    let namespaces = namespaces.into_iter().map(str::to_owned).collect();
+    StageScope { objects, namespaces, ..StageScope::default() }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{ReleaseStorage, StorageDriver};
+use slipway_cluster::helm::ReleaseStorage;
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
 use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
@@ -108,9 +108,10 @@ async fn copy_clusters<C: Connect>(
             Err(error) => return Err(failed(error)),
         }
         for need in &node.external_needs {
-            let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Secret, &need.namespace);
+            let driver = cluster.release_driver();
+            let storage = ReleaseStorage::new(cluster.clone(), driver, &need.namespace);
             let history = storage.read_history(&need.name).await?;
-            scope.extend(StageScope::of_records(&need.namespace, &history.releases));
+            scope.extend(StageScope::of_records(&need.namespace, &history.releases, driver));
         }
     }
     let mut stages = BTreeMap::new();

@@ -5,14 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use slipway_cluster::helm::StorageDriver;
-use slipway_cluster::{Cluster, ListOptions};
+use slipway_cluster::helm::{Release, ReleaseStorage, StorageDriver, StorageScope};
+use slipway_cluster::{Cluster, ErrorClass, ListOptions, NamespaceCreation};
 use slipway_manifest::ObjectRef;
-use slipway_release::ReleasePlan;
+use slipway_release::{PlanOptions, ReleasePlan, ReleaseRequest};
 use slipway_sandbox::Sandbox;
 use slipway_sandbox::clone::{self, CloneSelection, ObjectReference, SecretHandling};
 
 use crate::RehearsalError;
+
+/// The manager of what a stage needs besides copies.
+const STAGE_MANAGER: &str = "slipway";
 
 /// The part of a cluster a stage is a copy of.
 #[derive(Clone, Debug, Default)]
@@ -21,24 +24,34 @@ pub struct StageScope {
     pub objects: Vec<ObjectReference>,
     /// Everything in these namespaces.
     pub namespaces: Vec<String>,
+    /// Records of releases that are kept outside of the cluster.
+    pub records: Vec<Release>,
 }
 
 impl StageScope {
     /// Takes in another scope.
     pub fn extend(&mut self, other: Self) {
         self.objects.extend(other.objects);
+        self.records.extend(other.records);
         self.namespaces.extend(other.namespaces);
         self.namespaces.sort_unstable();
         self.namespaces.dedup();
     }
 
     /// Covers the records of a release, revision by revision.
-    pub fn of_records(namespace: &str, releases: &[slipway_cluster::helm::Release]) -> Self {
-        let record = |release: &slipway_cluster::helm::Release| {
-            let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
-            ObjectReference::new("v1", "Secret", namespace, &name)
+    pub fn of_records(namespace: &str, releases: &[Release], driver: StorageDriver) -> Self {
+        let in_objects = |kind| {
+            let record = |release: &Release| {
+                let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
+                ObjectReference::new("v1", kind, namespace, &name)
+            };
+            Self { objects: releases.iter().map(record).collect(), ..Self::default() }
         };
-        Self { objects: releases.iter().map(record).collect(), namespaces: Vec::new() }
+        match driver {
+            StorageDriver::Secret => in_objects("Secret"),
+            StorageDriver::ConfigMap => in_objects("ConfigMap"),
+            StorageDriver::Sql => Self { records: releases.to_vec(), ..Self::default() },
+        }
     }
 
     /// Covers everything a plan reads or changes, and the release's own records.
@@ -53,16 +66,10 @@ impl StageScope {
             };
             ObjectReference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
         }));
-        let kind = match plan.options.driver {
-            StorageDriver::Secret => "Secret",
-            StorageDriver::ConfigMap => "ConfigMap",
-        };
-        objects.extend(plan.history.releases.iter().map(|release| {
-            let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
-            ObjectReference::new("v1", kind, &plan.namespace, &name)
-        }));
         objects.push(ObjectReference::new("v1", "Namespace", "", &plan.namespace));
-        Self { objects, namespaces: Vec::new() }
+        let mut scope = Self { objects, ..Self::default() };
+        scope.extend(Self::of_records(&plan.namespace, &plan.history.releases, plan.options.driver));
+        scope
     }
 }
 
@@ -101,8 +108,19 @@ impl Stage {
             let selection = selection.with_secrets(SecretHandling::Copied);
             copied += clone::from_client(&sandbox, cluster.client(), &selection).await?.total_copied();
         }
+        let stage = Cluster::new(sandbox.client());
+        let mut records = scope.records.clone();
+        if cluster.release_driver() == StorageDriver::Sql {
+            for namespace in &scope.namespaces {
+                let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Sql, namespace);
+                for stored in storage.list_all(StorageScope::Namespace).await? {
+                    records.extend(storage.read_revision(&stored.name, stored.revision).await?);
+                }
+            }
+        }
+        copied += copy_records(&stage, records).await?;
         sandbox.settle().await;
-        let unattended = unattended_groups(&Cluster::new(sandbox.client())).await?;
+        let unattended = unattended_groups(&stage).await?;
         Ok(Self { unattended, sandbox, copied })
     }
 
@@ -120,6 +138,33 @@ impl Stage {
     pub fn unattended_groups(&self) -> &[String] {
         &self.unattended
     }
+}
+
+/// Returns a request as it is carried out on a stage: records that are kept outside of the cluster are in Secrets there.
+pub fn staged_request(request: &ReleaseRequest) -> ReleaseRequest {
+    let driver = match request.options.driver {
+        StorageDriver::Sql => StorageDriver::Secret,
+        driver => driver,
+    };
+    ReleaseRequest { options: PlanOptions { driver, ..request.options.clone() }, ..request.clone() }
+}
+
+/// Writes records into a stage, each once.
+async fn copy_records(stage: &Cluster, records: Vec<Release>) -> Result<usize, slipway_cluster::Error> {
+    let mut seen = BTreeSet::new();
+    for record in &records {
+        if !seen.insert((record.namespace.as_str(), record.name.as_str(), record.version)) {
+            continue;
+        }
+        stage.ensure_namespace(&record.namespace, STAGE_MANAGER, NamespaceCreation::Create).await?;
+        let storage = ReleaseStorage::new(stage.clone(), StorageDriver::Secret, &record.namespace);
+        match storage.create(record).await {
+            // A Secret of that name came with its namespace; the record is the one that counts.
+            Err(error) if error.class == ErrorClass::AlreadyExists => storage.update(record).await?,
+            created => created?,
+        }
+    }
+    Ok(seen.len())
 }
 
 /// Returns the groups of all custom resources of a cluster: on a copy of it nobody acts for them.

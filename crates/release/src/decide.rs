@@ -174,7 +174,7 @@ pub fn is_kept(live: &Value) -> bool {
 }
 
 /// The reason a resource of an earlier revision stays although it is no longer part of the release.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kept", content = "by")]
 pub enum KeptReason {
     /// A policy says so.

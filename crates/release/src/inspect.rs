@@ -17,7 +17,7 @@ use crate::resource::{KindScope, normalise_namespace};
 use crate::show::{ChangeView, ViewOptions, show_differences};
 
 /// One release in a list, under the names Helm gives the columns.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct ReleaseRow {
     pub name: String,
     pub namespace: String,
@@ -111,7 +111,7 @@ pub async fn read_revision(
 }
 
 /// The difference of an object between two revisions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct ObjectDifference {
     pub action: String,
     pub object: String,

@@ -62,7 +62,7 @@ pub struct LogOptions {
 }
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LogLine {
     /// The object of the release: `Deployment/web`.
     pub object: String,

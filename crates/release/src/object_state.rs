@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::record;
 
 /// The condition of an object in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectCondition {
     Ready,
@@ -40,7 +40,8 @@ impl std::fmt::Display for ObjectCondition {
 }
 
 /// An object of a release and how it stands.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ReleaseObject")]
 pub struct ObjectState {
     #[serde(flatten)]
     pub object: ObjectRef,

@@ -42,7 +42,7 @@ impl Default for ViewOptions {
 const HIDDEN_WHOLE: &str = "<hidden verbose changes>";
 
 /// The change of one object, ready to be shown.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeView {
     /// `create`, `recreate`, `update`, `apply`, `delete`.
@@ -74,7 +74,7 @@ pub struct ChangeView {
 }
 
 /// A plan in a form programs read.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
     pub release: ReleaseName,

@@ -9,7 +9,7 @@ use slipway_yaml::YamlNode;
 use crate::text::Substituted;
 
 /// One finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Diagnostic {
     #[serde(flatten)]
     pub problem: Problem,
@@ -24,7 +24,7 @@ pub struct Diagnostic {
 }
 
 /// The end of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct End {
     pub end_line: u32,

@@ -14,7 +14,7 @@ use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
 
 /// The outcome of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiffStatus {
     None,
@@ -23,7 +23,7 @@ pub enum DiffStatus {
 }
 
 /// The changes a step would make.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Difference {
     pub status: DiffStatus,
     /// Unified, with `live/…` and `planned/…` above each object.
@@ -163,7 +163,7 @@ pub(crate) async fn of_release(
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),
     };
-    let request = helm::release_request(own, content, history);
+    let request = helm::release_request(own, content, history, attempt.cluster().release_driver());
     let events = attempt.world.place.events.muted();
     let planned = slipway_release::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {

@@ -10,7 +10,7 @@ use slipway_problem::Problems;
 use slipway_release::{FailedPart, Failure, FailureCause};
 
 /// The kind of a failure, as results name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
     Timeout,

@@ -26,11 +26,6 @@ impl Document {
         let steps = self.steps.iter().filter_map(|step| step.action.as_step().namespace());
         record.chain(steps).collect()
     }
-
-    /// Tells that a step works on a release of Helm.
-    pub fn uses_releases(&self) -> bool {
-        self.steps.iter().any(|step| step.action.as_step().uses_releases())
-    }
 }
 
 /// The place the record of what was done is kept in.

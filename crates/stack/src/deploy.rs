@@ -134,7 +134,7 @@ pub enum LiveRelease {
 }
 
 /// The changes an apply would make.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasePreview {
     pub create: usize,
@@ -157,7 +157,7 @@ impl ReleasePreview {
 }
 
 /// The comparison of a release with what was applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseVerdict {
     /// There is no such release.
@@ -176,7 +176,9 @@ impl ReleaseVerdict {
 }
 
 /// The kind of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FailureClass {
     RateLimit,

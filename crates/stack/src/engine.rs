@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use slipway_chart::UserValues;
-use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
 use slipway_policy::PolicySet;
@@ -194,12 +194,14 @@ impl<C: Connect> Engine<C> {
             Command::Delete => self.removal(node),
         };
         let cluster = self.connect.connect(&node.cluster).await?;
+        let request = stored_in(&cluster, request);
         slipway_release::plan(&cluster, &request, &self.events).await.map_err(failed)
     }
 
     async fn storage(&self, at: &At<'_>) -> Result<ReleaseStorage, NodeError> {
         let cluster = self.open(at.cluster, at.deadline).await?;
-        Ok(ReleaseStorage::new(cluster, StorageDriver::Secret, at.namespace))
+        let driver = cluster.release_driver();
+        Ok(ReleaseStorage::new(cluster, driver, at.namespace))
     }
 
     /// Opens a cluster for work that ends at a deadline.
@@ -216,6 +218,12 @@ impl<C: Connect> Engine<C> {
 
 /// The work before a release is planned, as timeouts name it.
 const READING: &str = "its history was read";
+
+/// A request whose records are where the cluster's releases are kept.
+fn stored_in(cluster: &Cluster, mut request: ReleaseRequest) -> ReleaseRequest {
+    request.options.driver = cluster.release_driver();
+    request
+}
 
 fn applied(report: &ReleaseReport) -> AppliedRelease {
     let skipped = report.status == ReleaseStatus::Skipped;
@@ -238,8 +246,9 @@ impl<C: Connect> Deploy for Engine<C> {
     async fn apply(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         let request = self.request(node).await?;
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
+        let request = stored_in(&cluster, request);
         let timeout = node.timeout(Command::Apply).map(RunTimeout::from);
-        let known = read_situation(&cluster, &node.name, &node.namespace, StorageDriver::Secret).await;
+        let known = read_situation(&cluster, &node.name, &node.namespace, request.options.driver).await;
         let known = known.map_err(|failure| failed(failure.with_timeout(timeout.as_ref(), READING)))?;
         if let Some(last) = known.history.last_release()
             && is_busy(last, attempt, node.apply.timeout_ms)
@@ -260,9 +269,9 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn delete(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
-        let request = self.removal(node);
+        let request = stored_in(&cluster, self.removal(node));
         let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
-        let known = read_situation(&cluster, &node.name, &node.namespace, StorageDriver::Secret).await;
+        let known = read_situation(&cluster, &node.name, &node.namespace, request.options.driver).await;
         let known = known.map_err(|failure| failed(failure.with_timeout(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
             return Ok(AppliedRelease {
@@ -338,13 +347,13 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn verify(&self, node: &Node) -> Result<ReleaseVerdict, NodeError> {
         let cluster = self.connect.connect(&node.cluster).await?;
-        let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Secret, &node.namespace);
+        let storage = ReleaseStorage::new(cluster.clone(), cluster.release_driver(), &node.namespace);
         let history = storage.read_history(&node.name).await.map_err(refused)?;
         if history.last_release().map_or(LiveRelease::Absent, live) == LiveRelease::Absent {
             return Ok(ReleaseVerdict { absent: true, ..ReleaseVerdict::default() });
         }
         // What was deployed is compared, so none of the release's inputs is read.
-        let request = self.removal(node);
+        let request = stored_in(&cluster, self.removal(node));
         let changes =
             inspect::find_drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);

@@ -10,7 +10,7 @@ use crate::model::Settings;
 use crate::plan::Stack;
 
 /// One field of a release: what it is and who said so.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Field {
     pub field: String,
     pub value: Value,
@@ -19,7 +19,7 @@ pub struct Field {
 }
 
 /// A field as one layer sets it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Said {
     /// `defaults`, `profile prod` or `release`.
     pub layer: String,

@@ -15,7 +15,7 @@ use crate::schema;
 use crate::sources::{self, Finder};
 
 /// The way several selectors combine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectMode {
     /// A release chosen by any of them.
@@ -26,7 +26,7 @@ pub enum SelectMode {
 }
 
 /// The selection a user asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
     pub clusters: Vec<String>,

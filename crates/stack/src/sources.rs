@@ -12,7 +12,7 @@ use crate::inherit::{Release, ValuesEntry};
 use crate::paths;
 
 /// The kind of source a release is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// A chart in a directory.

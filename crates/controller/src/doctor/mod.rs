@@ -16,7 +16,7 @@ use slipway_http::HttpClient;
 use slipway_promotion::step::StepOptions;
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingLevel {
     /// As it should be.
@@ -28,7 +28,7 @@ pub enum FindingLevel {
 }
 
 /// Something that can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     ClusterUnreachable,
@@ -53,7 +53,7 @@ pub enum Fault {
 }
 
 /// One result of a check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     pub level: FindingLevel,
     #[serde(skip_serializing_if = "Option::is_none")]

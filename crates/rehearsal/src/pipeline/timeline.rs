@@ -9,7 +9,7 @@ use slipway_promotion::kinds::BundlePhase;
 use slipway_promotion::view::{EnvironmentStanding, age_text, moment_words};
 
 /// A whole promotion in simulated time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineTimeline {
     pub pipeline: String,
@@ -25,7 +25,7 @@ pub struct PipelineTimeline {
 }
 
 /// How a rehearsal ended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum RehearsalEnd {
     /// The version is verified everywhere it is meant for.
@@ -39,7 +39,7 @@ pub enum RehearsalEnd {
 }
 
 /// When the version came to an environment, and what it waited for on the way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentArrival {
     pub name: String,
@@ -49,7 +49,7 @@ pub struct EnvironmentArrival {
 }
 
 /// Something the version waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArrivalReason {
     pub what: String,
@@ -60,7 +60,7 @@ pub struct ArrivalReason {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineEntry {
     pub at: Timestamp,
@@ -72,7 +72,7 @@ pub struct TimelineEntry {
 }
 
 /// The kinds of things that happen, in the order they do within one moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum TimelineEvent {
     BundleCreated { version: String },

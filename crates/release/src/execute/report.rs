@@ -10,7 +10,7 @@ use crate::plan::{KeptObject, ReleasePlan};
 use crate::resource::DeployType;
 
 /// The end of a run, as reports name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReleaseStatus {
     Deployed,
@@ -49,7 +49,7 @@ impl fmt::Display for ReleaseStatus {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseReport {
     /// The version of this format.

@@ -171,7 +171,7 @@ pub struct ExternalDependency {
 }
 
 /// An object of an earlier revision that stays.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct KeptObject {
     pub object: String,
     #[serde(flatten)]

@@ -41,20 +41,21 @@ pub(super) async fn check_rights(
 /// Rights a request needs and certainly does not have; none where nobody can say.
 async fn missing_rights(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
     let Ok(rights) = cluster.access_rules(&request.namespace).await else { return Problems::new() };
-    let storage = match request.options.driver {
-        StorageDriver::Secret => "secrets",
-        StorageDriver::ConfigMap => "configmaps",
-    };
     let records: &[&str] = match request.content {
         ReleaseContent::Tests(_) => &[],
         ReleaseContent::Nothing if request.options.keep_history => &["update"],
         ReleaseContent::Nothing => &["update", "delete"],
         _ => &["create", "update"],
     };
-    let needs = [
-        (storage, records, "revisions of the release cannot be recorded"),
-        ("configmaps", &["update"][..], "the lock of the release cannot be taken"),
-    ];
+    let storage = match request.options.driver {
+        StorageDriver::Secret => Some("secrets"),
+        StorageDriver::ConfigMap => Some("configmaps"),
+        // Its rights are the database's.
+        StorageDriver::Sql => None,
+    };
+    let storage = storage.map(|kind| (kind, records, "revisions of the release cannot be recorded"));
+    let lock = ("configmaps", &["update"][..], "the lock of the release cannot be taken");
+    let needs = storage.into_iter().chain([lock]);
     let mut problems = Problems::new();
     for (resource, verbs, what) in needs {
         let denied: Vec<&str> =

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use slipway_cluster::helm::ReleaseStorage;
 use slipway_cluster::{Cluster, Error, LastRequestError, ServedKind};
 use slipway_event::{Event, Events};
 use slipway_manifest::Gvk;
@@ -147,6 +148,12 @@ impl<'a> StepContext<'a> {
 
     pub(crate) fn cluster(&self) -> &'a Cluster {
         self.world.cluster()
+    }
+
+    /// The releases of a namespace, where those of the cluster are kept.
+    pub(crate) fn release_storage(&self, namespace: &str) -> ReleaseStorage {
+        let cluster = self.cluster();
+        ReleaseStorage::new(cluster.clone(), cluster.release_driver(), namespace)
     }
 
     pub(crate) fn left(&self) -> Duration {

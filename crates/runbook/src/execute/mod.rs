@@ -91,8 +91,9 @@ pub enum RunError {
 }
 
 /// The direction of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "RunbookCommand")]
 pub enum Command {
     Apply,
     Destroy,

@@ -11,16 +11,17 @@ use crate::error::{AttemptError, ErrorKind};
 use crate::model::Step;
 use crate::plan::decision::SkipCode;
 use crate::state::NodeStatus;
-use slipway_journal::snapshot::words::serialize_node;
+use slipway_journal::snapshot::words::{NodeWord, serialize_node};
 
 /// The end of one step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepReport {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(serialize_with = "serialize_node")]
+    #[schemars(with = "NodeWord")]
     pub status: NodeStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -40,7 +41,7 @@ pub struct StepReport {
 }
 
 /// The record after a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StateReport {
     /// `namespace/name`.
@@ -52,12 +53,13 @@ pub struct StateReport {
 }
 
 /// The end of a run; its JSON form is that of `-o json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
     pub name: String,
     pub command: Command,
     #[serde(serialize_with = "serialize_node")]
+    #[schemars(with = "NodeWord")]
     pub status: NodeStatus,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub canceled: bool,

@@ -31,7 +31,7 @@ use crate::state::{self, RunSnapshot};
 const AT_ONCE: usize = 8;
 
 /// The effect of a run on a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepVerb {
     Install,
@@ -66,7 +66,7 @@ impl StepVerb {
 }
 
 /// The effect of a step on an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ObjectFate {
     Create,
@@ -77,7 +77,7 @@ pub enum ObjectFate {
 }
 
 /// Objects by what becomes of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Objects(BTreeMap<ObjectFate, Vec<String>>);
 
@@ -96,14 +96,14 @@ impl Objects {
 }
 
 /// A condition and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct WhenResult {
     pub expr: String,
     pub result: bool,
 }
 
 /// The finding about a step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct StepPreview {
     pub action: StepVerb,
     pub detail: String,
@@ -120,7 +120,7 @@ impl StepPreview {
 }
 
 /// A step of a plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepPlan {
     pub name: String,
@@ -154,7 +154,7 @@ impl StepPlan {
 }
 
 /// The cluster a plan is for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct ClusterSeen {
     pub version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ pub struct ClusterSeen {
 }
 
 /// The plan of a run; its JSON form is that of `-o json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunbookPlan {
     pub name: String,

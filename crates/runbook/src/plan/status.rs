@@ -12,7 +12,8 @@ use crate::model::{Document, Step};
 use crate::state::{self, RunSnapshot};
 
 /// The record, if there is one, and what it means for the document.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RunbookStatus")]
 pub struct Status {
     pub found: bool,
     #[serde(skip)]
@@ -22,7 +23,7 @@ pub struct Status {
 }
 
 /// A record, compared with the document.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KnownRecord {
     pub spec_changed: bool,

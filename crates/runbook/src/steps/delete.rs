@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::DeletePropagation;
-use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus};
 use slipway_manifest::{ObjectRef, object};
 use slipway_release::decide::KeptReason;
 use slipway_release::plan::KeptObject;
@@ -133,7 +133,7 @@ pub(super) async fn release(
     namespace: &str,
     absence: AbsentObject,
 ) -> Result<StepOutcome, AttemptError> {
-    let storage = ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, namespace);
+    let storage = attempt.release_storage(namespace);
     let history = storage.read_history(name).await?;
     let Some(last) = history.last_release() else {
         return absent(&format!("release {name}@{namespace}"), absence);
@@ -158,7 +158,7 @@ pub(super) async fn remove(
         name: name.into(),
         namespace: namespace.into(),
         content: ReleaseContent::Nothing,
-        options: PlanOptions::default(),
+        options: PlanOptions { driver: attempt.cluster().release_driver(), ..PlanOptions::default() },
     };
     let options = ExecuteOptions {
         timeout: Some(helm::remaining_time(attempt, timeout)),
@@ -238,10 +238,6 @@ impl StepAction for Delete {
             Self::Release { namespace, .. } => Some(namespace),
         }
     }
-
-    fn uses_releases(&self) -> bool {
-        matches!(self, Self::Release { .. })
-    }
 }
 
 async fn plan(
@@ -272,8 +268,7 @@ async fn plan(
             Found::Objects(_, objects) => objects.iter().map(describe).collect(),
         },
         Delete::Release { release, namespace, .. } => {
-            let storage =
-                ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, namespace.as_str());
+            let storage = attempt.release_storage(namespace);
             let known = !storage.list_revisions(release).await?.is_empty();
             known.then(|| format!("release {release}@{namespace}")).into_iter().collect()
         }

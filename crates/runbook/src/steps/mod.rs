@@ -95,11 +95,6 @@ pub(crate) trait StepAction: Sync {
         None
     }
 
-    /// Tells that it works on a release of Helm.
-    fn uses_releases(&self) -> bool {
-        false
-    }
-
     /// Resolves the references to secrets in its text; none if it has none.
     fn resolve<'a>(&'a self, _: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
         Box::pin(std::future::ready(Ok(None)))

@@ -16,7 +16,9 @@ use crate::sandbox::Sandbox;
 pub use read::collect;
 
 /// One object by name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
     pub api_version: String,
@@ -112,7 +114,7 @@ impl<T: Into<String>> From<T> for SkipReason {
 }
 
 /// An object that was not copied, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkippedObject {
     #[serde(flatten)]
     pub object: ObjectReference,
@@ -123,7 +125,7 @@ pub struct SkippedObject {
 }
 
 /// The objects copied, and those that were not.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CloneReport {
     /// Number of objects of each kind in the sandbox.

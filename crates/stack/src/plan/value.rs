@@ -19,8 +19,9 @@ pub const RUN_FORMAT: &str = "ktl.dev/stack-run/v1";
 pub const PLAN_FORMAT: &str = "ktl.dev/stack-plan/v1";
 
 /// The command of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "StackCommand")]
 pub enum Command {
     #[default]
     Apply,
@@ -95,6 +96,26 @@ pub struct StackPlan {
     pub plan_hash: String,
 }
 
+/// A plan that is only shown.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StackPlanView<'a> {
+    /// The version of this format.
+    pub api_version: &'static str,
+    pub stack_root: &'a str,
+    pub stack_name: &'a str,
+    pub profile: Option<&'a str>,
+    pub command: Command,
+    pub selector: &'a Selector,
+    pub selection: &'a Chosen,
+    /// The number of nodes each kind of reason chose: `explicit:git`, `expand:dep-of`.
+    pub counts_by_reason: BTreeMap<String, usize>,
+    pub nodes: &'a [Node],
+    /// The order of execution, as far as there is one.
+    pub order: &'a [String],
+    pub warnings: &'a [String],
+}
+
 /// The program that made a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,15 +137,16 @@ impl Default for Tool {
 }
 
 /// The releases selectors chose, and those that came along.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Chosen {
     pub initial: Vec<String>,
     pub expanded: Vec<String>,
 }
 
 /// One release of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StackNode")]
 pub struct Node {
     pub id: String,
     pub name: String,
@@ -162,7 +184,7 @@ pub struct Node {
 }
 
 /// The cluster a release goes to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ClusterRef {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,7 +194,7 @@ pub struct ClusterRef {
 }
 
 /// A need that is not part of the plan; all it takes to look at it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ExternalNeed {
     pub id: String,
     pub name: String,
@@ -180,14 +202,14 @@ pub struct ExternalNeed {
 }
 
 /// The file and line that declare a release.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DeclaredAt {
     pub file: String,
     pub line: u32,
 }
 
 /// Settings of an apply; durations in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplySettings {
     pub atomic: bool,
@@ -198,7 +220,7 @@ pub struct ApplySettings {
 }
 
 /// Settings of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteSettings {
     pub timeout_ms: u64,
@@ -284,20 +306,20 @@ impl StackPlan {
     }
 
     /// The plan as programs read it when it is only shown.
-    pub fn shown(&self, warnings: &[String]) -> Value {
-        json!({
-            "apiVersion": PLAN_FORMAT,
-            "stackRoot": self.stack_root,
-            "stackName": self.stack_name,
-            "profile": self.profile,
-            "command": self.command,
-            "selector": self.selector,
-            "selection": self.selection,
-            "countsByReason": self.counts_by_reason(),
-            "nodes": self.nodes,
-            "order": self.order,
-            "warnings": warnings,
-        })
+    pub fn shown<'a>(&'a self, warnings: &'a [String]) -> StackPlanView<'a> {
+        StackPlanView {
+            api_version: PLAN_FORMAT,
+            stack_root: &self.stack_root,
+            stack_name: &self.stack_name,
+            profile: self.profile.as_deref(),
+            command: self.command,
+            selector: &self.selector,
+            selection: &self.selection,
+            counts_by_reason: self.counts_by_reason(),
+            nodes: &self.nodes,
+            order: &self.order,
+            warnings,
+        }
     }
 
     /// Hands a drawing of the plan to `take`: clusters as boxes, needs outside the plan dashed.

@@ -56,7 +56,7 @@ pub struct StoredRun {
 }
 
 /// A line of the list of runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedRun {
     pub run_id: String,
@@ -71,6 +71,7 @@ pub struct ListedRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     #[serde(with = "slipway_journal::totals")]
+    #[schemars(with = "slipway_journal::totals::KtlTotals")]
     pub totals: NodeTotals,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u64>,

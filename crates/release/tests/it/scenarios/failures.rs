@@ -36,8 +36,8 @@ async fn failures_are_recorded() {
         json!({"sim/fail": "crashloop", "sim/logs": "cannot open the harbour"}),
     );
     bad["spec"]["replicas"] = 2.into();
-    // The controller's own patience would end it first where time flies.
-    bad["spec"]["progressDeadlineSeconds"] = 1_000_000.into();
+    // The controller's own patience would end it first where time flies; this is how Kubernetes writes "none".
+    bad["spec"]["progressDeadlineSeconds"] = i32::MAX.into();
     let after = annotated(config_map("z", "1"), json!({"werf.io/weight": "5"}));
     let failure = world.failed(&[config_map("a", "2"), bad, after]).await;
     assert_eq!(failure.cause(), FailureCause::NotReady);

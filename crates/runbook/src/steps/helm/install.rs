@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus};
 use slipway_release::ExecuteOptions;
 use tokio_util::sync::CancellationToken;
 
@@ -19,8 +19,7 @@ const HISTORY: u32 = 10;
 
 /// Makes one attempt.
 pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, AttemptError> {
-    let storage =
-        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let storage = attempt.release_storage(&helm.namespace);
     let history = within(attempt, async { Ok(storage.read_history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
         Decision::Skip => {
@@ -36,7 +35,7 @@ pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<St
         within(attempt, attempt.ensure_namespace(&helm.namespace)).await?;
     }
     let content = within(attempt, load_content(&attempt.world.place, helm)).await?;
-    let request = release_request(helm, content, &history);
+    let request = release_request(helm, content, &history, attempt.cluster().release_driver());
     let timeout = attempt.left().max(Duration::from_millis(1));
     let options = ExecuteOptions {
         timeout: Some(remaining_time(attempt, timeout)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_chart::UserValues;
-use slipway_cluster::helm::ReleaseHistory;
+use slipway_cluster::helm::{ReleaseHistory, StorageDriver};
 use slipway_release::{MissingNamespace, PlanOptions, ReleaseContent, ReleaseRequest};
 use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
 
@@ -25,6 +25,7 @@ pub(crate) fn release_request(
     helm: &Helm,
     content: ReleaseContent,
     history: &ReleaseHistory,
+    driver: StorageDriver,
 ) -> ReleaseRequest {
     ReleaseRequest {
         name: helm.release.as_str().into(),
@@ -35,6 +36,7 @@ pub(crate) fn release_request(
             no_final_tracking: !helm.wait,
             track_hooks: true,
             new_revision: true,
+            driver,
             missing_namespace: missing_namespace(helm),
             ..PlanOptions::default()
         },

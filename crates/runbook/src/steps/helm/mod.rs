@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::{Release, ReleaseHistory, ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::helm::{Release, ReleaseHistory, RevisionStatus};
 
 pub(super) use self::engine::{apply_release, remaining_time, step_error};
 pub(crate) use self::load::{load_content, release_request};
@@ -83,8 +83,7 @@ impl StepAction for Helm {
 
     fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
         Box::pin(async {
-            let storage =
-                ReleaseStorage::new(cx.cluster().clone(), StorageDriver::Secret, self.namespace.as_str());
+            let storage = cx.release_storage(&self.namespace);
             let known = !storage.list_revisions(&self.release).await?.is_empty();
             Ok(known.then(|| format!("release {}@{}", self.release, self.namespace)).into_iter().collect())
         })
@@ -123,10 +122,6 @@ impl StepAction for Helm {
         Some(&self.namespace)
     }
 
-    fn uses_releases(&self) -> bool {
-        true
-    }
-
     fn lint(&self, step: &Step, _: &[&str]) -> Vec<StepWarning> {
         let is_short = self.atomic && step.timeout < SHORT;
         let message = || {
@@ -162,8 +157,7 @@ async fn plan(
     helm: &Helm,
     request: &PlanRequest<'_>,
 ) -> Result<StepPreview, AttemptError> {
-    let storage =
-        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let storage = attempt.release_storage(&helm.namespace);
     let history = storage.read_history(&helm.release).await?;
     let namespace =
         namespace_note(attempt, &helm.namespace, load::missing_namespace(helm), request.earlier).await;
