@@ -1,13 +1,30 @@
-//! Links the program at a fixed address, as kubectl and Helm are linked: the table of some hundred thousand addresses
-//! that the loader otherwise corrects before `main` takes longer than rendering a small chart.
+//! Links the program so that it starts soon and is small.
+
+use std::path::Path;
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     let is_static =
         std::env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|features| features.contains("crt-static"));
-    // A static program is linked by other rules, with a start of its own.
-    if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") && !is_static {
+    let is_gnu_linux = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
+    // At a fixed address, as kubectl and Helm are linked: the table of some hundred thousand addresses that the loader
+    // otherwise corrects before `main` takes longer than rendering a small chart. A static program is linked by other
+    // rules, with a start of its own.
+    if is_gnu_linux && !is_static {
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
+    // Generic functions that compile to the same instructions are kept once. Only LLVM's linker can do it.
+    if is("PROFILE", "release") && is_gnu_linux && is("CARGO_CFG_TARGET_ARCH", "x86_64") && links_with_lld() {
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    }
+}
+
+/// Returns true if the toolchain brings LLVM's linker, which it then uses for this target.
+fn links_with_lld() -> bool {
+    let Some(rustc) = std::env::var_os("RUSTC") else { return false };
+    let Ok(answer) = Command::new(rustc).args(["--print", "sysroot"]).output() else { return false };
+    let Ok(sysroot) = String::from_utf8(answer.stdout) else { return false };
+    Path::new(sysroot.trim()).join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/ld.lld").exists()
 }

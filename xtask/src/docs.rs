@@ -21,6 +21,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/release.schema.json", &["reference", "release-schema"]),
     ("docs/reference/policy.schema.json", &["reference", "policy-schema"]),
     ("docs/reference/output.schema.json", &["reference", "output-schema"]),
+    ("docs/reference/data.md", &["reference", "data"]),
     ("docs/reference/unit.schema.json", &["reference", "unit-schema"]),
     ("docs/reference/image-map.schema.json", &["reference", "image-map-schema"]),
     ("docs/reference/pipeline-init.schema.json", &["reference", "pipeline-init-schema"]),

@@ -286,6 +286,29 @@ pub fn openssl() -> Result<PathBuf> {
     system_package("openssl", "openssl")
 }
 
+/// The directory of a PostgreSQL server's programs, from the system's packages: they lie beside `PATH`, by version.
+pub fn postgres() -> Result<PathBuf> {
+    let installed = || {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
+        let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+        found.retain(|directory| directory.join("initdb").is_file());
+        found.sort();
+        found.pop()
+    };
+    if let Some(directory) = installed() {
+        return Ok(directory);
+    }
+    shell::run(Command::new("apt-get").args(["update", "-qq"]))?;
+    shell::run(Command::new("apt-get").args([
+        "install",
+        "-y",
+        "-qq",
+        "--no-install-recommends",
+        "postgresql",
+    ]))?;
+    installed().context("postgresql is installed but its programs are not below /usr/lib/postgresql")
+}
+
 /// GnuPG, from the system's packages.
 pub fn gnupg() -> Result<PathBuf> {
     system_package("gpg", "gnupg")

@@ -32,7 +32,7 @@ const STYLES: Styles = Styles::styled()
                   Exit codes: 0 done, 1 failed, 2 changes pending, 3 only a new revision pending,\n\
                   10 invalid files, 11 nothing selected, 12 inputs or cluster changed since the plan,\n\
                   13 locked by somebody else, 14 not confirmed, 15 refused by policy or gate,\n\
-                  16 a secret could not be had, 17 the required daemon is not reachable, 64 usage,\n\
+                  16 a secret could not be had, 17 reserved, 64 usage,\n\
                   130/143 interrupted."
 )]
 struct Root {

@@ -1,6 +1,7 @@
 //! Settings: a flag, else the environment, else the configuration file, else a default.
 
 mod connection;
+mod releases;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use crate::cli::{Color, Globals, LogFormat, Output};
 use crate::files;
 
 pub use connection::ConnectionSettings;
+pub use releases::{StorageKind, release_place, release_secrets};
 
 /// A value and where it comes from.
 #[derive(Clone, Debug)]
@@ -139,6 +141,16 @@ impl Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
     HelmDriver,
+    HelmDriverSqlConnectionString,
+    PgHost,
+    PgPort,
+    PgDatabase,
+    PgUser,
+    PgPassword,
+    PgSslMode,
+    PgSslRootCert,
+    PgSslCert,
+    PgSslKey,
     StackRoot,
     StackProfile,
     StackCluster,
@@ -172,8 +184,18 @@ pub enum Variable {
 
 impl Variable {
     /// Every variable, in the order they are shown.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 40] = [
         Self::HelmDriver,
+        Self::HelmDriverSqlConnectionString,
+        Self::PgHost,
+        Self::PgPort,
+        Self::PgDatabase,
+        Self::PgUser,
+        Self::PgPassword,
+        Self::PgSslMode,
+        Self::PgSslRootCert,
+        Self::PgSslCert,
+        Self::PgSslKey,
         Self::StackRoot,
         Self::StackProfile,
         Self::StackCluster,
@@ -209,6 +231,18 @@ impl Variable {
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::HelmDriver => ("HELM_DRIVER", "release.storage"),
+            Self::HelmDriverSqlConnectionString => {
+                ("HELM_DRIVER_SQL_CONNECTION_STRING", "release.database.connection")
+            }
+            Self::PgHost => ("PGHOST", "release.database.host"),
+            Self::PgPort => ("PGPORT", "release.database.port"),
+            Self::PgDatabase => ("PGDATABASE", "release.database.name"),
+            Self::PgUser => ("PGUSER", "release.database.user"),
+            Self::PgPassword => ("PGPASSWORD", "release.database.password"),
+            Self::PgSslMode => ("PGSSLMODE", "release.database.sslMode"),
+            Self::PgSslRootCert => ("PGSSLROOTCERT", "release.database.sslRootCertificate"),
+            Self::PgSslCert => ("PGSSLCERT", "release.database.sslCertificate"),
+            Self::PgSslKey => ("PGSSLKEY", "release.database.sslKey"),
             Self::StackRoot => ("SLIPWAY_STACK_ROOT", "stack.root"),
             Self::StackProfile => ("SLIPWAY_STACK_PROFILE", "stack.profile"),
             Self::StackCluster => ("SLIPWAY_STACK_CLUSTER", "stack.cluster"),
@@ -255,7 +289,9 @@ impl Variable {
     pub const fn is_secret(self) -> bool {
         matches!(
             self,
-            Self::SecretKey
+            Self::HelmDriverSqlConnectionString
+                | Self::PgPassword
+                | Self::SecretKey
                 | Self::NelmSecretKey
                 | Self::WerfSecretKey
                 | Self::WerfOldSecretKey

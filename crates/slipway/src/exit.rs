@@ -70,7 +70,11 @@ impl Exit {
                 (15, "refused", "refused by a policy or gate, or for want of a signature or evidence")
             }
             Self::SecretMissing => (16, "secret-missing", "a secret could not be had"),
-            Self::DaemonUnreachable => (17, "daemon-unreachable", "the required daemon is not reachable"),
+            Self::DaemonUnreachable => (
+                17,
+                "daemon-unreachable",
+                "reserved for a required daemon that is not reachable; no command needs one",
+            ),
             Self::Usage => {
                 (64, "usage", "the command line or configuration is wrong; of a runbook, its file as well")
             }
@@ -86,6 +90,17 @@ impl Exit {
     /// The name, as error objects show it.
     pub fn name(self) -> &'static str {
         self.row().1
+    }
+
+    /// The message of a command that ended so and has printed the reasons.
+    pub fn verdict(self) -> &'static str {
+        match self {
+            Self::Interrupted | Self::Terminated => "stopped by a signal",
+            Self::Unconfirmed => "not confirmed; nothing was changed",
+            Self::Refused => "refused; the data on standard output says by what",
+            Self::Invalid | Self::Usage => "invalid; the data on standard output says what is wrong",
+            _ => "failed; the data on standard output says why",
+        }
     }
 
     /// Whether the command did what it was asked to.
@@ -107,7 +122,7 @@ impl Exit {
         if cause.is::<UsageError>() {
             return Some(Self::Usage);
         }
-        if cause.is::<InterruptedError>() {
+        if cause.is::<InterruptedError>() || cause.is::<StoppedRun>() {
             return Some(Self::of_signal());
         }
         if cause.is::<PolicyFileError>() {
@@ -257,6 +272,12 @@ impl Exit {
              ```\n\n\
              `id` is the code of the first problem where there is one (`ST020`, `RB-V07`), otherwise the name of the exit code. `problems`\n\
              has everything that is wrong with files and input, `causes` the chain of causes of any other failure.\n\n\
+             The object comes with every code but 0, 2 and 3, as the last line of standard error. A command that judges (`lint`, `unit verify`,\n\
+             `gate test`, `plan` with policies) prints its findings as [data](data.md) first. An interrupted run says so too: `id` is\n\
+             `interrupted` or `terminated`.\n\n\
+             ```sh example\n\
+             slipway plan web ./nowhere -o json 2> failure.json || jq -r '.error | \"\\(.exitCode) \\(.id): \\(.message)\"' failure.json\n\
+             ```\n\n\
              ## Output that cannot be written\n\n\
              What cannot be shown does not end a run: a release, stack or runbook is carried out and recorded\n\
              whatever becomes of its output. When standard output cannot be written (a full disk), a command that\n\
@@ -285,6 +306,11 @@ pub struct UsageError(pub Problems);
 #[derive(Debug, thiserror::Error)]
 #[error("stopped; nothing was changed")]
 pub struct InterruptedError;
+
+/// A run that a signal ended, with the failure it ended by.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by a signal")]
+pub struct StoppedRun(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Policy files that cannot be read or are wrong.
 #[derive(Debug, thiserror::Error)]

@@ -62,10 +62,18 @@ fn run(cli: Cli) -> Exit {
         form = session.failure_form();
         commands::run(cli.command, &session)
     });
-    result.unwrap_or_else(|failure| {
-        term::failure::tell(&failure, form);
-        Exit::of(&failure)
-    })
+    match result {
+        Ok(exit) => {
+            if form == FailureForm::Object && !exit.is_success() {
+                term::failure::tell_exit(exit);
+            }
+            exit
+        }
+        Err(failure) => {
+            term::failure::tell(&failure, form);
+            Exit::of(&failure)
+        }
+    }
 }
 
 /// Prints what clap has to say: help and version are answers, the rest is a usage error (64).

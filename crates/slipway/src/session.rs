@@ -1,12 +1,15 @@
 //! What every command needs: settings, the redactor, and how to show progress.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use secrecy::ExposeSecret as _;
+use slipway_cluster::connect::Connection;
+use slipway_cluster::helm::ReleasePlace;
 use slipway_event::{Events, JsonLines, Redactor, RunId, Sink, SystemClock};
 
 use crate::cli::{Globals, LogFormat, Output};
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::exit::{InterruptedError, UsageError};
 use crate::interrupt;
 use crate::logs::{self, Verbosity};
@@ -18,6 +21,8 @@ pub struct Session {
     pub settings: Settings,
     pub verbosity: Verbosity,
     redactor: Redactor,
+    /// One place for all clusters of an invocation, so that a database is connected to once.
+    releases: OnceLock<ReleasePlace>,
 }
 
 impl Session {
@@ -28,9 +33,12 @@ impl Session {
         let verbosity = Verbosity::from_flags(globals.verbose, globals.quiet);
         let redactor = Redactor::new();
         settings.connection.register_secrets(&redactor);
+        for secret in config::release_secrets() {
+            redactor.register(secret.expose_secret());
+        }
         term::output::mask_with(&redactor);
         logs::start(verbosity);
-        Ok(Self { settings, verbosity, redactor })
+        Ok(Self { settings, verbosity, redactor, releases: OnceLock::new() })
     }
 
     /// Whether only what went wrong is to be said.
@@ -49,6 +57,19 @@ impl Session {
     /// Masks registered values wherever something is shown.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
+    }
+
+    /// The same connection, whose cluster knows where its releases are kept.
+    pub fn with_releases(&self, connection: Connection) -> anyhow::Result<Connection> {
+        let place = match self.releases.get() {
+            Some(place) => place,
+            None => {
+                let place = config::release_place().map_err(|problem| UsageError(problem.into()))?;
+                self.releases.get_or_init(|| place)
+            }
+        };
+        let cluster = connection.cluster.with_release_storage(place.clone());
+        Ok(Connection { cluster, ..connection })
     }
 
     /// Shows events as the user asked for: JSON lines, a live view, or plain lines.

@@ -15,6 +15,7 @@ mod runbook;
 mod sandbox;
 mod scm;
 mod secrets;
+mod sql;
 mod unit;
 
 use std::fs;
@@ -44,6 +45,7 @@ enum When {
 const SUITES: &[Suite] = &[
     Suite { name: "helm", run: helm::run, when: When::Always },
     Suite { name: "helm4", run: helm4::run, when: When::Named },
+    Suite { name: "sql", run: sql::run, when: When::Named },
     Suite { name: "charts", run: charts::run, when: When::Named },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },

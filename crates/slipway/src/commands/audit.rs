@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_promotion::audit::{list_events, verify_chain};
-use slipway_promotion::kinds::AuditEvent;
+use slipway_promotion::kinds::{AuditAction, AuditEvent, AuditOutcome};
 
 use crate::commands::promotion::{connect, explain};
 use crate::exit::Exit;
@@ -101,15 +103,11 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
                 let outcome = text(&json!(event.spec.outcome));
                 *counts.entry((action, outcome, event.spec.actor.clone())).or_default() += 1;
             }
-            let rows: Vec<Value> = counts
+            let rows: Vec<AuditCount> = counts
                 .into_iter()
-                .map(|((action, outcome, actor), count)| {
-                    json!({"action": action, "outcome": outcome, "actor": actor, "count": count})
-                })
+                .map(|((action, outcome, actor), count)| AuditCount { action, outcome, actor, count })
                 .collect();
-            show::show(session.output(), &rows, |rows| {
-                table(rows, &["action", "outcome", "actor", "count"])
-            })?;
+            show_rows(session, &rows, &["action", "outcome", "actor", "count"])?;
             Ok(Exit::Done)
         }
         Command::Verify(args) => verify(args, session),
@@ -117,7 +115,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             let is =
                 |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
             let events = read(session, &args.entries)?;
-            let rows: Vec<Value> = events
+            let rows: Vec<AuditRow<'_>> = events
                 .iter()
                 .rev()
                 .filter(|event| {
@@ -130,7 +128,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
                 .collect();
             let columns =
                 ["time", "pipeline", "bundle", "environment", "action", "actor", "outcome", "message"];
-            show::show(session.output(), &rows, |rows| table(rows, &columns))?;
+            show_rows(session, &rows, &columns)?;
             Ok(Exit::Done)
         }
     }
@@ -152,31 +150,82 @@ fn verify(args: &VerifyArgs, session: &Session) -> anyhow::Result<Exit> {
     let flags =
         EntryFlags { pipeline: args.pipeline.clone(), all_namespaces: args.all_namespaces, since: None };
     let reports = verify_chain(&read(session, &flags)?);
-    let rows: Vec<Value> = reports
+    let rows: Vec<AuditChain<'_>> = reports
         .iter()
         .map(|report| {
             let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
-            json!({
-                "namespace": report.namespace, "pipeline": report.pipeline, "entries": report.entries,
-                "result": if faults.is_empty() { "intact" } else { "broken" },
-                "head": report.head, "faults": faults,
-            })
+            AuditChain {
+                namespace: &report.namespace,
+                pipeline: &report.pipeline,
+                entries: report.entries,
+                result: if faults.is_empty() { "intact" } else { "broken" },
+                head: report.head.as_deref(),
+                faults,
+            }
         })
         .collect();
-    show::show(session.output(), &rows, |rows| {
-        table(rows, &["namespace", "pipeline", "entries", "result", "head", "faults"])
-    })?;
+    show_rows(session, &rows, &["namespace", "pipeline", "entries", "result", "head", "faults"])?;
     let is_intact = reports.iter().all(|report| report.faults.is_empty());
     Ok(if is_intact { Exit::Done } else { Exit::Failed })
 }
 
-fn row(event: &AuditEvent) -> Value {
+/// The number of entries of one kind.
+#[derive(Serialize, JsonSchema)]
+pub struct AuditCount {
+    action: String,
+    outcome: String,
+    actor: String,
+    count: u64,
+}
+
+/// The chain of a pipeline and whether it is intact.
+#[derive(Serialize, JsonSchema)]
+pub struct AuditChain<'a> {
+    namespace: &'a str,
+    pipeline: &'a str,
+    entries: usize,
+    /// `intact` or `broken`.
+    result: &'static str,
+    /// The hash of the last entry.
+    head: Option<&'a str>,
+    faults: Vec<String>,
+}
+
+/// An entry of the audit trail.
+#[derive(Serialize, JsonSchema)]
+pub struct AuditRow<'a> {
+    time: Timestamp,
+    namespace: &'a str,
+    pipeline: &'a str,
+    bundle: &'a str,
+    environment: &'a str,
+    action: AuditAction,
+    actor: &'a str,
+    outcome: AuditOutcome,
+    message: &'a str,
+    hash: Option<&'a str>,
+}
+
+fn row(event: &AuditEvent) -> AuditRow<'_> {
     let spec = &event.spec;
-    json!({
-        "time": spec.timestamp, "namespace": event.namespace(), "pipeline": spec.pipeline_name,
-        "bundle": spec.bundle_name, "environment": spec.environment, "action": spec.action,
-        "actor": spec.actor, "outcome": spec.outcome, "message": spec.message, "hash": spec.hash,
-    })
+    AuditRow {
+        time: spec.timestamp,
+        namespace: event.namespace(),
+        pipeline: &spec.pipeline_name,
+        bundle: &spec.bundle_name,
+        environment: &spec.environment,
+        action: spec.action,
+        actor: &spec.actor,
+        outcome: spec.outcome,
+        message: &spec.message,
+        hash: spec.hash.as_deref(),
+    }
+}
+
+/// Shows rows; of a table these columns.
+fn show_rows<T: Serialize>(session: &Session, rows: &[T], columns: &[&str]) -> anyhow::Result<()> {
+    let values = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    show::show(session.output(), &rows, |_| table(&values, columns))
 }
 
 fn table(rows: &[Value], columns: &[&str]) -> String {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::Serialize;
 use slipway_event::MASK;
@@ -20,8 +21,10 @@ pub struct Args {
     connect: bool,
 }
 
-#[derive(Serialize)]
-struct Row {
+/// One setting, its value in force and where that comes from.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SettingRow")]
+pub struct Row {
     setting: &'static str,
     value: String,
     from: String,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::lint::{self, LintFinding, LintOptions, LintReport, LintSeverity};
 use slipway_chart::{KubeVersion, Notices, RenderOptions, UserValues};
 use slipway_release::validate::ExistingObjects;
@@ -203,17 +204,39 @@ fn check_against(
 }
 
 /// A report for programs.
-fn report_data(report: &LintReport, options: &LintOptions) -> Value {
-    let finding = |finding: &LintFinding| {
-        let severity = finding.severity.to_string().to_lowercase();
-        json!({"severity": severity, "file": finding.file, "message": finding.text})
+fn report_data(report: &LintReport, options: &LintOptions) -> LintView {
+    let finding = |finding: &LintFinding| FindingView {
+        severity: finding.severity.to_string().to_lowercase(),
+        file: finding.file.clone(),
+        message: finding.text.clone(),
     };
-    json!({
-        "chart": report.path,
-        "failed": report.has_failed(options),
-        "failure": report.failure,
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-    })
+    LintView {
+        chart: report.path.clone(),
+        failed: report.has_failed(options),
+        failure: report.failure.clone(),
+        findings: report.findings.iter().map(finding).collect(),
+    }
+}
+
+/// The findings about one chart.
+#[derive(Serialize, JsonSchema)]
+pub struct LintView {
+    /// The path as given.
+    chart: String,
+    failed: bool,
+    /// The reason the chart could not be read.
+    failure: Option<String>,
+    findings: Vec<FindingView>,
+}
+
+/// One finding about a chart.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LintFinding")]
+struct FindingView {
+    /// `info`, `warning` or `error`.
+    severity: String,
+    file: String,
+    message: String,
 }
 
 /// Warns of references to secrets among a chart's defaults: only values a user gives are resolved.

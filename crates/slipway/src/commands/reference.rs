@@ -35,6 +35,8 @@ enum Page {
     PolicySchema,
     /// JSON Schema of what commands print with -o json
     OutputSchema,
+    /// The table of what commands print with -o json, as Markdown
+    Data,
     /// JSON Schema of settings of release units
     UnitSchema,
     /// JSON Schema of image maps of release units
@@ -57,6 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
         Page::PolicySchema => serde_json::to_string_pretty(&slipway_policy::policy_schema())? + "\n",
+        Page::Data => outputs::markdown(),
         Page::OutputSchema => serde_json::to_string_pretty(&outputs::output_schema())? + "\n",
         Page::UnitSchema => serde_json::to_string_pretty(&slipway_unit::settings_schema())? + "\n",
         Page::ImageMapSchema => serde_json::to_string_pretty(&slipway_unit::image_map_schema())? + "\n",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::{Notices, RenderOptions, RenderedChart};
@@ -396,8 +397,9 @@ fn explain_field(
 }
 
 /// The data form of an explanation.
-#[derive(Serialize)]
-struct ExplanationView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChartFieldExplanation")]
+pub struct ExplanationView {
     object: String,
     field: String,
     value: String,
@@ -405,7 +407,9 @@ struct ExplanationView {
     lines: Vec<LineView>,
 }
 
-#[derive(Serialize)]
+/// A line of a template that had a part in a field.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChartFieldLine")]
 struct LineView {
     at: String,
     literal: bool,

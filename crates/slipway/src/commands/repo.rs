@@ -1,10 +1,13 @@
 //! `slipway repo`: the chart repositories the user knows, shared with Helm.
 
+use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::Notices;
 use slipway_chart::net::{AccessOptions, NetworkLimits, NetworkOptions, RemoteCharts, run_blocking};
 use slipway_chart::repo::{RepositoryEntry, RepositoryIndex};
@@ -13,6 +16,7 @@ use slipway_problem::Problem;
 
 use super::flags::TlsFlags;
 use super::release::flags::time;
+use crate::cli::Output;
 use crate::exit::Exit;
 use crate::files;
 use crate::helm;
@@ -121,11 +125,11 @@ struct Add {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Add(add) => self::add(add)?,
+        Command::Add(add) => self::add(add, session)?,
         Command::List { no_headers } => list(*no_headers, session)?,
-        Command::Remove { names } => remove(names)?,
+        Command::Remove { names } => remove(names, session)?,
         Command::Update { names, fail_on_repo_update_fail, limit } => {
-            update(names, *fail_on_repo_update_fail, *limit)?;
+            update(names, *fail_on_repo_update_fail, *limit, session)?;
         }
         Command::Index { directory, url, merge, json } => {
             let mut index = RepositoryIndex::of_directory(directory, url, &now())?;
@@ -148,7 +152,39 @@ fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-fn add(args: &Add) -> anyhow::Result<()> {
+/// A repository that was asked to be added.
+#[derive(Serialize, JsonSchema)]
+pub struct AddedRepository<'a> {
+    name: &'a str,
+    url: Cow<'a, str>,
+    /// False where it was known with the same settings.
+    added: bool,
+}
+
+/// A repository of the list.
+#[derive(Serialize, JsonSchema)]
+pub struct RepositoryRow<'a> {
+    name: &'a str,
+    url: Cow<'a, str>,
+}
+
+/// Repositories that were removed.
+#[derive(Serialize, JsonSchema)]
+pub struct RemovedRepositories<'a> {
+    removed: &'a [String],
+}
+
+/// A repository whose index was asked for.
+#[derive(Serialize, JsonSchema)]
+pub struct UpdatedRepository<'a> {
+    name: &'a str,
+    url: Cow<'a, str>,
+    updated: bool,
+    /// The reason it was not.
+    error: Option<String>,
+}
+
+fn add(args: &Add, session: &Session) -> anyhow::Result<()> {
     let name = &args.name;
     if name.contains('/') {
         bail!("repository name ({name}) contains '/', please specify a different name without '/'");
@@ -175,7 +211,10 @@ fn add(args: &Add) -> anyhow::Result<()> {
     let remote = args.limit.remote();
     if let Some(known) = remote.home.read_repositories()?.get(name).filter(|_| !args.force_update) {
         if *known == repository {
-            return show::print(&format!("{name:?} already exists with the same configuration, skipping\n"));
+            let known = AddedRepository { name, url: without_credentials(&args.url), added: false };
+            return show::show(session.output(), &known, |known| {
+                format!("{:?} already exists with the same configuration, skipping\n", known.name)
+            });
         }
         bail!("repository name ({name}) already exists, please specify a different name");
     }
@@ -184,7 +223,10 @@ fn add(args: &Add) -> anyhow::Result<()> {
         repositories.set_repository(repository);
         Ok(())
     })?;
-    show::print(&format!("{name:?} has been added to your repositories\n"))
+    let added = AddedRepository { name, url: without_credentials(&args.url), added: true };
+    show::show(session.output(), &added, |added| {
+        format!("{:?} has been added to your repositories\n", added.name)
+    })
 }
 
 /// The first line of standard input.
@@ -198,12 +240,12 @@ pub fn password_from_stdin() -> anyhow::Result<String> {
 
 fn list(no_headers: bool, session: &Session) -> anyhow::Result<()> {
     let repositories = helm::home().read_repositories()?.repositories;
-    if repositories.is_empty() && session.output() == crate::cli::Output::Table {
+    if repositories.is_empty() && session.output() == Output::Table {
         bail!("no repositories to show");
     }
     let data: Vec<_> = repositories
         .iter()
-        .map(|one| serde_json::json!({"name": one.name, "url": without_credentials(&one.url)}))
+        .map(|one| RepositoryRow { name: &one.name, url: without_credentials(&one.url) })
         .collect();
     show::show(session.output(), &data, |_| {
         let mut table = Table::new(&["name", "url"]);
@@ -215,7 +257,7 @@ fn list(no_headers: bool, session: &Session) -> anyhow::Result<()> {
     })
 }
 
-fn remove(names: &[String]) -> anyhow::Result<()> {
+fn remove(names: &[String], session: &Session) -> anyhow::Result<()> {
     let home = helm::home();
     for name in names {
         let found = home.change_repositories(|repositories| Ok(repositories.remove_repository(name)))?;
@@ -226,12 +268,19 @@ fn remove(names: &[String]) -> anyhow::Result<()> {
             );
         }
         home.forget_index(name)?;
-        show::print(&format!("{name:?} has been removed from your repositories\n"))?;
+        if session.output() == Output::Table {
+            show::print(&format!("{name:?} has been removed from your repositories\n"))?;
+        }
     }
-    Ok(())
+    show::show(session.output(), &RemovedRepositories { removed: names }, |_| String::new())
 }
 
-fn update(names: &[String], must: bool, limit: IndexLimit) -> anyhow::Result<()> {
+fn update(names: &[String], must: bool, limit: IndexLimit, session: &Session) -> anyhow::Result<()> {
+    // Helm's words, as they come; programs get one document at the end.
+    let tell = |text: &str| match session.output() {
+        Output::Table => show::print(text),
+        Output::Json | Output::Yaml => Ok(()),
+    };
     let remote = limit.remote();
     let known = remote.home.read_repositories()?.repositories;
     if known.is_empty() {
@@ -246,10 +295,10 @@ fn update(names: &[String], must: bool, limit: IndexLimit) -> anyhow::Result<()>
                 .hint("`slipway repo list` shows those there are")
         );
     }
-    show::print("Hang tight while we grab the latest from your chart repositories...\n")?;
+    tell("Hang tight while we grab the latest from your chart repositories...\n")?;
     let chosen: Vec<&RepositoryEntry> =
         known.iter().filter(|one| names.is_empty() || names.contains(&one.name)).collect();
-    let mut failed = Vec::new();
+    let (mut failed, mut rows) = (Vec::new(), Vec::new());
     // Each has a thread of its own: repositories differ much in size and distance.
     let results: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = chosen
@@ -263,23 +312,27 @@ fn update(names: &[String], must: bool, limit: IndexLimit) -> anyhow::Result<()>
     });
     for (one, result) in chosen.iter().zip(results) {
         let address = without_credentials(&one.url);
-        match result {
-            Ok(Ok(())) => show::print(&format!(
-                "...Successfully got an update from the {:?} chart repository\n",
-                one.name
-            ))?,
+        let error = match result {
+            Ok(Ok(())) => {
+                tell(&format!("...Successfully got an update from the {:?} chart repository\n", one.name))?;
+                None
+            }
             Ok(Err(error)) => {
-                show::print(&format!(
+                tell(&format!(
                     "...Unable to get an update from the {:?} chart repository ({address}):\n\t{error}\n",
                     one.name
                 ))?;
-                failed.push(address);
+                Some(error.to_string())
             }
-            Err(_) => failed.push(address),
+            Err(_) => Some("the update ended before its time".to_owned()),
+        };
+        if error.is_some() {
+            failed.push(address.clone());
         }
+        rows.push(UpdatedRepository { name: &one.name, url: address, updated: error.is_none(), error });
     }
     if must && !failed.is_empty() {
         bail!("Failed to update the following repositories: {failed:?}");
     }
-    show::print("Update Complete. ⎈Happy Helming!⎈\n")
+    show::show(session.output(), &rows, |_| "Update Complete. ⎈Happy Helming!⎈\n".to_owned())
 }

@@ -120,14 +120,17 @@ impl FailureObject {
     }
 
     fn of_usage(message: String, hint: Option<String>) -> Self {
-        let exit = Exit::Usage;
+        Self { hint, ..Self::of_exit(Exit::Usage, message) }
+    }
+
+    fn of_exit(exit: Exit, message: String) -> Self {
         Self {
             id: exit.name().to_owned(),
             message,
             file: None,
             line: None,
             column: None,
-            hint,
+            hint: None,
             exit_code: exit.code(),
             causes: Vec::new(),
             problems: Vec::new(),
@@ -148,6 +151,11 @@ pub fn tell(failure: &anyhow::Error, form: FailureForm) {
         FailureForm::Text => report::failure(failure),
         FailureForm::Object => FailureObject::new(failure).tell(),
     }
+}
+
+/// Says on standard error, as an object, that a command ended with a failure it has printed.
+pub fn tell_exit(exit: Exit) {
+    FailureObject::of_exit(exit, exit.verdict().to_owned()).tell();
 }
 
 /// Says on standard error, as an object, what is wrong with a command line.

@@ -80,7 +80,7 @@ fn answer(mut stream: TcpStream, store: &Store) -> Option<()> {
 }
 
 /// A place with a chart in a repository, and the repository's address.
-fn with_repository() -> (Place, Store, String) {
+pub(crate) fn with_repository() -> (Place, Store, String) {
     let place = Place::new();
     place.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\ndescription: The web\n");
     place.write("web/templates/a.yaml", "kind: A\nv: {{ .Values.v | default .Chart.Version }}\n");

@@ -44,11 +44,15 @@ fn variables_of_single_commands_are_shown_and_keys_masked() {
     let mut command = place.command(&["config", "-o", "json"]);
     command
         .env("HELM_DRIVER", "configmap")
+        .env("HELM_DRIVER_SQL_CONNECTION_STRING", "postgres://helm:of-the-database@db/helm")
+        .env("PGPASSWORD", "of-another-database")
         .env("SLIPWAY_STACK_ROOT", "stacks")
         .env("WERF_SECRET_KEY", "abcdef0123");
     let rows: serde_json::Value = serde_json::from_str(&Ran::from(command.output().unwrap()).ok()).unwrap();
     for (setting, value, from) in [
         ("release.storage", "configmap", "$HELM_DRIVER"),
+        ("release.database.connection", "***", "$HELM_DRIVER_SQL_CONNECTION_STRING"),
+        ("release.database.password", "***", "$PGPASSWORD"),
         ("stack.root", "stacks", "$SLIPWAY_STACK_ROOT"),
         ("secrets.key", "***", "$WERF_SECRET_KEY"),
         ("stack.tag", "", "default"),

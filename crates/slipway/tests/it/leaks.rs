@@ -4,7 +4,7 @@
 use std::process::Stdio;
 
 use crate::sandbox::Down;
-use crate::support::Place;
+use crate::support::{Place, Ran};
 
 /// The secret of all cases. Its encodings are looked for too.
 const MARK: &str = "m4rk-0f-s3cr3t";
@@ -308,5 +308,48 @@ fn what_was_asked_for_is_shown() {
     ] {
         let ran = place.run(words);
         assert!(ran.out.contains(MARK), "{words:?}: {} {}", ran.out, ran.err);
+    }
+}
+
+/// A database that repeats what it was sent, as an error of the login.
+fn talkative_database() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let mut body = b"SFATAL\0C28P01\0Mno login with of-the-database\0\0".to_vec();
+            let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+            let mut answer = b"E".to_vec();
+            answer.extend(length);
+            answer.append(&mut body);
+            let _ = stream.write_all(&answer);
+        }
+    });
+    address
+}
+
+#[test]
+fn the_password_of_a_database_is_never_shown() {
+    let place = Place::new();
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    let _down = Down(&place);
+    let address = talkative_database();
+    for text in [
+        format!("postgres://helm:of-the-database@{address}/helm?sslmode=disable"),
+        format!("host=127.0.0.1 port={} password='of-the-database' sslmode=disable", address.port()),
+        "host=127.0.0.1 password=of-the-database sslmode=maybe".to_owned(),
+        "postgres://helm:of-the-database@127.0.0.1:1/helm".to_owned(),
+        "host=db of-the-database".to_owned(),
+    ] {
+        for words in [["list", "--sandbox", "-o", "json"], ["config", "-o", "json", "-v"]] {
+            let mut command = place.command(&words);
+            command.env("HELM_DRIVER", "sql").env("HELM_DRIVER_SQL_CONNECTION_STRING", &text);
+            let ran = Ran::from(command.output().unwrap());
+            assert!(!ran.out.contains("of-the-database") && !ran.err.contains("of-the-database"), "{ran:?}");
+            assert_eq!(ran.code == Some(0), words[0] == "config", "{}", ran.err);
+        }
     }
 }

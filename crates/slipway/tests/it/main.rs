@@ -10,6 +10,7 @@ mod documentation;
 mod failures;
 mod graph;
 mod helm_flags;
+mod json_output;
 #[cfg(unix)]
 mod leak_scan;
 #[cfg(unix)]

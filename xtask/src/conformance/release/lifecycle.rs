@@ -34,7 +34,7 @@ fn saved_plan(s: &Scene<'_>) -> Result<()> {
     );
     s.one(&(config_map("a", "later", "") + secret))?;
     let use_plan = |words: &[&str]| s.slipway(&[&["apply", "demo", "--plan", "plan.slip"], words].concat());
-    use_plan(&["--secret-key", "ffffffffffffffffffffffffffffffff"])?.fails(1)?;
+    use_plan(&["--secret-key", "ffffffffffffffffffffffffffffffff"])?.fails(10)?;
     use_plan(&["--secret-key", key, "--plan-lifetime", "1ms"])?.fails(12)?;
     use_plan(&["--secret-key", key])?.ok()?;
     ensure!(s.must("configmap/a")?["data"]["text"] == "1", "not the saved content");

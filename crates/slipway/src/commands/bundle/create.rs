@@ -1,7 +1,8 @@
 //! `slipway bundle create`: a version to promote.
 
 use jiff::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_promotion::act::{BundlePreview, NewBundle, parse_image, preview_bundle};
 use slipway_promotion::kinds::{self, BundleType, GitCommit, Intent, Provenance};
@@ -173,6 +174,15 @@ impl CreateArgs {
     }
 }
 
+/// A bundle that was created.
+#[derive(Serialize, JsonSchema)]
+pub struct CreatedBundle<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    pipeline: &'a str,
+    version: String,
+}
+
 pub fn run(args: &CreateArgs, session: &Session) -> anyhow::Result<Exit> {
     args.request("").map_err(UsageError)?;
     session.block_on(async {
@@ -184,15 +194,19 @@ pub fn run(args: &CreateArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         let survey = survey(&place, &args.policy.settings(), &args.pipeline).await?;
         // What the controller would refuse is refused here, before anything is created.
-        let preview = preview_bundle(&survey, &bundle, now).map_err(|error| Problem::error(error.to_string()))?;
+        let preview =
+            preview_bundle(&survey, &bundle, now).map_err(|error| Problem::error(error.to_string()))?;
         if args.dry_run {
             show::show(session.output(), &preview, preview_text)?;
             return Ok(if preview.denied_skips.is_empty() { Exit::Done } else { Exit::Refused });
         }
         let made = kinds::create(&place.cluster, &bundle).await.map_err(explain)?;
-        let value = json!({
-            "name": made.name(), "namespace": made.namespace(), "pipeline": args.pipeline, "version": made.spec.version(),
-        });
+        let value = CreatedBundle {
+            name: made.name(),
+            namespace: made.namespace(),
+            pipeline: &args.pipeline,
+            version: made.spec.version(),
+        };
         show::show(session.output(), &value, |_| {
             format!(
                 "Bundle \"{}\" created\n  slipway pipeline explain {} --watch\n",

@@ -1,11 +1,16 @@
 //! `slipway bundle list|show|delete`.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_cluster::{DeletePropagation, ListOptions};
 use slipway_problem::{Problem, nearest_name};
 use slipway_promotion::bundle::compare_age;
-use slipway_promotion::kinds::{self, Bundle, BundleSpec};
+use slipway_promotion::kinds::{
+    self, Bundle, BundleEnvironmentStatus, BundlePhase, BundleSpec, BundleType, Intent, Provenance,
+};
 use slipway_promotion::view::{BundleOverview, age_text};
 
 use crate::commands::promotion::{Place, connect, explain};
@@ -102,14 +107,69 @@ pub struct ShowArgs {
     bundle: String,
 }
 
+/// A bundle with everything known of it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleView<'a> {
+    name: String,
+    namespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pipeline: Option<String>,
+    #[serde(rename = "type")]
+    kind: BundleType,
+    version: String,
+    phase: BundlePhase,
+    /// The reason it is in this phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(rename = "commitSHA", skip_serializing_if = "Option::is_none")]
+    commit_sha: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    images: Vec<String>,
+    environments: &'a BTreeMap<String, BundleEnvironmentStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    pinned: bool,
+    rollback: bool,
+    emergency: bool,
+    provenance: Option<&'a Provenance>,
+    intent: Option<&'a Intent>,
+}
+
+impl<'a> BundleView<'a> {
+    fn new(bundle: &'a Bundle) -> Self {
+        let overview = BundleOverview::from(bundle);
+        Self {
+            name: overview.name,
+            namespace: overview.namespace,
+            pipeline: overview.pipeline,
+            kind: overview.kind,
+            version: overview.version,
+            phase: overview.phase,
+            reason: overview.reason,
+            message: overview.message,
+            commit_sha: overview.commit_sha,
+            author: overview.author,
+            images: overview.images,
+            environments: &bundle.status.environments,
+            created_at: overview.created_at,
+            pinned: overview.pinned,
+            rollback: overview.rollback,
+            emergency: overview.emergency,
+            provenance: bundle.spec.provenance.as_ref(),
+            intent: bundle.spec.intent.as_ref(),
+        }
+    }
+}
+
 pub fn show_bundle(args: &ShowArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on_reading(async {
         let place = connect(session).await?;
         let bundle = find(&place, &args.bundle).await?;
-        let mut value = serde_json::to_value(BundleOverview::from(&bundle))?;
-        value["environments"] = json!(bundle.status.environments);
-        value["provenance"] = json!(bundle.spec.provenance);
-        value["intent"] = json!(bundle.spec.intent);
+        let value = BundleView::new(&bundle);
         show::show(session.output(), &value, |_| text(&bundle))?;
         Ok(Exit::Done)
     })
@@ -179,6 +239,12 @@ pub struct DeleteArgs {
     yes: bool,
 }
 
+/// A bundle that was deleted.
+#[derive(Serialize, JsonSchema)]
+pub struct DeletedBundle<'a> {
+    deleted: &'a str,
+}
+
 pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let place = connect(session).await?;
@@ -196,7 +262,7 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
             }
         }
         kinds::delete(&place.cluster, &bundle, DeletePropagation::Background).await.map_err(explain)?;
-        let value = json!({"deleted": bundle.name()});
+        let value = DeletedBundle { deleted: bundle.name() };
         show::show(session.output(), &value, |_| format!("Bundle \"{}\" deleted\n", bundle.name()))?;
         Ok(Exit::Done)
     })

@@ -1,7 +1,7 @@
 //! `slipway bundle`: versions on their way through a pipeline. One file a command.
 
-mod create;
-mod list;
+pub mod create;
+pub mod list;
 pub mod wait;
 
 use crate::exit::Exit;

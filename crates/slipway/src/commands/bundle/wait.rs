@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::Problem;
-use slipway_promotion::kinds::{self, BundleSpec};
+use slipway_promotion::kinds::{self, BundlePhase, BundleSpec};
 use slipway_promotion::view::{BundleReach, bundle_reach};
 
 use crate::commands::promotion::{Place, connect, explain};
@@ -11,6 +13,7 @@ use crate::commands::release::flags::time;
 use crate::exit::{Exit, InterruptedError};
 use crate::interrupt;
 use crate::session::Session;
+use crate::term::show;
 
 /// The time between two looks at the bundle.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -53,8 +56,46 @@ pub struct WaitArgs {
 pub fn run(args: &WaitArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on_reading(async {
         let place = connect(session).await?;
-        wait_until(&place, &args.bundle, args.env.as_deref(), args.timeout).await
+        let waited = wait_until(&place, &args.bundle, args.env.as_deref(), args.timeout).await?;
+        let (outcome, phase, reason) = match &waited {
+            Waited::Reached => ("verified", None, None),
+            Waited::Ended { phase, reason } => ("ended", Some(*phase), Some(reason.as_str())),
+            Waited::UnderWay => ("underWay", None, None),
+        };
+        let (bundle, environment) = (args.bundle.as_str(), args.env.as_deref());
+        let view = AwaitedBundle { bundle, environment, outcome, phase, reason };
+        show::show(session.output(), &view, |_| String::new())?;
+        Ok(waited.exit())
     })
+}
+
+/// A bundle that was waited for.
+#[derive(Serialize, JsonSchema)]
+pub struct AwaitedBundle<'a> {
+    bundle: &'a str,
+    environment: Option<&'a str>,
+    /// `verified`, `ended` without being verified, or `underWay` when the time was over.
+    outcome: &'static str,
+    /// The phase it ended in.
+    phase: Option<BundlePhase>,
+    reason: Option<&'a str>,
+}
+
+/// The end of waiting.
+enum Waited {
+    Reached,
+    Ended { phase: BundlePhase, reason: String },
+    UnderWay,
+}
+
+impl Waited {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Reached => Exit::Done,
+            Self::Ended { .. } => Exit::Failed,
+            Self::UnderWay => Exit::Refused,
+        }
+    }
 }
 
 /// Waits as flags say; at once where they say nothing.
@@ -68,7 +109,7 @@ pub async fn wait_for(
         None => Ok(Exit::Done),
         Some(_) => {
             let environment = flags.environment().or(environment);
-            wait_until(place, bundle, environment, flags.timeout).await
+            Ok(wait_until(place, bundle, environment, flags.timeout).await?.exit())
         }
     }
 }
@@ -78,7 +119,7 @@ async fn wait_until(
     name: &str,
     environment: Option<&str>,
     timeout: Duration,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Waited> {
     let end = Instant::now() + timeout;
     let place_words = environment.map(|name| format!(" in {name}")).unwrap_or_default();
     loop {
@@ -92,16 +133,16 @@ async fn wait_until(
         match bundle_reach(&bundle, environment) {
             BundleReach::Reached => {
                 say!("{name} is verified{place_words}");
-                return Ok(Exit::Done);
+                return Ok(Waited::Reached);
             }
             BundleReach::Ended { phase, reason } => {
                 say!("{name} is {phase:?}{place_words}: {reason}");
-                return Ok(Exit::Failed);
+                return Ok(Waited::Ended { phase, reason });
             }
             BundleReach::UnderWay if Instant::now() >= end => {
                 let pipeline = bundle.pipeline().unwrap_or_default();
                 say!("{name} is not there{place_words} yet; `slipway pipeline explain {pipeline}` says why");
-                return Ok(Exit::Refused);
+                return Ok(Waited::UnderWay);
             }
             BundleReach::UnderWay => {}
         }

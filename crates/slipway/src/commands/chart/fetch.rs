@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::net::{self, AccessOptions, Login, OciReference, ProvenanceMode, run_blocking};
 use slipway_chart::repo::{self, RepositoryEntry, RepositoryIndex, SearchOptions};
 use slipway_chart::{Chart, LoadOptions};
@@ -53,21 +55,41 @@ pub fn pull(args: &Pull, session: &Session) -> anyhow::Result<Exit> {
         (false, true) => ProvenanceMode::IfThere,
         (false, false) => ProvenanceMode::No,
     };
+    let mut pulled = Vec::new();
     for name in &args.charts {
         let temporary = if args.untar { Some(tempfile::tempdir()?) } else { None };
         let directory = temporary.as_ref().map_or(args.destination.as_path(), |folder| folder.path());
         let found = run_blocking(remote.download_chart(name, directory, provenance))?;
         notes(&found.notes, session);
-        if args.source.verify {
-            show::print(&verify::check(&found.path, &args.source.keyring())?)?;
+        let verified = match args.source.verify {
+            true => Some(verify::check(&found.path, &args.source.keyring())?),
+            false => None,
+        };
+        if let (Some(verified), Output::Table) = (&verified, session.output()) {
+            show::print(&verified.text)?;
         }
-        if args.untar {
+        let path = if args.untar {
             let chart = Chart::load(found.path.as_path(), &LoadOptions::default())?;
             let target = args.destination.join(&args.untardir);
             unpack(&chart, &found.path, &target)?;
-        }
+            target.join(chart.name())
+        } else {
+            found.path
+        };
+        pulled.push(PulledChart { chart: name.clone(), path, verified: verified.is_some() });
     }
+    show::show(session.output(), &pulled, |_| String::new())?;
     Ok(Exit::Done)
+}
+
+/// A chart that was fetched.
+#[derive(Serialize, JsonSchema)]
+pub struct PulledChart {
+    chart: String,
+    /// The archive, or the directory it was unpacked to.
+    path: PathBuf,
+    /// True if its signature was checked.
+    verified: bool,
 }
 
 /// Unpacks an archive whose chart could be loaded, so that no name in it leads elsewhere.
@@ -105,7 +127,7 @@ pub struct Push {
     tls: TlsFlags,
 }
 
-pub fn push(args: &Push) -> anyhow::Result<Exit> {
+pub fn push(args: &Push, session: &Session) -> anyhow::Result<Exit> {
     if !args.remote.starts_with("oci://") {
         bail!("scheme prefix missing from remote (e.g. \"oci://\")");
     }
@@ -126,7 +148,9 @@ pub fn push(args: &Push) -> anyhow::Result<Exit> {
         provenance.as_deref(),
         &created,
     ))?;
-    show::print(&format!("Pushed: {}\nDigest: {}\n", pushed.reference, pushed.digest))?;
+    show::show(session.output(), &pushed, |pushed| {
+        format!("Pushed: {}\nDigest: {}\n", pushed.reference, pushed.digest)
+    })?;
     Ok(Exit::Done)
 }
 
@@ -161,6 +185,15 @@ pub struct SearchRepo {
     fail_on_no_result: bool,
 }
 
+/// A chart that was found, under the names Helm gives the columns.
+#[derive(Serialize, JsonSchema)]
+pub struct ChartHit<'a> {
+    name: &'a str,
+    version: &'a str,
+    app_version: &'a str,
+    description: &'a str,
+}
+
 pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<Exit> {
     let home = helm::home();
     let known = home.read_repositories()?.repositories;
@@ -193,14 +226,16 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
             return Ok(Exit::Done);
         }
     }
-    let data: Vec<_> = hits
+    let data: Vec<ChartHit<'_>> = hits
         .iter()
         .map(|hit| {
             let about = &hit.entry.metadata;
-            serde_json::json!({
-                "name": hit.name, "version": about.version, "app_version": about.app_version,
-                "description": about.description,
-            })
+            ChartHit {
+                name: &hit.name,
+                version: &about.version,
+                app_version: &about.app_version,
+                description: &about.description,
+            }
         })
         .collect();
     let short = |text: &str| match args.max_col_width {

@@ -1,6 +1,6 @@
 //! `slipway chart`: one file a family of commands.
 
-mod fetch;
+pub mod fetch;
 pub mod secret;
 pub mod verify;
 
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::deps::{self, UpdateOptions};
 use slipway_chart::net::{AccessOptions, RemoteCharts};
 use slipway_chart::{Chart, ChartPart, LoadOptions, PackageOptions};
@@ -16,6 +18,7 @@ use slipway_manifest::jsonpath::JsonPath;
 use slipway_problem::Problem;
 
 use super::flags::{AccessFlags, DependencyFlags, SourceFlags, default_keyring};
+use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::helm;
@@ -169,20 +172,21 @@ enum ShownPart {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Create { path, starter } => create(path, starter.as_deref())?,
+        Command::Create { path, starter } => create(path, starter.as_deref(), session)?,
         Command::Show { part, chart, jsonpath, source } => {
             show_part(*part, jsonpath.as_deref(), &source.locate(chart, session)?)?;
         }
-        Command::Package(args) => package(args)?,
+        Command::Package(args) => package(args, session)?,
         Command::Verify { chart, keyring } => {
             let keyring = keyring.clone().unwrap_or_else(default_keyring);
-            show::print(&verify::check(chart, &keyring)?)?;
+            let verified = verify::check(chart, &keyring)?;
+            show::show(session.output(), &verified, |verified| verified.text.clone())?;
         }
         Command::Pull(args) => return fetch::pull(args, session),
-        Command::Push(args) => return fetch::push(args),
+        Command::Push(args) => return fetch::push(args, session),
         Command::Search(args) => return fetch::search(args, session),
         Command::Registry(args) => return fetch::registry(args),
-        Command::Secret(command) => secret::run(command)?,
+        Command::Secret(command) => secret::run(command, session)?,
         Command::Deps(Deps::List { chart }) => list(chart, session)?,
         Command::Deps(Deps::Update(args)) => {
             lines(&deps::update_dependencies(&args.chart, &args.remote()?, &args.options()?)?)?;
@@ -218,9 +222,22 @@ fn show_part(part: ShownPart, jsonpath: Option<&str>, path: &Path) -> anyhow::Re
     show::data(template.print_object(&values)?.into_bytes())
 }
 
-fn package(args: &Package) -> anyhow::Result<()> {
+/// A chart that was written.
+#[derive(Serialize, JsonSchema)]
+pub struct WrittenChart {
+    path: PathBuf,
+}
+
+fn show_written(path: PathBuf, session: &Session) -> anyhow::Result<()> {
+    show::show(session.output(), &WrittenChart { path }, |written| format!("{}\n", written.path.display()))
+}
+
+fn package(args: &Package, session: &Session) -> anyhow::Result<()> {
     if args.dependency_update {
-        lines(&deps::update_dependencies(&args.chart, &args.dependencies.remote(), &now())?)?;
+        let said = deps::update_dependencies(&args.chart, &args.dependencies.remote(), &now())?;
+        if session.output() == Output::Table {
+            lines(&said)?;
+        }
     }
     let options = PackageOptions {
         version: args.version.clone(),
@@ -242,7 +259,7 @@ fn package(args: &Package) -> anyhow::Result<()> {
     if let Some(signature) = signature {
         files::replace(Path::new(&format!("{}.prov", path.display())), signature.as_bytes())?;
     }
-    show::print(&format!("{}\n", path.display()))
+    show_written(path, session)
 }
 
 /// Brings in what a chart declares and `charts/` lacks.
@@ -265,7 +282,7 @@ fn lines(lines: &[String]) -> anyhow::Result<()> {
     show::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
-fn create(path: &Path, starter: Option<&Path>) -> anyhow::Result<()> {
+fn create(path: &Path, starter: Option<&Path>, session: &Session) -> anyhow::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let files = match starter {
         Some(starter) => slipway_chart::create_from(&load(&helm::starters().join(starter))?, name)?,
@@ -285,22 +302,14 @@ fn create(path: &Path, starter: Option<&Path>) -> anyhow::Result<()> {
         }
         fs::write(&target, &file.data).with_context(failed)?;
     }
-    show::print(&format!("{}\n", path.display()))
+    show_written(path.to_owned(), session)
 }
 
 fn list(path: &Path, session: &Session) -> anyhow::Result<()> {
     let listed = deps::list_dependencies(&load(path)?, path);
-    let data: Vec<_> = listed
-        .iter()
-        .map(|one| {
-            serde_json::json!({
-                "name": one.name, "version": one.version, "repository": one.repository, "status": one.status,
-            })
-        })
-        .collect();
-    show::show(session.output(), &data, |_| {
+    show::show(session.output(), &listed, |listed| {
         let mut table = Table::new(&["name", "version", "repository", "status"]);
-        for one in &listed {
+        for one in listed {
             table.row([one.name.clone(), one.version.clone(), one.repository.clone(), one.status.clone()]);
         }
         table.render()

@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::secret::{self, EncryptionKey};
 use slipway_problem::{Problem, read_file, read_text_file};
 use slipway_source::KeySource;
 
+use crate::cli::Output;
 use crate::config::Variable;
 use crate::exit::SecretError;
 use crate::files;
 use crate::helm;
+use crate::session::Session;
 use crate::term::{output, show};
 
 #[derive(Debug, clap::Subcommand)]
@@ -156,7 +160,13 @@ fn text(bytes: &[u8]) -> anyhow::Result<&str> {
     std::str::from_utf8(bytes).context("the file is not UTF-8 text")
 }
 
-pub fn run(command: &Command) -> anyhow::Result<()> {
+/// Encrypted files that have a new key.
+#[derive(Serialize, JsonSchema)]
+pub struct RotatedFiles {
+    files: Vec<PathBuf>,
+}
+
+pub fn run(command: &Command, session: &Session) -> anyhow::Result<()> {
     match command {
         Command::Key(KeyCommand::Create) => show::data(format!("{}\n", EncryptionKey::generate())),
         Command::Key(KeyCommand::Rotate {
@@ -173,7 +183,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
                 None => key.clone(),
             };
             let files: Vec<PathBuf> = files.iter().chain(secret_values).cloned().collect();
-            rotate(chart, &files, &EncryptionKey::parse(old_secret_key)?, &key.need()?)
+            rotate(chart, &files, &EncryptionKey::parse(old_secret_key)?, &key.need()?, session)
         }
         Command::Values(command) => file(command, Form::Values),
         Command::File(command) => file(command, Form::File),
@@ -238,7 +248,13 @@ fn edit(path: &Path, key: &EncryptionKey, form: Form) -> anyhow::Result<()> {
     files::replace(path, &encrypted)
 }
 
-fn rotate(chart: &Path, extra: &[PathBuf], old: &EncryptionKey, new: &EncryptionKey) -> anyhow::Result<()> {
+fn rotate(
+    chart: &Path,
+    extra: &[PathBuf],
+    old: &EncryptionKey,
+    new: &EncryptionKey,
+    session: &Session,
+) -> anyhow::Result<()> {
     let mut changed: Vec<(PathBuf, String)> = Vec::new();
     let values = chart.join("secret-values.yaml");
     let usual = values.is_file().then_some(values);
@@ -262,9 +278,13 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &EncryptionKey, new: &Encryption
     }
     // Everything could be decrypted: only now is anything written.
     changed.sort();
+    let mut rotated = RotatedFiles { files: Vec::new() };
     for (path, text) in changed {
         files::replace(&path, text.as_bytes())?;
-        show::print(&format!("{}\n", path.display()))?;
+        if session.output() == Output::Table {
+            show::print(&format!("{}\n", path.display()))?;
+        }
+        rotated.files.push(path);
     }
-    Ok(())
+    show::show(session.output(), &rotated, |_| String::new())
 }

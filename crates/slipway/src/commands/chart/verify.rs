@@ -1,8 +1,10 @@
 //! Signing packed charts and checking signatures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::deps::SignatureCheck;
 use slipway_chart::provenance::Keyring;
 use slipway_chart::{Chart, ChartInput, LoadOptions, PackedChart};
@@ -24,8 +26,16 @@ pub fn signature_check(keys: &Path) -> anyhow::Result<SignatureCheck> {
     Ok(SignatureCheck { keyring: keyring(keys)?, now: now() })
 }
 
-/// Checks a packed chart; gives what Helm prints of a good one.
-pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
+/// A packed chart whose signature is good.
+#[derive(Serialize, JsonSchema)]
+pub struct VerifiedChart {
+    chart: PathBuf,
+    /// The text Helm prints of it: signer, fingerprint and hash.
+    pub text: String,
+}
+
+/// Checks a packed chart.
+pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<VerifiedChart> {
     if chart.is_dir() {
         bail!("unpacked charts cannot be verified");
     }
@@ -34,7 +44,8 @@ pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
         .with_context(|| format!("could not load provenance file {provenance_path}"))?;
     let archive = files::read(chart)?;
     let name = chart.file_name().unwrap_or_default().to_string_lossy();
-    Ok(keyring(keys)?.verify_chart(&name, &archive, &provenance, now())?.to_string())
+    let text = keyring(keys)?.verify_chart(&name, &archive, &provenance, now())?.to_string();
+    Ok(VerifiedChart { chart: chart.to_owned(), text })
 }
 
 /// The signature of a packed chart.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_promotion::gate::{GateEvaluator, GateTestVerdict, run_tests};
 use slipway_promotion::kinds::PolicyGate;
 
@@ -25,6 +26,24 @@ pub struct TestArgs {
     files: Vec<PathBuf>,
 }
 
+/// The gates of files and the results of their cases.
+#[derive(Serialize, JsonSchema)]
+pub struct GateTestReport<'a> {
+    gates: &'a [&'a str],
+    tests: &'a [GateTestRow],
+}
+
+/// A case and what came of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GateTestResult")]
+struct GateTestRow {
+    name: String,
+    /// `ok`, `unexpected` or `invalid`.
+    verdict: &'static str,
+    /// Empty where all is well.
+    detail: String,
+}
+
 pub fn run(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
     let read = read_files(&args.files)?;
     let results = run_tests(&GateEvaluator::new(), &read.gates, &read.tests, Timestamp::now());
@@ -38,17 +57,17 @@ pub fn run(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
                 }
                 GateTestVerdict::Invalid(why) => ("invalid", why.to_string()),
             };
-            json!({"name": result.name, "verdict": verdict, "detail": detail})
+            GateTestRow { name: result.name.clone(), verdict, detail }
         })
         .collect();
     let gates: Vec<&str> = read.gates.iter().map(PolicyGate::name).collect();
-    show::show(session.output(), &json!({"gates": gates, "tests": shown}), |_| {
+    let report = GateTestReport { gates: &gates, tests: &shown };
+    show::show(session.output(), &report, |_| {
         let mut text: String = gates.iter().map(|name| format!("OK {name}\n")).collect();
         for case in &shown {
-            let word = if case["verdict"] == "ok" { "PASS" } else { "FAIL" };
-            let detail = case["detail"].as_str().filter(|detail| !detail.is_empty());
-            let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-            text.push_str(&format!("{word} {}{detail}\n", case["name"].as_str().unwrap_or_default()));
+            let word = if case.verdict == "ok" { "PASS" } else { "FAIL" };
+            let detail = if case.detail.is_empty() { String::new() } else { format!(": {}", case.detail) };
+            text.push_str(&format!("{word} {}{detail}\n", case.name));
         }
         text
     })?;

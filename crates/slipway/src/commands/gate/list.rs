@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_cluster::{ErrorClass, ListOptions};
 use slipway_problem::{Problem, nearest_name};
 use slipway_promotion::act::{GateOverrideRequest, find_user};
 use slipway_promotion::gate::{GateEvaluator, GateLine};
-use slipway_promotion::kinds::{self, KindError, PolicyGate, PolicyGateSpec};
+use slipway_promotion::kinds::{self, GateOverride, GatePhase, KindError, PolicyGate, PolicyGateSpec};
 use slipway_promotion::view::{GateOverview, age_text};
 
 use crate::commands::promotion::{Place, PolicyNamespaceFlags, connect, explain};
@@ -128,6 +129,37 @@ pub struct ExplainArgs {
     policy: PolicyNamespaceFlags,
 }
 
+/// A gate and the bundles that stand before it.
+#[derive(Serialize, JsonSchema)]
+pub struct GateExplanation<'a> {
+    #[serde(flatten)]
+    overview: &'a GateOverview,
+    instances: Vec<GateInstance>,
+}
+
+/// A gate that belongs to one bundle.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct GateInstance {
+    pipeline: Option<String>,
+    environment: Option<String>,
+    bundle: Option<String>,
+    phase: GatePhase,
+    detail: String,
+    eta: Option<String>,
+    blocked_since: Option<Timestamp>,
+}
+
+/// A gate that was overridden.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverriddenGate<'a> {
+    gate: &'a str,
+    namespace: &'a str,
+    #[serde(rename = "override")]
+    entry: &'a GateOverride,
+}
+
 pub fn explain_gate(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on_reading(async {
         let place = connect(session).await?;
@@ -145,14 +177,16 @@ pub fn explain_gate(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exi
             .filter(is_own)
             .map(|gate| (gate, GateLine::from_status(gate, &evaluator, now)))
             .collect();
-        let shown = |(gate, line): &(&PolicyGate, GateLine)| {
-            json!({
-                "pipeline": gate.spec.pipeline, "environment": gate.spec.environment, "bundle": gate.spec.bundle_ref,
-                "phase": line.phase, "detail": line.detail, "eta": line.eta, "blockedSince": gate.status.first_blocked_at,
-            })
+        let shown = |(gate, line): &(&PolicyGate, GateLine)| GateInstance {
+            pipeline: gate.spec.pipeline.clone(),
+            environment: gate.spec.environment.clone(),
+            bundle: gate.spec.bundle_ref.clone(),
+            phase: line.phase,
+            detail: line.detail.clone(),
+            eta: line.eta.clone(),
+            blocked_since: gate.status.first_blocked_at,
         };
-        let mut value = serde_json::to_value(&overview)?;
-        value["instances"] = instances.iter().map(shown).collect();
+        let value = GateExplanation { overview: &overview, instances: instances.iter().map(shown).collect() };
         show::show(session.output(), &value, |_| {
             let mut text = format!(
                 "Gate:       {}/{}\nScope:      {}\nType:       {}\nApplies to: {}\nExpression: {}\n",
@@ -187,7 +221,11 @@ pub fn explain_gate(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exi
                     format!("{}{eta}", line.detail),
                 ]);
             }
-            if instances.is_empty() { text + "\nno bundle stands before it\n" } else { format!("{text}\n{}", table.render()) }
+            if instances.is_empty() {
+                text + "\nno bundle stands before it\n"
+            } else {
+                format!("{text}\n{}", table.render())
+            }
         })?;
         Ok(Exit::Done)
     })
@@ -246,7 +284,7 @@ pub fn override_gate(args: &OverrideArgs, session: &Session) -> anyhow::Result<E
             slipway_promotion::act::override_gate(&place.cluster, gate, &request, Timestamp::now()).await?;
         let until =
             entry.expires_at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default();
-        let value = json!({"gate": gate.name(), "namespace": gate.namespace(), "override": entry});
+        let value = OverriddenGate { gate: gate.name(), namespace: gate.namespace(), entry: &entry };
         show::show(session.output(), &value, |_| {
             format!("PolicyGate \"{}\" is overridden until {until}\n", gate.name())
         })?;

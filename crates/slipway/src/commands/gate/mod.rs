@@ -1,8 +1,8 @@
 //! `slipway gate`: policy gates, live and tried out. One file a command.
 
-mod check;
-mod list;
-mod simulate;
+pub mod check;
+pub mod list;
+pub mod simulate;
 
 use crate::exit::Exit;
 use crate::session::Session;

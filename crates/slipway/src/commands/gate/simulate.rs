@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem};
 use slipway_promotion::files::PromotionFiles;
 use slipway_promotion::gate::{
     BundleContext, GateContext, GateEvaluator, ReplayedPromotion, SimulatedGate, Simulation, set_attribute,
     simulate,
 };
-use slipway_promotion::kinds::PolicyGate;
+use slipway_promotion::kinds::{GatePhase, GateScope, PolicyGate};
 use slipway_promotion::view::{PipelineSurvey, applying_gates, read_windows, window_contexts};
 
 use crate::commands::promotion::{
@@ -146,7 +148,7 @@ fn try_gates(
     let names = args.policy.names();
     let applying = applying_gates(gates, &args.env, &context.pipeline.labels, &names);
     let simulation = simulate(&GateEvaluator::new(), &applying, &context);
-    show::show(session.output(), &simulation_value(&simulation), |_| {
+    show::show(session.output(), &simulation_view(&simulation), |_| {
         if simulation.gates.is_empty() {
             format!("no gate applies to {}\nRESULT: PASS\n", args.env)
         } else {
@@ -156,29 +158,64 @@ fn try_gates(
     Ok(if simulation.is_open() { Exit::Done } else { Exit::Refused })
 }
 
-fn simulation_value(simulation: &Simulation) -> Value {
-    let gate = |gate: &SimulatedGate| {
-        json!({
-            "name": gate.name, "scope": gate.scope, "phase": gate.outcome.phase, "reason": gate.outcome.reason,
-            "values": gate.outcome.value_map(), "message": gate.message, "eta": gate.outcome.eta.as_ref().map(|eta| eta.at),
-        })
+/// The gates of an environment at one moment.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SimulationView {
+    at: Timestamp,
+    open: bool,
+    next_window: Option<Timestamp>,
+    gates: Vec<SimulatedGateView>,
+}
+
+/// A gate and what it would say.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SimulatedGate")]
+struct SimulatedGateView {
+    name: String,
+    scope: GateScope,
+    phase: GatePhase,
+    reason: String,
+    /// The attributes its expression read.
+    values: Map<String, Value>,
+    message: String,
+    eta: Option<Timestamp>,
+}
+
+/// An earlier promotion, tried with the gates of today.
+#[derive(Serialize, JsonSchema)]
+pub struct ReplayedView {
+    #[serde(flatten)]
+    simulation: SimulationView,
+    bundle: String,
+    version: String,
+}
+
+fn simulation_view(simulation: &Simulation) -> SimulationView {
+    let gate = |gate: &SimulatedGate| SimulatedGateView {
+        name: gate.name.clone(),
+        scope: gate.scope,
+        phase: gate.outcome.phase,
+        reason: gate.outcome.reason.clone(),
+        values: gate.outcome.value_map(),
+        message: gate.message.clone(),
+        eta: gate.outcome.eta.as_ref().map(|eta| eta.at),
     };
-    json!({
-        "at": simulation.now, "open": simulation.is_open(), "nextWindow": simulation.next_window,
-        "gates": simulation.gates.iter().map(gate).collect::<Vec<_>>(),
-    })
+    SimulationView {
+        at: simulation.now,
+        open: simulation.is_open(),
+        next_window: simulation.next_window,
+        gates: simulation.gates.iter().map(gate).collect(),
+    }
 }
 
 fn show_replay(session: &Session, replayed: &[ReplayedPromotion]) -> anyhow::Result<Exit> {
-    let value: Vec<Value> = replayed
-        .iter()
-        .map(|one| {
-            let mut value = simulation_value(&one.simulation);
-            value["bundle"] = json!(one.bundle);
-            value["version"] = json!(one.version);
-            value
-        })
-        .collect();
+    let view = |one: &ReplayedPromotion| ReplayedView {
+        simulation: simulation_view(&one.simulation),
+        bundle: one.bundle.clone(),
+        version: one.version.clone(),
+    };
+    let value: Vec<ReplayedView> = replayed.iter().map(view).collect();
     let stopped = replayed.iter().filter(|one| !one.simulation.is_open()).count();
     show::show(session.output(), &value, |_| {
         let mut table = Table::new(&["bundle", "version", "promoted at", "result", "why"]);

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_event::{Event, Events, NodeKind, NodeName};
 use slipway_graph::{Graph, JournalError, NodePolicy, OnFailure, Policy, Run, RunningNodes, Schedule};
 use slipway_journal::FileJournal;
@@ -87,7 +88,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         return session.block_on(execute(args, &graph, session));
     }
     match args.show {
-        Form::Waves => show::show(session.output(), &waves_json(&graph), |_| waves_table(&graph))?,
+        Form::Waves => show::show(session.output(), &waves_view(&graph), |_| waves_table(&graph))?,
         Form::Dot => show::print(&graph.draw().dot())?,
         Form::Mermaid => show::print(&graph.draw().mermaid())?,
         Form::Json => show::print(&(serde_json::to_string_pretty(&graph.draw().json())? + "\n"))?,
@@ -124,18 +125,28 @@ fn select(graph: Graph<Job>, args: &Args) -> anyhow::Result<Graph<Job>> {
     Ok(graph)
 }
 
-fn waves_json(graph: &Graph<Job>) -> Value {
-    let waves: Vec<Value> = graph
-        .waves()
-        .map(|wave| {
-            wave.map(|node| {
-                let needs: Vec<&str> = node.needs().map(|need| need.id().as_str()).collect();
-                json!({ "id": node.id().as_str(), "needs": needs })
-            })
-            .collect()
+/// The nodes of a graph, wave by wave.
+#[derive(Serialize, JsonSchema)]
+pub struct WavesView<'a> {
+    waves: Vec<Vec<WaveNode<'a>>>,
+}
+
+/// A node of a wave.
+#[derive(Serialize, JsonSchema)]
+struct WaveNode<'a> {
+    id: &'a str,
+    needs: Vec<&'a str>,
+}
+
+fn waves_view(graph: &Graph<Job>) -> WavesView<'_> {
+    let waves = graph.waves().map(|wave| {
+        wave.map(|node| WaveNode {
+            id: node.id().as_str(),
+            needs: node.needs().map(|need| need.id().as_str()).collect(),
         })
-        .collect();
-    json!({ "waves": waves })
+        .collect()
+    });
+    WavesView { waves: waves.collect() }
 }
 
 fn waves_table(graph: &Graph<Job>) -> String {

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use slipway_manifest::ObjectId;
 use slipway_package::{BuildDiff, EmitOptions, PackageBuild, show_segs};
 use slipway_problem::Problem;
@@ -78,20 +80,44 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     Ok(if difference.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-fn data(difference: &BuildDiff) -> Value {
+/// The difference between two builds.
+#[derive(Serialize, JsonSchema)]
+pub struct PackageDifference {
+    added: Vec<String>,
+    removed: Vec<String>,
+    changed: Vec<ChangedPackageObject>,
+}
+
+/// An object that is in both builds and differs.
+#[derive(Serialize, JsonSchema)]
+struct ChangedPackageObject {
+    object: String,
+    fields: Vec<ChangedPackageField>,
+}
+
+/// A field that differs; null where a build does not have it.
+#[derive(Serialize, JsonSchema)]
+struct ChangedPackageField {
+    path: String,
+    old: Option<Value>,
+    new: Option<Value>,
+}
+
+fn data(difference: &BuildDiff) -> PackageDifference {
     let ids = |ids: &[ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let changed: Vec<Value> = difference
-        .changed
-        .iter()
-        .map(|(id, changes)| {
-            let fields: Vec<Value> = changes
-                .iter()
-                .map(|change| json!({"path": show_segs(&change.path), "old": change.old, "new": change.new}))
-                .collect();
-            json!({"object": id.to_string(), "fields": fields})
-        })
-        .collect();
-    json!({"added": ids(&difference.added), "removed": ids(&difference.removed), "changed": changed})
+    let changed = difference.changed.iter().map(|(id, changes)| {
+        let fields = changes.iter().map(|change| ChangedPackageField {
+            path: show_segs(&change.path),
+            old: change.old.clone(),
+            new: change.new.clone(),
+        });
+        ChangedPackageObject { object: id.to_string(), fields: fields.collect() }
+    });
+    PackageDifference {
+        changed: changed.collect(),
+        added: ids(&difference.added),
+        removed: ids(&difference.removed),
+    }
 }
 
 fn text(difference: &BuildDiff) -> String {

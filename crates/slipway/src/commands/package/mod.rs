@@ -1,13 +1,16 @@
 //! `slipway package`: Kurel packages, built without templates.
 
-mod diff;
+pub mod diff;
 pub mod flags;
 mod output;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_package::template::{ParamPath, ParamStep, parse_path};
 use slipway_package::{
     EXPORTED_SCHEMA, EmitOptions, FieldContention, OutFile, Package, PackageBuild, ParamData, ParamValue,
@@ -207,7 +210,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             show::show(session.output(), &explanation, ToString::to_string)?;
             Ok(Exit::Done)
         }
-        Command::Test { package, update } => test(package, *update),
+        Command::Test { package, update } => test(package, *update, session),
         Command::Diff(args) => diff::run(args, session),
         Command::Init { name, from } => init(name, from),
     }
@@ -312,22 +315,49 @@ fn list_patches(selected: &Selected, form: ListForm, session: &Session) -> anyho
     Ok(Exit::Done)
 }
 
-fn test(flags: &PackageFlags, update: bool) -> anyhow::Result<Exit> {
-    let mut failed = 0;
-    let results = flags.load()?.test()?;
-    for result in &results {
-        if let Some(golden) = result.update.as_ref().filter(|_| update) {
+/// One test of a package and how it went.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PackageTestResult")]
+pub struct TestRow {
+    name: String,
+    file: String,
+    passed: bool,
+    /// True if `--update` wrote its golden file.
+    updated: bool,
+    /// Differences from what was expected.
+    failures: Vec<String>,
+}
+
+fn test(flags: &PackageFlags, update: bool, session: &Session) -> anyhow::Result<Exit> {
+    let mut rows = Vec::new();
+    for result in flags.load()?.test()? {
+        let golden = result.update.as_ref().filter(|_| update);
+        if let Some(golden) = golden {
             output::write(&flags.package, std::slice::from_ref(golden))?;
-            continue;
         }
-        let word = if result.passed() { paint(GOOD, "ok") } else { paint(ERROR, "failed") };
-        show::print(&format!("{word} {} {}\n", result.name, paint(DIM, &result.file)))?;
-        for failure in &result.failures {
-            show::print(&format!("  {failure}\n"))?;
-        }
-        failed += usize::from(!result.passed());
+        let updated = golden.is_some();
+        let failures = if updated { Vec::new() } else { result.failures };
+        rows.push(TestRow {
+            passed: failures.is_empty(),
+            name: result.name,
+            file: result.file,
+            updated,
+            failures,
+        });
     }
-    show::print(&format!("{} passed, {failed} failed\n", results.len() - failed))?;
+    let failed = rows.iter().filter(|row| !row.passed).count();
+    show::show(session.output(), &rows, |rows| {
+        let mut text = String::new();
+        for row in rows.iter().filter(|row| !row.updated) {
+            let word = if row.passed { paint(GOOD, "ok") } else { paint(ERROR, "failed") };
+            let _ = writeln!(text, "{word} {} {}", row.name, paint(DIM, &row.file));
+            for failure in &row.failures {
+                let _ = writeln!(text, "  {failure}");
+            }
+        }
+        let _ = writeln!(text, "{} passed, {failed} failed", rows.len() - failed);
+        text
+    })?;
     Ok(if failed > 0 { Exit::Failed } else { Exit::Done })
 }
 
@@ -389,8 +419,9 @@ fn trace(
 }
 
 /// One parameter: its path, its value, the place it was written and the parameters it is made of.
-#[derive(serde::Serialize)]
-struct ParamRow {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PackageParameter")]
+pub struct ParamRow {
     path: String,
     value: serde_json::Value,
     from: String,

@@ -1,7 +1,8 @@
 //! `slipway pipeline promote|rollback|pause|resume|retry|approve`: what people ask of a pipeline.
 
 use jiff::Timestamp;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::Problem;
 use slipway_promotion::act::{
     PauseOutcome, PromotionPlan, ResumeOutcome, approve_bundle, find_user, pause_pipeline, plan_promotion,
@@ -39,6 +40,50 @@ pub struct PromoteArgs {
     policy: PolicyNamespaceFlags,
 }
 
+/// The effect of asking for a promotion.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "camelCase")]
+pub enum PromotionOutcome<'a> {
+    /// The environment runs the version.
+    AlreadyThere { environment: &'a str, version: &'a str },
+    /// A bundle is on its way there.
+    Promoting { bundle: &'a str, environment: &'a str },
+}
+
+/// A bundle that takes an environment back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PipelineRollback")]
+pub struct RollbackView<'a> {
+    bundle: &'a str,
+    environment: &'a str,
+    /// The version that ran there; empty where none is known.
+    from: &'a str,
+    to: &'a str,
+}
+
+/// The effect of pausing or resuming a pipeline.
+#[derive(Serialize, JsonSchema)]
+pub struct PauseView<'a> {
+    /// `paused`, `alreadyPaused`, `resumed` or `notPaused`.
+    outcome: &'a str,
+    pipeline: &'a str,
+}
+
+/// A step that was asked to begin anew.
+#[derive(Serialize, JsonSchema)]
+pub struct RetriedStep {
+    step: String,
+    /// The effect, in words.
+    outcome: String,
+}
+
+/// A bundle that was approved for an environment.
+#[derive(Serialize, JsonSchema)]
+pub struct ApprovedBundle<'a> {
+    bundle: &'a str,
+    environment: &'a str,
+}
+
 pub fn promote(args: &PromoteArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let place = connect(session).await?;
@@ -48,7 +93,7 @@ pub fn promote(args: &PromoteArgs, session: &Session) -> anyhow::Result<Exit> {
         let env = &args.env;
         let (bundle, text) = match plan {
             PromotionPlan::AlreadyThere { version } => {
-                let value = json!({"outcome": "alreadyThere", "environment": env, "version": version});
+                let value = PromotionOutcome::AlreadyThere { environment: env, version: &version };
                 show::show(session.output(), &value, |_| format!("{env} runs {version} already\n"))?;
                 return Ok(Exit::Done);
             }
@@ -63,7 +108,7 @@ pub fn promote(args: &PromoteArgs, session: &Session) -> anyhow::Result<Exit> {
                 (made.name().to_owned(), text)
             }
         };
-        let value = json!({"outcome": "promoting", "bundle": bundle, "environment": env});
+        let value = PromotionOutcome::Promoting { bundle: &bundle, environment: env };
         let hint = format!("  slipway pipeline explain {} --env {env} --watch\n", args.pipeline);
         show::show(session.output(), &value, |_| text + &hint)?;
         wait_for(&place, &bundle, Some(env), &args.wait).await
@@ -116,7 +161,7 @@ pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> 
         let from = current_bundle(&args.env, &survey.bundles).map(|one| one.spec.version()).unwrap_or_default();
         let made = kinds::create(&place.cluster, &bundle).await.map_err(explain)?;
         let to = made.spec.version();
-        let value = json!({"bundle": made.name(), "environment": args.env, "from": from, "to": to});
+        let value = RollbackView { bundle: made.name(), environment: &args.env, from: &from, to: &to };
         show::show(session.output(), &value, |_| {
             format!(
                 "Bundle \"{}\" created: {} goes from {from} back to {to}\n  slipway pipeline explain {} --env {} --watch\n",
@@ -157,7 +202,7 @@ pub fn pause(args: &PauseArgs, session: &Session) -> anyhow::Result<Exit> {
                 ("alreadyPaused", format!("Pipeline \"{name}\" was paused already\n"))
             }
         };
-        show::show(session.output(), &json!({"outcome": word, "pipeline": name}), |_| text)?;
+        show::show(session.output(), &PauseView { outcome: word, pipeline: name }, |_| text)?;
         Ok(Exit::Done)
     })
 }
@@ -181,7 +226,7 @@ pub fn resume(args: &ResumeArgs, session: &Session) -> anyhow::Result<Exit> {
             ResumeOutcome::Resumed => ("resumed", format!("Pipeline \"{name}\" goes on\n")),
             ResumeOutcome::NotPaused => ("notPaused", format!("Pipeline \"{name}\" was not paused\n")),
         };
-        show::show(session.output(), &json!({"outcome": word, "pipeline": name}), |_| text)?;
+        show::show(session.output(), &PauseView { outcome: word, pipeline: name }, |_| text)?;
         Ok(Exit::Done)
     })
 }
@@ -234,17 +279,10 @@ pub fn retry(args: &RetryArgs, session: &Session) -> anyhow::Result<Exit> {
                 RetryOutcome::NotFailed { state } => format!("has not failed: {state:?}"),
                 RetryOutcome::NotFound => "is gone".to_owned(),
             };
-            rows.push(json!({"step": name, "outcome": text}));
+            rows.push(RetriedStep { step: name.to_owned(), outcome: text });
         }
         show::show(session.output(), &rows, |rows| {
-            let line = |row: &serde_json::Value| {
-                format!(
-                    "PromotionStep \"{}\" {}\n",
-                    row["step"].as_str().unwrap_or_default(),
-                    row["outcome"].as_str().unwrap_or_default()
-                )
-            };
-            rows.iter().map(line).collect()
+            rows.iter().map(|row| format!("PromotionStep \"{}\" {}\n", row.step, row.outcome)).collect()
         })?;
         Ok(Exit::Done)
     })
@@ -281,7 +319,7 @@ pub fn approve(args: &ApproveArgs, session: &Session) -> anyhow::Result<Exit> {
         let waiting = waiting.ok_or_else(|| Problem::error(format!("no bundle waits for {}", args.env)))?;
         let bundle = find_bundle(&survey, &waiting)?;
         approve_bundle(&place.cluster, bundle, &args.env).await.map_err(explain)?;
-        let value = json!({"bundle": bundle.name(), "environment": args.env});
+        let value = ApprovedBundle { bundle: bundle.name(), environment: &args.env };
         show::show(session.output(), &value, |_| {
             format!("Bundle \"{}\" approved for {}\n", bundle.name(), args.env)
         })?;

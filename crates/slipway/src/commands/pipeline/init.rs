@@ -4,12 +4,14 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::{Problem, Problems};
 use slipway_promotion::act::{PipelineConfig, graph_template, read_config, scaffold_files};
 use slipway_promotion::kinds::{self, ApprovalMode, GateScope, Pipeline};
 use slipway_promotion::view::applying_gates;
 
+use crate::cli::Output;
 use crate::commands::promotion::{PolicyNamespaceFlags, connect, explain, survey};
 use crate::exit::{Exit, UsageError};
 use crate::files;
@@ -59,9 +61,26 @@ fn print_graph(args: &InitArgs, session: &Session, pipeline: &str) -> anyhow::Re
         let place = connect(session).await?;
         let survey = survey(&place, &args.policy.settings(), pipeline).await?;
         let template = graph_template(&survey).map_err(|error| Problem::error(error.to_string()))?;
-        show::print(&slipway_yaml::to_string(&template)?)?;
+        print_object(&template, session)?;
         Ok(Exit::Done)
     })
+}
+
+/// A pipeline that was created.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedPipeline<'a> {
+    pipeline: &'a str,
+    namespace: &'a str,
+    environments: &'a [String],
+    /// Gates of the organisation that apply to it.
+    org_gates: &'a [String],
+}
+
+/// Prints an object that is created later: YAML unless JSON is asked for.
+fn print_object(object: &impl Serialize, session: &Session) -> anyhow::Result<()> {
+    let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
+    show::show(output, object, |_| String::new())
 }
 
 pub fn run(args: &InitArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -79,7 +98,7 @@ pub fn run(args: &InitArgs, session: &Session) -> anyhow::Result<Exit> {
         let namespace = session.settings.namespace.value.clone().unwrap_or_else(|| "default".to_owned());
         let pipeline = config.pipeline(&namespace);
         scaffold(args, &pipeline, &config)?;
-        show::print(&slipway_yaml::to_string(&pipeline.manifest()?)?)?;
+        print_object(&pipeline.manifest()?, session)?;
         return Ok(Exit::Done);
     }
     session.block_on(async {
@@ -97,15 +116,23 @@ pub fn run(args: &InitArgs, session: &Session) -> anyhow::Result<Exit> {
         let labels = &made.metadata.labels;
         let mut org: Vec<String> = Vec::new();
         for environment in survey.environment_names() {
-            for (scope, gate) in applying_gates(&survey.templates, environment, labels, &survey.policy_namespaces) {
+            for (scope, gate) in
+                applying_gates(&survey.templates, environment, labels, &survey.policy_namespaces)
+            {
                 if scope == GateScope::Org && !org.iter().any(|name| name == gate.name()) {
                     org.push(gate.name().to_owned());
                 }
             }
         }
-        let value = json!({"pipeline": made.name(), "namespace": made.namespace(), "environments": config.environments, "orgGates": org});
+        let value = CreatedPipeline {
+            pipeline: made.name(),
+            namespace: made.namespace(),
+            environments: &config.environments,
+            org_gates: &org,
+        };
         show::show(session.output(), &value, |_| {
-            let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+            let count =
+                |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
             let gates = if org.is_empty() { String::new() } else { format!(": {}", org.join(", ")) };
             format!(
                 "Pipeline \"{}\" created ({}: {})\n  {} will be injected{gates}\n\nNext: Add to your CI:\n  \

@@ -1,14 +1,14 @@
 //! `slipway pipeline`: what is where and why, and what people ask of a pipeline. One file a command.
 
-mod act;
+pub mod act;
 mod demo;
 mod explain;
 mod history;
-mod init;
+pub mod init;
 mod list;
 mod rehearse;
-mod show;
-mod validate;
+pub mod show;
+pub mod validate;
 
 use crate::exit::Exit;
 use crate::session::Session;

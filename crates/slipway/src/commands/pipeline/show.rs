@@ -1,5 +1,6 @@
 //! `slipway pipeline show` and `graph`: one pipeline with its environments, steps and gates.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_promotion::view::{
     EnvironmentStanding, PipelineOverview, PipelineSurvey, StandingVerdict, age_text,
@@ -24,9 +25,11 @@ pub struct ShowArgs {
     policy: PolicyNamespaceFlags,
 }
 
-#[derive(Serialize)]
+/// A pipeline and how its environments stand.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+#[schemars(rename = "PipelineView")]
+pub struct Shown {
     #[serde(flatten)]
     overview: PipelineOverview,
     standing: Vec<EnvironmentStanding>,

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_promotion::kinds::{Bundle, ChangeWindow, Pipeline, PolicyGate, PromotionTemplate};
 
@@ -19,6 +20,16 @@ pub struct ValidateArgs {
     files: Vec<PathBuf>,
 }
 
+/// The numbers of valid objects of promotion in files.
+#[derive(Serialize, JsonSchema)]
+pub struct PromotionFileCounts {
+    pipelines: usize,
+    gates: usize,
+    windows: usize,
+    templates: usize,
+    bundles: usize,
+}
+
 pub fn run(args: &ValidateArgs, session: &Session) -> anyhow::Result<Exit> {
     let read = read_files(&args.files)?;
     if read.objects.is_empty() && read.tests.is_empty() {
@@ -27,13 +38,13 @@ pub fn run(args: &ValidateArgs, session: &Session) -> anyhow::Result<Exit> {
             Problem::error("there is nothing of promotion in these files").at(Location::new(at, 1, 1));
         return Err(Problems::from(problem).into());
     }
-    let counts = json!({
-        "pipelines": read.pipelines.len(),
-        "gates": read.gates.len(),
-        "windows": read.windows.len(),
-        "templates": read.templates.len(),
-        "bundles": read.bundles.len(),
-    });
+    let counts = PromotionFileCounts {
+        pipelines: read.pipelines.len(),
+        gates: read.gates.len(),
+        windows: read.windows.len(),
+        templates: read.templates.len(),
+        bundles: read.bundles.len(),
+    };
     show::show(session.output(), &counts, |_| {
         let mut text = String::new();
         let names = |kind: &str, names: Vec<&str>| -> String {

@@ -23,6 +23,7 @@ use crate::commands::policy::PolicyFlags;
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::commands::words::source_word;
+use crate::config::StorageKind;
 use crate::exit::UsageError;
 use crate::session::Session;
 
@@ -192,25 +193,7 @@ impl From<Cascade> for Propagation {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum StorageKind {
-    #[default]
-    #[value(alias = "secrets")]
-    Secret,
-    #[value(alias = "configmaps")]
-    Configmap,
-}
-
-impl From<StorageKind> for StorageDriver {
-    fn from(kind: StorageKind) -> Self {
-        match kind {
-            StorageKind::Secret => StorageDriver::Secret,
-            StorageKind::Configmap => StorageDriver::ConfigMap,
-        }
-    }
-}
-
-/// Which objects hold the releases.
+/// Where the releases are.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct StorageFlag {
     /// Where releases are kept

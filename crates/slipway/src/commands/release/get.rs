@@ -1,8 +1,12 @@
 //! `slipway get`: what a revision holds.
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use slipway_cluster::connect::Connection;
-use slipway_cluster::helm::{Hook, Release};
+use slipway_cluster::helm::{HelmTime, Hook, Release, RevisionStatus};
 use slipway_problem::Problem;
 use slipway_release::inspect;
 
@@ -50,6 +54,24 @@ enum What {
     All,
 }
 
+/// The facts about a revision without its content.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseMetadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    revision: u32,
+    status: RevisionStatus,
+    deployed_at: &'a HelmTime,
+    chart: &'a str,
+    version: &'a str,
+    app_version: &'a str,
+    /// `ssa` or `csa`; empty where the record does not say.
+    apply_method: &'a str,
+    labels: &'a BTreeMap<String, String>,
+    annotations: &'a Map<String, Value>,
+}
+
 pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
     if args.template.is_some() && args.what != What::All {
         let problem = Problem::error("--template reads all of a revision");
@@ -82,14 +104,19 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
             What::Manifest => show::data(inspect::without_secrets(&release.manifest))?,
             What::Notes => show::data(format!("{}\n", release.info.notes))?,
             What::Metadata => {
-                let view = json!({
-                    "name": release.name, "namespace": namespace, "revision": release.version,
-                    "status": release.info.status, "deployedAt": release.info.last_deployed,
-                    "chart": release.chart.name(), "version": release.chart.version(),
-                    "appVersion": release.chart.app_version(),
-                    "applyMethod": release.apply_method,
-                    "labels": release.labels, "annotations": release.info.annotations,
-                });
+                let view = ReleaseMetadata {
+                    name: &release.name,
+                    namespace: &namespace,
+                    revision: release.version,
+                    status: release.info.status,
+                    deployed_at: &release.info.last_deployed,
+                    chart: release.chart.name(),
+                    version: release.chart.version(),
+                    app_version: release.chart.app_version(),
+                    apply_method: &release.apply_method,
+                    labels: &release.labels,
+                    annotations: &release.info.annotations,
+                };
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
                 show::reveal(output, &view, |_| String::new())?;
             }
@@ -113,13 +140,10 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 /// Lays one set of values over another.
-fn overlay(
-    base: &mut serde_json::Map<String, serde_json::Value>,
-    over: serde_json::Map<String, serde_json::Value>,
-) {
+fn overlay(base: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(serde_json::Value::Object(base)), serde_json::Value::Object(over)) => overlay(base, over),
+            (Some(Value::Object(base)), Value::Object(over)) => overlay(base, over),
             (_, value) => {
                 base.insert(key, value);
             }

@@ -4,13 +4,13 @@ mod apply;
 mod delete;
 mod diff;
 pub mod flags;
-mod get;
+pub mod get;
 mod history;
 mod list;
 mod logs;
 mod plan;
 mod rollback;
-mod status;
+pub mod status;
 mod template;
 mod test;
 mod text;
@@ -45,10 +45,11 @@ use flags::{DiffFlags, RunFlags};
 use crate::cli::Output;
 use crate::config::Origin;
 use crate::connect::reached;
-use crate::exit::Exit;
+use crate::exit::{Exit, StoppedRun};
 use crate::interrupt::Interrupt;
 use crate::logs::Verbosity;
 use crate::session::Session;
+use crate::term::failure::FailureForm;
 use crate::term::show;
 use crate::term::style::{DIM, ERROR, HINT, paint};
 
@@ -63,7 +64,7 @@ async fn connect(session: &Session) -> anyhow::Result<Connection> {
 
 /// Connects for a command with a time limit, which a server that never answers must not outlast.
 async fn connect_within(session: &Session, timeout: Option<&RunTimeout>) -> anyhow::Result<Connection> {
-    let connection = session.connect().await?;
+    let connection = session.with_releases(session.connect().await?)?;
     let cluster = &connection.cluster;
     let limited = match timeout {
         Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
@@ -297,6 +298,9 @@ fn finish(
             Ok(Exit::Done)
         }
         Err(failure) => match interrupt.exit() {
+            Some(_) if session.failure_form() == FailureForm::Object => {
+                Err(StoppedRun(Box::new(failure)).into())
+            }
             Some(exit) => {
                 say!("{failure}");
                 Ok(exit)

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_cluster::connect::Connection;
 use slipway_cluster::helm::RevisionStatus;
@@ -33,9 +34,10 @@ pub struct StatusArgs {
     storage: StorageFlag,
 }
 
-/// How a release stands, as data.
-#[derive(Serialize)]
-struct StatusView {
+/// The standing of a release, as data.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReleaseStatusView")]
+pub struct StatusView {
     name: String,
     namespace: String,
     revision: u32,

@@ -133,7 +133,6 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     let loaded = args.run.document.load(session)?;
     super::validate::warn(loaded.warnings);
     let document = loaded.document;
-    connection::check_driver(&document)?;
     if document.state.is_none() && (args.no_resume || !args.rerun.is_empty()) {
         let problem =
             Problem::warning("the runbook keeps no record, so --no-resume and --rerun mean nothing");
@@ -181,7 +180,6 @@ fn report_rehearsal(rehearsed: Result<RehearsedRunbook, RehearsalError>) -> anyh
 pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
     let loaded = args.run.document.load(session)?;
     let document = loaded.document;
-    connection::check_driver(&document)?;
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
         let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);

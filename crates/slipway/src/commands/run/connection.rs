@@ -6,14 +6,13 @@ use slipway_cluster::{Cluster, RetryPolicy};
 use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_runbook::state::store_hint;
-use slipway_runbook::{Document, POLL, RunContext, RunError, RunTarget};
+use slipway_runbook::{POLL, RunContext, RunError, RunTarget};
 use slipway_source::LoadContext;
 
 use super::fetch::Network;
 use crate::charts;
 use crate::commands::inputs::SecretFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
-use crate::config::Variable;
 use crate::exit::UsageError;
 use crate::session::Session;
 
@@ -34,7 +33,7 @@ impl Ground {
         base: PathBuf,
         references: ReferenceResolver,
     ) -> anyhow::Result<Self> {
-        let connection = session.connect().await?;
+        let connection = session.with_releases(session.connect().await?)?;
         let decryption = SecretFlags::default().decryption();
         let resolver = references.clone();
         Ok(Self {
@@ -62,18 +61,6 @@ impl Ground {
         let (base, sources) = (&self.base, &self.sources);
         let (cluster, events) = (&self.cluster, &self.events);
         RunContext { cluster, base, sources, events, poll: POLL, target: RunTarget::Cluster }
-    }
-}
-
-/// Releases can be kept in other places than Secrets; runbooks do not look there.
-pub fn check_driver(document: &Document) -> anyhow::Result<()> {
-    match Variable::HelmDriver.text() {
-        Some(driver) if document.uses_releases() && !matches!(driver.as_str(), "secret" | "secrets") => {
-            let problem =
-                Problem::error(format!("HELM_DRIVER is `{driver}`, and runbooks keep releases in Secrets"));
-            Err(problem.hint("unset HELM_DRIVER").into())
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,21 +3,23 @@
 use std::collections::HashMap;
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_event::Redactor;
 use slipway_graph::Direction;
 use slipway_runbook::{Document, Step, plan};
 
 use super::{connection, document};
+use crate::cli::Output;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The form of the drawing
-    #[arg(long, value_name = "FORM", default_value = "mermaid")]
-    format: Form,
+    /// The form of the drawing; mermaid unless given, or json with `-o json`
+    #[arg(long, value_name = "FORM")]
+    format: Option<Form>,
 
     #[command(flatten)]
     document: document::Flags,
@@ -32,7 +34,8 @@ enum Form {
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let document = args.document.load(session)?.document;
-    let text = match args.format {
+    let usual = if session.output() == Output::Json { Form::Json } else { Form::Mermaid };
+    let text = match args.format.unwrap_or(usual) {
         Form::Json => serde_json::to_string_pretty(&described(&document, session.redactor())?)? + "\n",
         form => session.redactor().redact(&draw(&document, form)?).into_owned(),
     };
@@ -63,24 +66,47 @@ fn label(step: &Step) -> String {
     format!("{} ({}{})", step.name, step.action.kind(), if is_skipped(step) { ", skipped" } else { "" })
 }
 
+/// The steps of a runbook and what they need.
+#[derive(Serialize, JsonSchema)]
+pub struct RunbookGraph {
+    name: String,
+    nodes: Vec<RunbookGraphNode>,
+    edges: Vec<GraphEdge>,
+    /// Names by level.
+    levels: Vec<Vec<String>>,
+}
+
+/// A step of the graph.
+#[derive(Serialize, JsonSchema)]
+struct RunbookGraphNode {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    level: usize,
+    /// True if its condition does not hold.
+    skipped: bool,
+}
+
+/// A need: `to` comes after `from`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunbookGraphEdge")]
+struct GraphEdge {
+    from: String,
+    to: String,
+}
+
 /// The steps for programs.
-fn described(document: &Document, redactor: &Redactor) -> anyhow::Result<Value> {
+fn described(document: &Document, redactor: &Redactor) -> anyhow::Result<RunbookGraph> {
     let plan = plan::offline(document, redactor).map_err(connection::failed)?;
     let shown = |name: &str| redactor.redact(name).into_owned();
     let level = |name: &str| plan.step(name).map_or(0, |step| step.level);
     let nodes = document.steps.iter().map(|step| {
         let id = shown(&step.name);
         let (kind, level, skipped) = (step.action.kind(), level(&id), is_skipped(step));
-        json!({"id": id, "type": kind, "level": level, "skipped": skipped})
+        RunbookGraphNode { id, kind, level, skipped }
     });
-    let edges = document
-        .steps
-        .iter()
-        .flat_map(|step| step.needs.iter().map(|need| json!({"from": shown(need), "to": shown(&step.name)})));
-    Ok(json!({
-        "name": plan.name,
-        "nodes": nodes.collect::<Vec<_>>(),
-        "edges": edges.collect::<Vec<_>>(),
-        "levels": plan.levels,
-    }))
+    let edges = document.steps.iter().flat_map(|step| {
+        step.needs.iter().map(|need| GraphEdge { from: shown(need), to: shown(&step.name) })
+    });
+    Ok(RunbookGraph { nodes: nodes.collect(), edges: edges.collect(), name: plan.name, levels: plan.levels })
 }

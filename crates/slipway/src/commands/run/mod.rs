@@ -4,10 +4,10 @@ mod apply;
 mod connection;
 mod document;
 mod fetch;
-mod graph;
+pub mod graph;
 mod preview;
 mod status;
-mod validate;
+pub mod validate;
 
 use std::borrow::Cow;
 

@@ -1,6 +1,10 @@
 //! `slipway run validate`.
 
-use serde_json::json;
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use slipway_problem::Location;
 use slipway_runbook::{Diagnostic, Diagnostics, check};
 
 use super::document;
@@ -35,15 +39,14 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Err(found) => (None, found),
     };
     if session.output() != crate::cli::Output::Table {
-        let list = |found: &mut dyn Iterator<Item = &Diagnostic>| found.map(placed).collect::<Vec<_>>();
-        let value = json!({
-            "file": read.name,
-            "valid": document.is_some(),
-            "name": document.map(|document| session.redactor().redact(&document.name)),
-            "steps": document.map(|document| document.steps.len()),
-            "errors": list(&mut found.errors()),
-            "warnings": list(&mut found.warnings()),
-        });
+        let value = RunbookValidation {
+            file: &read.name,
+            valid: document.is_some(),
+            name: document.map(|document| session.redactor().redact(&document.name)),
+            steps: document.map(|document| document.steps.len()),
+            errors: found.errors().map(placed).collect(),
+            warnings: found.warnings().map(placed).collect(),
+        };
         show::show(session.output(), &value, |_| String::new())?;
         return Ok(if document.is_some() { Exit::Done } else { Exit::Usage });
     }
@@ -57,15 +60,30 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
 }
 
+/// The findings about a runbook.
+#[derive(Serialize, JsonSchema)]
+pub struct RunbookValidation<'a> {
+    file: &'a str,
+    valid: bool,
+    /// Absent, as its number of steps, where it cannot be read.
+    name: Option<Cow<'a, str>>,
+    steps: Option<usize>,
+    errors: Vec<PlacedDiagnostic<'a>>,
+    warnings: Vec<PlacedDiagnostic<'a>>,
+}
+
 /// A finding with its place beside the message, as editors and linters want it.
-fn placed(found: &Diagnostic) -> serde_json::Value {
-    let mut value = json!(found);
-    if let Some(at) = &found.problem.at {
-        value["file"] = json!(at.file);
-        value["line"] = json!(at.line);
-        value["column"] = json!(at.column);
-    }
-    value
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunbookFinding")]
+struct PlacedDiagnostic<'a> {
+    #[serde(flatten)]
+    found: &'a Diagnostic,
+    #[serde(flatten)]
+    at: Option<&'a Location>,
+}
+
+fn placed(found: &Diagnostic) -> PlacedDiagnostic<'_> {
+    PlacedDiagnostic { found, at: found.problem.at.as_ref() }
 }
 
 /// Shows warnings on standard error.

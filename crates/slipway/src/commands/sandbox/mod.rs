@@ -44,7 +44,7 @@ enum Command {
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let place = Place::of_user()?;
     match &args.command {
-        Command::Up(args) if args.detach => up::detach(args, &place),
+        Command::Up(args) if args.detach => up::detach(args, &place, session),
         Command::Up(args) => session.block_on(up::up(args, &place)),
         Command::Down => up::down(&place),
         Command::Status => up::status(&place, session),

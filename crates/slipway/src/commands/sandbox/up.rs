@@ -6,6 +6,9 @@ use std::path::PathBuf;
 #[cfg(unix)]
 use anyhow::Context;
 use anyhow::bail;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use slipway_problem::{Problem, describe_io};
 use slipway_sandbox::{BuildError, ClockSpeed, RecoveryMode, Sandbox};
 use tokio_util::sync::CancellationToken;
@@ -167,7 +170,7 @@ fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> anyhow::Error {
 }
 
 /// Starts the same command without `--detach` and waits until it serves.
-pub fn detach(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
+pub fn detach(args: &UpArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
     if place.running()?.is_some() {
         bail!(already_running());
     }
@@ -175,6 +178,7 @@ pub fn detach(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     let running = place.start(&words)?;
     say_warnings(&running.warnings);
     say_ready(args, place, running.address);
+    show::show(session.output(), &SandboxStatus::new(Some(&running), place), |_| String::new())?;
     Ok(Exit::Done)
 }
 
@@ -201,23 +205,72 @@ fn terminate(pid: u32) -> anyhow::Result<()> {
     if status.success() { Ok(()) } else { bail!("cannot stop process {pid}") }
 }
 
+/// The sandbox of the user; everything but `running` is null where there is none.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxStatus {
+    running: bool,
+    pid: Option<u32>,
+    server: Option<String>,
+    kubeconfig: Option<PathBuf>,
+    /// Null also where its objects are in memory.
+    data_dir: Option<PathBuf>,
+    speed: Option<String>,
+    rbac: Option<bool>,
+    #[serde(flatten)]
+    answer: Option<SandboxAnswer>,
+}
+
+/// The words of a sandbox about itself.
+#[derive(Serialize, JsonSchema)]
+struct SandboxAnswer {
+    #[schemars(with = "String")]
+    version: Value,
+    #[schemars(with = "jiff::Timestamp")]
+    time: Value,
+    /// The last change of its store.
+    #[schemars(with = "u64")]
+    revision: Value,
+    #[schemars(with = "u64")]
+    objects: Value,
+    /// The number of rules for failures it makes.
+    #[schemars(with = "u64")]
+    faults: Value,
+}
+
+impl SandboxStatus {
+    fn new(running: Option<&Running>, place: &Place) -> Self {
+        Self {
+            running: running.is_some(),
+            pid: running.map(|running| running.pid),
+            server: running.map(|running| format!("https://{}", running.address)),
+            kubeconfig: running.map(|_| place.kubeconfig()),
+            data_dir: running.and_then(|running| running.data_dir.clone()),
+            speed: running.map(|running| running.speed.clone()),
+            rbac: running.map(|running| running.rbac),
+            answer: None,
+        }
+    }
+
+    fn objects(&self) -> Option<u64> {
+        self.answer.as_ref()?.objects.as_u64()
+    }
+}
+
 pub fn status(place: &Place, session: &Session) -> anyhow::Result<Exit> {
     let running = place.running()?;
-    let mut data = serde_json::json!({
-        "running": running.is_some(),
-        "pid": running.as_ref().map(|running| running.pid),
-        "server": running.as_ref().map(|running| format!("https://{}", running.address)),
-        "kubeconfig": running.as_ref().map(|_| place.kubeconfig()),
-        "dataDir": running.as_ref().and_then(|running| running.data_dir.clone()),
-        "speed": running.as_ref().map(|running| running.speed.clone()),
-        "rbac": running.as_ref().map(|running| running.rbac),
-    });
+    let mut data = SandboxStatus::new(running.as_ref(), place);
     if running.is_some() {
         // A sandbox that does not answer is still one that runs.
         if let Ok(said) = session.block_on(steer::call(session, place, "GET", "status", Vec::new())) {
-            for key in ["version", "time", "revision", "objects", "faults"] {
-                data[key] = said[key].clone();
-            }
+            let take = |key: &str| said[key].clone();
+            data.answer = Some(SandboxAnswer {
+                version: take("version"),
+                time: take("time"),
+                revision: take("revision"),
+                objects: take("objects"),
+                faults: take("faults"),
+            });
         }
     }
     show::show(session.output(), &data, |data| match &running {
@@ -228,7 +281,7 @@ pub fn status(place: &Place, session: &Session) -> anyhow::Result<Exit> {
                 running.pid.to_string(),
                 running.speed.clone(),
                 if running.rbac { "enforced" } else { "off" }.to_owned(),
-                data["objects"].as_u64().map_or_else(|| "?".to_owned(), |n| n.to_string()),
+                data.objects().map_or_else(|| "?".to_owned(), |n| n.to_string()),
                 running.data_dir.as_ref().map_or_else(|| "in memory".to_owned(), |d| d.display().to_string()),
             ]);
             table.render()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_secrets::{SecretReference, SecretsError, discover_references};
 
@@ -22,8 +23,10 @@ pub struct Args {
     flags: ReferenceFlags,
 }
 
-#[derive(Serialize)]
-struct Row {
+/// A reference and the places it stands in.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FoundReference")]
+pub struct Row {
     provider: String,
     path: String,
     reference: String,

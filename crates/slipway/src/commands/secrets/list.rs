@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_secrets::{EntryKind, Purpose};
 
@@ -28,8 +29,10 @@ pub struct Args {
     flags: ReferenceFlags,
 }
 
-#[derive(Serialize)]
-struct Row {
+/// A secret or folder of a provider.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProviderEntry")]
+pub struct Row {
     name: String,
     folder: bool,
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_secrets::{LogoutOutcome, Purpose};
 
@@ -24,8 +25,10 @@ pub struct Args {
     flags: ReferenceFlags,
 }
 
-#[derive(Serialize)]
-struct Row {
+/// A login at a provider.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProviderLogin")]
+pub struct Row {
     provider: String,
     identity: String,
     expires: Option<String>,
@@ -47,17 +50,26 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The end of a login at a provider.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProviderLogout")]
+pub struct LogoutRow {
+    provider: String,
+    /// False where the provider keeps no login.
+    revoked: bool,
+}
+
 /// Gives the provider's token back.
 pub fn log_out(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let provider = provider_name(&args.provider)?;
     let resolver = args.flags.resolver(&args.scope, Purpose::Test, session)?;
     let outcome = with_resolver(session, &resolver, resolver.logout(&provider))?;
-    say!(
-        "{}",
-        match outcome {
-            LogoutOutcome::Revoked => format!("the token of {provider} is revoked"),
-            LogoutOutcome::NothingKept => format!("{provider} keeps no login: there is nothing to give back"),
-        }
-    );
+    let said = match outcome {
+        LogoutOutcome::Revoked => format!("the token of {provider} is revoked"),
+        LogoutOutcome::NothingKept => format!("{provider} keeps no login: there is nothing to give back"),
+    };
+    say!("{said}");
+    let row = LogoutRow { provider: provider.to_string(), revoked: outcome == LogoutOutcome::Revoked };
+    show::show(session.output(), &row, |_| String::new())?;
     Ok(Exit::Done)
 }

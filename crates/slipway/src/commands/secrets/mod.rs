@@ -1,13 +1,13 @@
 //! `slipway secrets`: one file a command.
 
 mod audit;
-mod discover;
+pub mod discover;
 pub mod flags;
-mod list;
-mod login;
-mod policy;
+pub mod list;
+pub mod login;
+pub mod policy;
 pub mod resolution;
-mod test;
+pub mod test;
 
 use crate::exit::Exit;
 use crate::session::Session;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_secrets::{
     Automation, NodeContext, PolicyTarget, Purpose, SecretReference, SecretsError, discover_references,
 };
@@ -10,6 +12,7 @@ use super::flags::ReferenceFlags;
 use crate::config;
 use crate::exit::Exit;
 use crate::session::Session;
+use crate::term::show;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -39,6 +42,12 @@ pub struct CheckArgs {
     flags: ReferenceFlags,
 }
 
+/// References that policy and trust allow.
+#[derive(Serialize, JsonSchema)]
+pub struct AllowedReferences {
+    allowed: Vec<String>,
+}
+
 pub fn check(args: &CheckArgs, session: &Session) -> anyhow::Result<Exit> {
     let (found, problems) = discover_references(&args.scope);
     if problems.has_errors() {
@@ -61,5 +70,7 @@ pub fn check(args: &CheckArgs, session: &Session) -> anyhow::Result<Exit> {
             count => say!("policy: {count} references are allowed"),
         }
     }
+    let allowed = references.iter().map(ToString::to_string).collect();
+    show::show(session.output(), &AllowedReferences { allowed }, |_| String::new())?;
     Ok(Exit::Done)
 }

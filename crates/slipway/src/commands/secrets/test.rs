@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::bail;
+use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_problem::Problem;
 use slipway_secrets::{Purpose, SecretReference, SecretsError, discover_references};
@@ -45,9 +46,11 @@ pub struct Args {
     flags: ReferenceFlags,
 }
 
-#[derive(Serialize)]
+/// A reference that was fetched.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+#[schemars(rename = "FetchedReference")]
+pub struct Row {
     reference: String,
     provider: String,
     version: Option<String>,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use slipway_cluster::Cluster;
+use slipway_cluster::helm::StorageDriver;
 use slipway_source::LoadContext;
 use slipway_stack::engine::Connect;
 use slipway_stack::plan::ClusterRef;
@@ -46,8 +47,21 @@ impl Connect for Clusters<'_> {
             self.session.connect_to_context(&settings, wanted.context.as_deref()).await
         };
         let connection = connection
+            .and_then(|connection| self.session.with_releases(connection))
             .map_err(|error| NodeError::new(FailureClass::Unauthenticated, format!("{error:#}")))?;
         let cluster = connection.cluster;
+        if cluster.release_driver() == StorageDriver::Sql
+            && !settings.sandbox
+            && let Some(other) = open.keys().next()
+        {
+            // Its rows do not say of which cluster they are, and each would take the other's for its own.
+            let message = format!(
+                "HELM_DRIVER is sql, and one database holds the releases of one cluster: run the stack for cluster {other} and \
+                 cluster {} apart, with a database each",
+                wanted.name
+            );
+            return Err(NodeError::new(FailureClass::Invalid, message));
+        }
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)
     }

@@ -4,8 +4,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_event::Events;
+use slipway_journal::Summary;
 use slipway_problem::Problem;
 use slipway_rehearsal::{RehearsalError, RehearsedStack, rehearse_stack};
 use slipway_secrets::Purpose;
@@ -350,6 +352,22 @@ fn confirm(
     planned.verify()
 }
 
+/// The last line of a run.
+#[derive(Serialize, JsonSchema)]
+pub struct StackRunSummary<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(rename = "type")]
+    kind: SummaryType,
+}
+
+/// The type of the last line, among those of events.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum SummaryType {
+    Summary,
+}
+
 /// Tells how a run ended.
 fn finish(
     args: &LaunchArgs,
@@ -360,9 +378,7 @@ fn finish(
 ) -> anyhow::Result<Exit> {
     let ExecutedRun { plan, outcome } = ran;
     if session.output() == Output::Json {
-        let mut last = serde_json::to_value(&outcome.summary)?;
-        last["type"] = json!("SUMMARY");
-        show::line(&last)?;
+        show::line(&StackRunSummary { summary: &outcome.summary, kind: SummaryType::Summary })?;
     } else {
         runs::show(store, &plan.run_id, session)?;
     }

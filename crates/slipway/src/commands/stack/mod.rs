@@ -3,19 +3,21 @@
 mod clusters;
 mod flags;
 mod follow;
-mod launch;
-mod plan;
-mod runs;
-mod survey;
+pub mod launch;
+pub mod plan;
+pub mod runs;
+pub mod survey;
 
 use std::fmt::Write as _;
 
 use clap::{Subcommand, ValueEnum};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_problem::Problem;
 use slipway_stack::explain::{self, Field};
 use slipway_stack::{CompiledStack, Error, Git, compile};
 
+use crate::cli::Output;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::failure::FailureForm;
@@ -62,9 +64,9 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct GraphArgs {
-    /// Language of the drawing
-    #[arg(long, value_name = "FORM", default_value = "dot")]
-    format: Drawing,
+    /// Language of the drawing; dot unless given, or json with `-o json`
+    #[arg(long, value_name = "FORM")]
+    format: Option<Drawing>,
 
     #[command(flatten)]
     root: RootFlags,
@@ -106,7 +108,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Some(Command::Plan(args)) => plan::run(args, session),
         Some(Command::Apply(args)) => launch::run(args, slipway_stack::Command::Apply, session),
         Some(Command::Delete(args)) => launch::run(args, slipway_stack::Command::Delete, session),
-        Some(Command::Graph(args)) => graph(args),
+        Some(Command::Graph(args)) => graph(args, session),
         Some(Command::Explain(args)) => explain(args, session),
         Some(Command::Status(args)) => runs::status(args, session),
         Some(Command::Runs(args)) => runs::runs(args, session),
@@ -138,15 +140,32 @@ fn compiled(
     Ok(compiled)
 }
 
-fn graph(args: &GraphArgs) -> anyhow::Result<Exit> {
+fn graph(args: &GraphArgs, session: &Session) -> anyhow::Result<Exit> {
     let compiled = compiled(&args.root, &args.select, slipway_stack::Command::Apply)?;
-    let text = compiled.plan.draw(|drawing| match args.format {
+    let usual = if session.output() == Output::Json { Drawing::Json } else { Drawing::Dot };
+    let text = compiled.plan.draw(|drawing| match args.format.unwrap_or(usual) {
         Drawing::Dot => drawing.dot(),
         Drawing::Mermaid => drawing.mermaid(),
         Drawing::Json => format!("{:#}\n", drawing.json()),
     })?;
     show::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// Everything a release of a stack inherits, and why it is selected.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseExplanation<'a> {
+    id: &'a str,
+    /// `file:line:column` of its declaration.
+    declared_at: String,
+    profile: Option<&'a str>,
+    fields: &'a [Field],
+    /// Absent as the next two where it is not selected.
+    needs: Option<&'a [String]>,
+    external_needs: &'a [&'a str],
+    selected_by: Option<&'a [String]>,
+    effective_input_hash: Option<&'a str>,
 }
 
 fn explain(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -161,16 +180,16 @@ fn explain(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exit> {
     }
     let external: Vec<&str> =
         node.into_iter().flat_map(|node| node.external_needs.iter().map(|need| need.id.as_str())).collect();
-    let value = json!({
-        "id": id,
-        "declaredAt": declaration.at.to_string(),
-        "profile": compiled.stack.profile,
-        "fields": fields,
-        "needs": node.map(|node| &node.needs),
-        "externalNeeds": external,
-        "selectedBy": node.map(|node| &node.selected_by),
-        "effectiveInputHash": node.map(|node| &node.effective_input_hash),
-    });
+    let value = ReleaseExplanation {
+        id: &id,
+        declared_at: declaration.at.to_string(),
+        profile: compiled.stack.profile.as_deref(),
+        fields: &fields,
+        needs: node.map(|node| &node.needs[..]),
+        external_needs: &external,
+        selected_by: node.map(|node| &node.selected_by[..]),
+        effective_input_hash: node.map(|node| node.effective_input_hash.as_str()),
+    };
     show::show(session.output(), &value, |_| {
         let mut text =
             format!("{} {}\n", paint(BOLD, &id), paint(DIM, format!("declared at {}", declaration.at)));

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
-use slipway_stack::plan::identify;
-use slipway_stack::{Command, Error, Node, StackPlan, pin, survey};
+use slipway_stack::plan::{StackPlanView, identify};
+use slipway_stack::{Command, Error, Node, ReleasePreview, ReleaseVerdict, StackPlan, pin, survey};
 
 use super::clusters::{self, Clusters};
 use super::flags::{RootFlags, SelectFlags};
+use super::survey::SurveyEntry;
 use super::{runs, survey as shown};
 use crate::commands::policy::{self, PolicyFlags};
 use crate::commands::secrets::flags::ReferenceFlags;
@@ -95,12 +98,33 @@ pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             .plan
             .node(&id)
             .ok_or_else(|| Error::from(slipway_problem::Problem::error(format!("{id} is not selected"))))?;
-        let value = serde_json::json!({"id": id, "selectedBy": node.selected_by});
+        let value = SelectionReasons { id: &id, selected_by: &node.selected_by };
         show::show(session.output(), &value, |_| format!("{id}\n  {}\n", node.selected_by.join("\n  ")))?;
         return Ok(Exit::Done);
     }
     let warnings: Vec<String> = compiled.warnings.iter().map(|warning| warning.message.clone()).collect();
     present(compiled.plan, &warnings, compiled.unmapped, &args.look, &args.root, session)
+}
+
+/// The reasons a release was selected for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SelectionReasons<'a> {
+    id: &'a str,
+    selected_by: &'a [String],
+}
+
+/// A plan and whatever the clusters were asked about it.
+#[derive(Serialize, JsonSchema)]
+pub struct StackPlanOutput<'a> {
+    #[serde(flatten)]
+    plan: StackPlanView<'a>,
+    /// The changes of each release, with `--diff`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<SurveyEntry<'a, ReleasePreview>>>,
+    /// The releases that are not as they were applied, with `--verify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drift: Option<Vec<SurveyEntry<'a, ReleaseVerdict>>>,
 }
 
 /// Shows a plan and whatever the clusters were asked about it.
@@ -147,13 +171,11 @@ pub fn present(
             (false, false) => Exit::Done,
         };
     }
-    let mut value = plan.shown(warnings);
-    if let Some(changes) = &changes {
-        value["changes"] = shown::entries(changes);
-    }
-    if let Some(drift) = &drift {
-        value["drift"] = shown::entries(drift);
-    }
+    let mut value = serde_json::to_value(StackPlanOutput {
+        plan: plan.shown(warnings),
+        changes: changes.as_deref().map(shown::entries),
+        drift: drift.as_deref().map(shown::entries),
+    })?;
     session.redactor().redact_json(&mut value);
     show::show(session.output(), &value, |_: &Value| {
         let mut text = table(&plan, unmapped);

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_event::SystemClock;
+use slipway_journal::{RunEvent, Summary};
 use slipway_stack::record::{Prune, RunProcess, RunStatus, RunStore, StoredRun};
 use slipway_stack::{Error, duration};
 
@@ -80,10 +82,16 @@ fn age(text: &str) -> Result<Duration, String> {
     time(text).map_err(|_| "expected an age such as 30d or 12h".to_owned())
 }
 
+/// The runs that were removed.
+#[derive(Serialize, JsonSchema)]
+pub struct PrunedRuns<'a> {
+    removed: &'a [String],
+}
+
 fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {
     let wanted = Prune { keep: args.keep, older_than: args.older_than };
     let removed = store(&args.root.root)?.prune(&wanted, is_alive)?;
-    term::show::show(session.output(), &json!({"removed": removed}), |_| {
+    term::show::show(session.output(), &PrunedRuns { removed: &removed }, |_| {
         let runs = if removed.len() == 1 { "run" } else { "runs" };
         let list: String = removed.iter().map(|id| format!("{id}\n")).collect();
         format!("{list}removed {} {runs}\n", removed.len())
@@ -196,6 +204,16 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
     show_tail(&store, &run_id, args.tail, session)
 }
 
+/// A run and the last events of its log.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StackRunView<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    /// As many as `--tail` asks for.
+    last_events: &'a [RunEvent],
+}
+
 /// Shows how a run stands.
 pub fn show(store: &RunStore, run_id: &str, session: &Session) -> anyhow::Result<Exit> {
     show_tail(store, run_id, 0, session)
@@ -206,10 +224,9 @@ fn show_tail(store: &RunStore, run_id: &str, tail: usize, session: &Session) -> 
     let (stored, damage) = store.inspect(run_id)?;
     let state = stored.state(is_alive);
     let last = &stored.events[stored.events.len().saturating_sub(tail)..];
-    let mut value = serde_json::to_value(&stored.summary)?;
-    value["status"] = json!(state);
-    value["lastEvents"] = json!(last);
     if session.output() != Output::Table {
+        let summary = Summary { status: state, ..stored.summary };
+        let value = StackRunView { summary: &summary, last_events: last };
         term::show::show(session.output(), &value, |_| String::new())?;
     } else {
         let mut text = table(&stored, state);

@@ -2,25 +2,52 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 use slipway_stack::survey::Surveyed;
-use slipway_stack::{ReleasePreview, ReleaseVerdict};
+use slipway_stack::{FailureClass, ReleasePreview, ReleaseVerdict};
 
 use crate::commands::policy;
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, GOOD, REMOVED, WARNING, paint};
 
-/// One entry a release: what was found, or why it cannot be told.
-pub fn entries<T: Serialize>(all: &[Surveyed<T>]) -> Value {
-    let entry = |one: &Surveyed<T>| match &one.found {
-        Ok(found) => {
-            let mut value = serde_json::to_value(found).unwrap_or_default();
-            value["id"] = json!(one.id);
-            value
+/// The finding about one release, or why there is none.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "{T}Entry")]
+pub enum SurveyEntry<'a, T> {
+    Found {
+        #[serde(flatten)]
+        found: &'a T,
+        id: &'a str,
+    },
+    Failed {
+        id: &'a str,
+        error: SurveyError<'a>,
+    },
+}
+
+/// The failure to look at one release.
+#[derive(Serialize, JsonSchema)]
+pub struct SurveyError<'a> {
+    class: FailureClass,
+    message: &'a str,
+}
+
+impl<'a, T> From<&'a Surveyed<T>> for SurveyEntry<'a, T> {
+    fn from(one: &'a Surveyed<T>) -> Self {
+        match &one.found {
+            Ok(found) => Self::Found { found, id: &one.id },
+            Err(error) => {
+                let error = SurveyError { class: error.class, message: &error.message };
+                Self::Failed { id: &one.id, error }
+            }
         }
-        Err(error) => json!({"id": one.id, "error": {"class": error.class, "message": error.message}}),
-    };
-    all.iter().map(entry).collect()
+    }
+}
+
+/// One entry a release, in the order of execution.
+pub fn entries<T>(all: &[Surveyed<T>]) -> Vec<SurveyEntry<'_, T>> {
+    all.iter().map(SurveyEntry::from).collect()
 }
 
 /// The differences of every release that has some, and a line for each that has none.

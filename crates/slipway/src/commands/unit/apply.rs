@@ -1,5 +1,8 @@
 //! `slipway unit apply` and `slipway unit promote`: deploy exactly what was bundled.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+use slipway_release::{ReleaseStatus, Revision};
 use slipway_unit::strategy::{RolloutContext, Strategy, rehearse_strategy};
 use slipway_unit::{
     ApplyContext, ApplyOutcome, ApplyRequest, EvidenceNeed, EvidenceRule, FailedVerification, LedgerPlace,
@@ -12,9 +15,10 @@ use super::flags::{
 };
 use super::{fail, text};
 use crate::commands::release::flags::{PlanningFlags, RunFlags};
-use crate::exit::Exit;
+use crate::exit::{Exit, StoppedRun};
 use crate::interrupt::Interrupt;
 use crate::session::Session;
+use crate::term::failure::FailureForm;
 use crate::term::show;
 
 /// Deploy exactly what was bundled
@@ -195,6 +199,9 @@ fn deploy(
         }
         match outcome {
             Ok(outcome) => finish(&outcome, unit, session),
+            Err(error) if interrupt.exit().is_some() && session.failure_form() == FailureForm::Object => {
+                Err(StoppedRun(Box::new(error)).into())
+            }
             Err(_) if interrupt.exit().is_some() => Ok(interrupt.exit().unwrap_or(Exit::Failed)),
             Err(error) => Err(fail(error)),
         }
@@ -237,17 +244,61 @@ async fn rehearse(request: &ApplyRequest<'_>, context: &ApplyContext<'_>) -> any
     Ok(())
 }
 
+/// The end of an apply.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum UnitApplyView<'a> {
+    /// The target runs this unit already.
+    AlreadyApplied {
+        revision: u32,
+    },
+    Applied {
+        apply_id: &'a str,
+        revision: Revision,
+        status: ReleaseStatus,
+        /// Absent with `--no-verify`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        verification: Option<&'a VerifyReport>,
+    },
+    /// A rollout waits for `unit resume`.
+    Paused {
+        apply_id: &'a str,
+        step: &'a str,
+    },
+    TakenBack {
+        apply_id: &'a str,
+        reason: &'a str,
+    },
+}
+
+impl<'a> UnitApplyView<'a> {
+    fn new(outcome: &'a ApplyOutcome) -> Self {
+        match outcome {
+            ApplyOutcome::AlreadyApplied { revision } => Self::AlreadyApplied { revision: *revision },
+            ApplyOutcome::Applied { apply_id, report, verification } => Self::Applied {
+                apply_id,
+                revision: report.revision,
+                status: report.status,
+                verification: verification.as_ref(),
+            },
+            ApplyOutcome::Paused { apply_id, step } => Self::Paused { apply_id, step },
+            ApplyOutcome::TakenBack { apply_id, why } => Self::TakenBack { apply_id, reason: why },
+        }
+    }
+}
+
 /// Shows how an apply ended.
 pub fn finish(outcome: &ApplyOutcome, unit: &UnitFile, session: &Session) -> anyhow::Result<Exit> {
+    show::show(session.output(), &UnitApplyView::new(outcome), |view| match view {
+        UnitApplyView::Applied { verification: Some(found), .. } => text::verification_text(found),
+        _ => String::new(),
+    })?;
     match outcome {
         ApplyOutcome::AlreadyApplied { revision } => {
             say!("already applied (revision {revision})");
             Ok(Exit::Done)
         }
         ApplyOutcome::Applied { apply_id, report, verification } => {
-            if let Some(found) = verification {
-                show::show(session.output(), found, text::verification_text)?;
-            }
             say!("revision {} of {} is {}", report.revision, report.release, report.status);
             let failed = verification.as_ref().filter(|found| !found.is_passed());
             let Some(cause) = failed.and_then(VerifyReport::likely_cause) else { return Ok(Exit::Done) };

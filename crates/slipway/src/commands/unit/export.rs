@@ -1,11 +1,13 @@
 //! `slipway unit export`: writes a unit as files for GitOps.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use secrecy::SecretString;
+use serde::Serialize;
 use slipway_event::SystemClock;
 use slipway_git::{
     BranchName, CacheOptions, CommitIdentity, Git, GitCredential, RepositoryAddress, RepositoryCache,
@@ -147,6 +149,18 @@ impl ExportFlags {
     }
 }
 
+/// The place an export went to.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ExportView<'a> {
+    /// Files were written to a directory.
+    Written { directory: &'a Path, files: usize, changed: usize },
+    /// The branch it is for has exactly these files.
+    Unchanged { branch: &'a str },
+    /// A commit is on a branch.
+    Pushed { branch: &'a str, commit: String, pull_request: Option<&'a str> },
+}
+
 pub fn run(args: &ExportArgs, session: &Session) -> anyhow::Result<Exit> {
     let unit = args.unit.open()?;
     let files = export_unit(&unit, &args.export.options()?).map_err(fail)?;
@@ -155,6 +169,8 @@ pub fn run(args: &ExportArgs, session: &Session) -> anyhow::Result<Exit> {
     if !session.is_quiet() {
         say!("{} files in {}, {changed} changed", files.len(), directory.display());
     }
+    let written = ExportView::Written { directory, files: files.len(), changed };
+    show::show(session.output(), &written, |_| String::new())?;
     Ok(Exit::Done)
 }
 
@@ -212,14 +228,20 @@ fn publish(
         provider: provider.as_deref(),
     };
     let published = session.block_on(async { Ok(publish_export(unit, files, &request).await?) })?;
-    match published {
-        PublishOutcome::Unchanged => say!("{} has exactly these files", flags.base),
+    let view = match &published {
+        PublishOutcome::Unchanged => {
+            say!("{} has exactly these files", flags.base);
+            ExportView::Unchanged { branch: &flags.base }
+        }
         PublishOutcome::Pushed { commit, pull_request } => {
             say!("pushed {} to {branch}", commit.short());
-            if let Some(url) = pull_request {
-                show::print(&format!("{url}\n"))?;
-            }
+            let pull_request = pull_request.as_deref();
+            ExportView::Pushed { branch: &branch, commit: commit.to_string(), pull_request }
         }
-    }
+    };
+    show::show(session.output(), &view, |view| match view {
+        ExportView::Pushed { pull_request: Some(url), .. } => format!("{url}\n"),
+        _ => String::new(),
+    })?;
     Ok(Exit::Done)
 }

@@ -119,6 +119,7 @@ pub async fn connect_environment(
         (Some(context), false) => session.connect_to_context(&session.settings, Some(context)).await?,
         _ => session.connect().await?,
     };
+    let connection = session.with_releases(connection)?;
     crate::connect::reached(connection.cluster.clone(), &connection.server).await?;
     let uid = cluster_identity(&connection.cluster).await;
     let cluster = connection.context.clone().unwrap_or_else(|| connection.server.clone());

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_unit::merge_ledger;
 
 use super::fail;
 use super::flags::UnitFlags;
 use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::show;
 
 /// Bring the ledger beside a unit into the unit
 #[derive(Debug, clap::Args)]
@@ -18,8 +22,18 @@ pub struct MergeLedgerArgs {
     ledger: PathBuf,
 }
 
-pub fn run(args: &MergeLedgerArgs) -> anyhow::Result<Exit> {
+/// A ledger that was brought into a unit.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MergedEntries {
+    added: usize,
+    already_known: usize,
+}
+
+pub fn run(args: &MergeLedgerArgs, session: &Session) -> anyhow::Result<Exit> {
     let merged = merge_ledger(&args.unit.open()?, &args.ledger).map_err(fail)?;
     say!("{} entries added, {} known already", merged.added, merged.already_known);
+    let view = MergedEntries { added: merged.added, already_known: merged.already_known };
+    show::show(session.output(), &view, |_| String::new())?;
     Ok(Exit::Done)
 }

@@ -1,20 +1,20 @@
 //! Release units: one file from the bundle to production. One file a command.
 
-mod apply;
+pub mod apply;
 mod bundle;
 mod diff;
-mod export;
+pub mod export;
 mod flags;
 mod inspect;
-mod ledger;
+pub mod ledger;
 mod plan;
 mod replay;
-mod resume;
+pub mod resume;
 mod rollback;
 pub mod settings;
-mod sign;
+pub mod sign;
 mod text;
-mod transfer;
+pub mod transfer;
 mod verify;
 
 use slipway_problem::{Location, Problem, describe_io, read_hint};
@@ -82,12 +82,12 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Abort(args) => resume::abort(args, session),
         Command::Rollback(args) => rollback::run(args, session),
         Command::Replay(args) => replay::run(args, session),
-        Command::Sign(args) => sign::run(args),
-        Command::GenerateKey(args) => sign::generate(args),
+        Command::Sign(args) => sign::run(args, session),
+        Command::GenerateKey(args) => sign::generate(args, session),
         Command::Push(args) => transfer::push(args, session),
         Command::Pull(args) => transfer::pull(args, session),
         Command::Export(args) => export::run(args, session),
-        Command::MergeLedger(args) => ledger::run(args),
+        Command::MergeLedger(args) => ledger::run(args, session),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `slipway unit resume` and `slipway unit abort`: what becomes of an unfinished rollout.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_unit::{
     ApplyContext, ApplyRequest, EvidenceNeed, FailedVerification, PlanContext, RepeatedApply, UnitFile,
     abort_unit, resume_unit,
@@ -13,6 +15,7 @@ use crate::commands::release::flags::{PlanningFlags, RunFlags};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
+use crate::term::show;
 
 /// Go on with a rollout that paused or was interrupted
 #[derive(Debug, clap::Args)]
@@ -63,6 +66,13 @@ pub fn abort(args: &AbortArgs, session: &Session) -> anyhow::Result<Exit> {
     work(&args.unit.open()?, &args.rollout, None, session)
 }
 
+/// A rollout that was taken back.
+#[derive(Serialize, JsonSchema)]
+pub struct AbortedRollout {
+    /// Objects of it that were removed.
+    removed: Vec<String>,
+}
+
 /// Resumes with a verification at the end, or aborts where there is none.
 fn work(
     unit: &UnitFile,
@@ -111,6 +121,8 @@ fn work(
             say!("removed {removed}");
         }
         say!("the rollout is taken back");
+        let removed = aborted.removed.iter().map(ToString::to_string).collect();
+        show::show(session.output(), &AbortedRollout { removed }, |_| String::new())?;
         Ok(Exit::Done)
     })
 }

@@ -10,6 +10,7 @@ use crate::commands::release::flags::{PlanningFlags, RunFlags};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
+use crate::term::show;
 
 /// Take a target back to what it ran before
 ///
@@ -68,6 +69,7 @@ pub fn run(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> {
         };
         let report = rollback_unit(&request, args.revision, &context).await.map_err(fail)?;
         say!("revision {} of {} is {}", report.revision, report.release, report.status);
+        show::show(session.output(), &report, |_| String::new())?;
         Ok(Exit::Done)
     })
 }

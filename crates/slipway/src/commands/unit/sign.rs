@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_unit::{OpenOptions, SigningKey, UnitFile, sign_unit};
 
 use super::fail;
 use super::flags::now;
 use crate::exit::Exit;
 use crate::files;
+use crate::session::Session;
 use crate::term::show;
 
 /// Sign a unit
@@ -21,12 +24,31 @@ pub struct SignArgs {
     key: PathBuf,
 }
 
-pub fn run(args: &SignArgs) -> anyhow::Result<Exit> {
+/// A unit that was signed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignedUnit {
+    digest: String,
+    public_key: String,
+}
+
+/// A key that was made.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GeneratedKey {
+    /// The file with the private key.
+    file: PathBuf,
+    public_key: String,
+}
+
+pub fn run(args: &SignArgs, session: &Session) -> anyhow::Result<Exit> {
     let text = files::read_text(&args.key)?;
     let key = SigningKey::from_pem(&text.text).map_err(fail)?;
     let unit = UnitFile::open(&args.unit, &OpenOptions::default()).map_err(fail)?;
     let public = sign_unit(&args.unit, unit.digest(), &key, now()).map_err(fail)?;
     say!("{} is signed by {public}", unit.digest());
+    let signed = SignedUnit { digest: unit.digest().to_owned(), public_key: public.to_string() };
+    show::show(session.output(), &signed, |_| String::new())?;
     Ok(Exit::Done)
 }
 
@@ -37,13 +59,16 @@ pub struct GenerateKeyArgs {
     file: PathBuf,
 }
 
-pub fn generate(args: &GenerateKeyArgs) -> anyhow::Result<Exit> {
+pub fn generate(args: &GenerateKeyArgs, session: &Session) -> anyhow::Result<Exit> {
     if args.file.exists() {
         let problem = slipway_problem::Problem::error(format!("{} is there already", args.file.display()));
         return Err(problem.into());
     }
     let key = SigningKey::generate().map_err(fail)?;
     files::replace_private(&args.file, key.to_pem().map_err(fail)?.as_bytes())?;
-    show::print(&format!("{}\n", key.public_key().map_err(fail)?))?;
+    let public_key = key.public_key().map_err(fail)?.to_string();
+    show::show(session.output(), &GeneratedKey { file: args.file.clone(), public_key }, |made| {
+        format!("{}\n", made.public_key)
+    })?;
     Ok(Exit::Done)
 }

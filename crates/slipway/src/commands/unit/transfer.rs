@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use slipway_chart::net::OciReference;
 use slipway_chart::repo::RepositoryEntry;
 use slipway_unit::{pull_unit, push_unit};
@@ -34,7 +36,7 @@ pub fn push(args: &PushArgs, session: &Session) -> anyhow::Result<Exit> {
     let credentials = remote.credentials_for(&reference.host)?;
     let pushed = session
         .block_on(async { push_unit(&unit, &client, &credentials, &reference).await.map_err(fail) })?;
-    show::print(&format!("{}@{}\n", pushed.reference, pushed.digest))?;
+    show::show(session.output(), &pushed, |pushed| format!("{}@{}\n", pushed.reference, pushed.digest))?;
     Ok(Exit::Done)
 }
 
@@ -55,6 +57,13 @@ pub struct PullArgs {
     access: AccessFlags,
 }
 
+/// A unit that was fetched.
+#[derive(Serialize, JsonSchema)]
+pub struct PulledUnit {
+    file: PathBuf,
+    digest: String,
+}
+
 pub fn pull(args: &PullArgs, session: &Session) -> anyhow::Result<Exit> {
     let reference = OciReference::parse(&args.reference)?;
     let remote = args.access.remote();
@@ -64,6 +73,7 @@ pub fn pull(args: &PullArgs, session: &Session) -> anyhow::Result<Exit> {
     let unit = session.block_on(async {
         pull_unit(&client, &credentials, &reference, &args.file, &options).await.map_err(fail)
     })?;
-    show::print(&format!("{}\n", unit.digest()))?;
+    let pulled = PulledUnit { file: args.file.clone(), digest: unit.digest().to_owned() };
+    show::show(session.output(), &pulled, |pulled| format!("{}\n", pulled.digest))?;
     Ok(Exit::Done)
 }
