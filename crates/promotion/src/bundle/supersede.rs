@@ -55,7 +55,10 @@ pub fn decide_supersede(input: &SupersedeInput<'_>) -> SupersedeDecision {
     }
 }
 
-/// Orders Bundles by age: creation, then the version of the first image, then name.
+/// Orders Bundles by age: creation, then rollbacks after what they take back, then the version of the first image, then name.
+///
+/// Servers keep the time of creation in seconds. A rollback has a lower version than what it takes back, so that the version
+/// alone would let a Bundle of the same second take over from it.
 pub fn compare_age(one: &Bundle, two: &Bundle) -> Ordering {
     let version = |bundle: &Bundle| Version::parse(&bundle.spec.version()).ok();
     let by_version = || match (version(one), version(two)) {
@@ -64,6 +67,7 @@ pub fn compare_age(one: &Bundle, two: &Bundle) -> Ordering {
     };
     (one.metadata.created().as_second())
         .cmp(&two.metadata.created().as_second())
+        .then_with(|| one.is_rollback().cmp(&two.is_rollback()))
         .then_with(by_version)
         .then_with(|| one.name().cmp(two.name()))
 }
@@ -71,7 +75,7 @@ pub fn compare_age(one: &Bundle, two: &Bundle) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{BundleSpec, BundleType, Metadata, labels};
+    use crate::kinds::{BundleSpec, BundleType, ImageArtifact, Metadata, labels};
 
     fn bundle(kind: BundleType) -> Bundle {
         Bundle::new(Metadata::default(), BundleSpec { kind, ..BundleSpec::default() })
@@ -88,6 +92,25 @@ mod tests {
         let covered = covered.iter().map(|name| (*name).to_owned()).collect();
         let policy = SupersedePolicy::Newer;
         decide_supersede(&SupersedeInput { older, newer, policy, left: &left, covered: &covered, states })
+    }
+
+    #[test]
+    fn of_bundles_of_one_second_a_rollback_is_the_newest() {
+        let created = |version: &str, second: u32| {
+            let mut bundle = bundle(BundleType::Image);
+            bundle.metadata.name = format!("app-{version}");
+            bundle.metadata.creation_timestamp = format!("2026-04-10T12:00:0{second}Z").parse().ok();
+            let reference = format!("ghcr.io/acme/app:{version}");
+            bundle.spec.artifacts.images = vec![ImageArtifact { reference, ..ImageArtifact::default() }];
+            bundle
+        };
+        let mut rollback = created("1.29.0", 6);
+        rollback.metadata.labels.insert(labels::ROLLBACK.to_owned(), "true".to_owned());
+        let (usual, higher, later) = (created("1.31.0", 6), created("1.32.0", 6), created("1.31.0", 7));
+        for (one, two) in [(&usual, &higher), (&higher, &rollback), (&rollback, &later)] {
+            assert_eq!(compare_age(one, two), Ordering::Less, "{} {}", one.name(), two.name());
+            assert_eq!(compare_age(two, one), Ordering::Greater, "{} {}", two.name(), one.name());
+        }
     }
 
     #[test]
