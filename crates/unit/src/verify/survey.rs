@@ -16,6 +16,9 @@ use crate::error::UnitError;
 const SETTLE_LIMIT: Duration = Duration::from_secs(15);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Reasons of warnings about Services that the API server raises while it repairs its own tables; nothing is left to do.
+const REPAIRED_REASONS: [&str; 2] = ["ClusterIPNotAllocated", "PortNotAllocated"];
+
 /// The kinds between a workload and its pods.
 const OWNED: [(&str, &str); 3] = [("apps", "ReplicaSet"), ("batch", "Job"), ("", "Pod")];
 
@@ -105,11 +108,6 @@ impl Survey {
             .filter_map(|object| object.live.as_ref())
             .map(|live| uid(live).to_owned())
             .collect();
-        let mut names: BTreeSet<(String, String)> = survey
-            .objects
-            .iter()
-            .map(|object| (object.at.gvk.kind.clone(), object.at.name.clone()))
-            .collect();
         for namespace in &namespaces {
             for (group, kind) in OWNED {
                 for item in list(cluster, group, kind, namespace).await? {
@@ -117,7 +115,6 @@ impl Survey {
                         continue;
                     }
                     known.insert(uid(&item).to_owned());
-                    names.insert((kind.to_owned(), object::name(&item).unwrap_or_default().to_owned()));
                     // A pod on its way out is no part of the release any more.
                     if kind == "Pod" && item.pointer("/metadata/deletionTimestamp").is_some() {
                         continue;
@@ -127,13 +124,7 @@ impl Survey {
                 }
             }
             let events = list(cluster, "", "Event", namespace).await?;
-            survey.warnings.extend(events.into_iter().filter(|event| {
-                let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
-                let named =
-                    (text("/involvedObject/kind").to_owned(), text("/involvedObject/name").to_owned());
-                text("/type") == "Warning"
-                    && (known.contains(text("/involvedObject/uid")) || names.contains(&named))
-            }));
+            survey.warnings.extend(events.into_iter().filter(|event| is_warning_about(&known, event)));
             survey.slices.extend(list(cluster, "discovery.k8s.io", "EndpointSlice", namespace).await?);
         }
         // Pods of the release itself own themselves.
@@ -170,6 +161,15 @@ impl Survey {
     }
 }
 
+/// Tells warnings about objects with these uids. An object that was deleted and created again has its name and another uid, and
+/// events of the old one stay for an hour.
+fn is_warning_about(uids: &BTreeSet<String>, event: &Value) -> bool {
+    let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    text("/type") == "Warning"
+        && uids.contains(text("/involvedObject/uid"))
+        && !REPAIRED_REASONS.contains(&text("/reason"))
+}
+
 /// The statuses of all containers of a pod.
 pub(super) fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
     ["containerStatuses", "initContainerStatuses"]
@@ -189,6 +189,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn warnings_are_those_about_the_objects_there_are() {
+        let uids = BTreeSet::from(["service".to_owned(), "pod".to_owned()]);
+        for (kind, reason, uid, counts) in [
+            ("Warning", "BackOff", "pod", true),
+            ("Warning", "SyncLoadBalancerFailed", "service", true),
+            ("Warning", "ClusterIPNotAllocated", "service", false),
+            ("Warning", "BackOff", "pod before", false),
+            ("Normal", "Pulled", "pod", false),
+        ] {
+            let about = json!({"kind": "Pod", "name": "web", "uid": uid});
+            let event = json!({"type": kind, "reason": reason, "involvedObject": about});
+            assert_eq!(is_warning_about(&uids, &event), counts, "{event}");
+        }
+        assert!(!is_warning_about(&uids, &json!({"type": "Warning", "reason": "Odd"})));
+    }
 
     #[test]
     fn a_status_from_before_the_last_change_is_not_settled() {

@@ -352,6 +352,16 @@ async fn nothing_to_go_on_with_is_told_with_what_to_do() {
             && error.contains("hint: `slipway unit replay --apply "),
         "{error}"
     );
+    let before = ledger(&unit).entries().expect("is sound").len();
+    let aborted = abort_unit(&world.request(&unit, "dev"), &world.context(&unit)).await;
+    let error = aborted.expect_err("is over").to_string();
+    assert!(
+        error.contains("ended as succeeded: there is nothing to take back")
+            && error.contains("hint: `slipway unit rollback` goes back to what ran before"),
+        "{error}"
+    );
+    assert_eq!(ledger(&unit).entries().expect("is sound").len(), before, "nothing was recorded");
+    assert!(world.cluster.get(&configmap("dev")).await.expect("answers").is_some(), "it runs on");
 }
 
 #[tokio::test]
