@@ -17,6 +17,7 @@ pub mod kustomize;
 pub mod lint;
 pub mod man;
 mod metadata;
+#[cfg(debug_assertions)]
 pub mod outputs;
 pub mod package;
 pub mod pipeline;

@@ -1,7 +1,8 @@
 //! The data of every command with `-o json`: one table of all commands, and the JSON Schema made of it.
 //!
 //! Definitions come from the types that are printed, so that they cannot lag behind. A command that is not in the table fails a
-//! test, and so does one whose output does not keep to its definition.
+//! test, and so does one whose output does not keep to its definition. Pages are made by debug builds, and release builds do
+//! without this table and the code that makes a schema of every printed type.
 
 use std::fmt::Write as _;
 

@@ -2,7 +2,9 @@
 
 use clap::ValueEnum;
 
-use super::{graph, outputs, schemas};
+#[cfg(debug_assertions)]
+use super::outputs;
+use super::{graph, schemas};
 use crate::exit::Exit;
 use crate::term::{failure, show};
 use crate::{config, reference};
@@ -34,8 +36,10 @@ enum Page {
     /// JSON Schema of policy files
     PolicySchema,
     /// JSON Schema of what commands print with -o json
+    #[cfg(debug_assertions)]
     OutputSchema,
     /// The table of what commands print with -o json, as Markdown
+    #[cfg(debug_assertions)]
     Data,
     /// JSON Schema of settings of release units
     UnitSchema,
@@ -59,7 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
         Page::PolicySchema => serde_json::to_string_pretty(&slipway_policy::policy_schema())? + "\n",
+        #[cfg(debug_assertions)]
         Page::Data => outputs::markdown(),
+        #[cfg(debug_assertions)]
         Page::OutputSchema => serde_json::to_string_pretty(&outputs::output_schema())? + "\n",
         Page::UnitSchema => serde_json::to_string_pretty(&slipway_unit::settings_schema())? + "\n",
         Page::ImageMapSchema => serde_json::to_string_pretty(&slipway_unit::image_map_schema())? + "\n",
