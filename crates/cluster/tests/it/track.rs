@@ -50,7 +50,7 @@ fn workload(kind: &str, name: &str, annotations: Value) -> Value {
             spec.as_object_mut().unwrap().remove("replicas");
         }
         // The controller's own patience would end some waits first where time flies.
-        "Deployment" => spec["progressDeadlineSeconds"] = 1_000_000.into(),
+        "Deployment" => spec["progressDeadlineSeconds"] = i32::MAX.into(),
         "StatefulSet" => spec["serviceName"] = "web".into(),
         "Job" => {
             api_version = "batch/v1";

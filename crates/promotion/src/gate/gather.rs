@@ -15,6 +15,7 @@ use super::evaluate::{GateEvaluator, expression_text};
 use super::expression::GateExpression;
 use super::external;
 use super::schema::Variable;
+use crate::bundle::compare_age;
 use crate::kinds::{
     Bundle, BundleEnvironmentStatus, BundlePhase, BundleSpec, ChangeWindowSpec, DeliveryDelegate, GateTiming,
     KindError, MetricCheck, MetricCheckSpec, PipelineSpec, PolicyGate, PolicyGateSpec, PrStatusSpec,
@@ -242,7 +243,7 @@ fn delegate_name(delegate: DeliveryDelegate) -> &'static str {
 async fn bundles_of(cluster: &Cluster, namespace: &str, pipeline: &str) -> Result<Vec<Bundle>, KindError> {
     let all = list::<BundleSpec>(cluster, Some(namespace), &ListOptions::default()).await?;
     let mut found: Vec<Bundle> = all.into_iter().filter(|one| one.pipeline() == Some(pipeline)).collect();
-    found.sort_by_key(|bundle| std::cmp::Reverse(bundle.metadata.created()));
+    found.sort_by(|one, two| compare_age(two, one));
     Ok(found)
 }
 

@@ -14,6 +14,7 @@ use super::judge::{MetricConditions, judge_answer};
 use super::prometheus::{PrometheusLogin, query_prometheus};
 use super::query::{QueryNames, is_templated, render_query};
 use super::result_key;
+use crate::bundle::compare_age;
 use crate::kinds::{
     Bundle, BundleSpec, ConditionStatus, KindError, MetricCheck, MetricCheckSpec, MetricResultStatus,
     NewCondition, PolicyGate, PolicyGateSpec, SecretRef, get, labels, list, patch_status, set_condition,
@@ -132,7 +133,7 @@ impl MetricReconciler {
                 continue;
             }
             let key = result_key(namespace, pipeline, environment);
-            let newer = |known: &(Bundle, QueryNames)| bundle.metadata.created() > known.0.metadata.created();
+            let newer = |known: &(Bundle, QueryNames)| compare_age(&known.0, &bundle).is_lt();
             if newest.get(&key).is_none_or(newer) {
                 let names = QueryNames {
                     pipeline: pipeline.to_owned(),

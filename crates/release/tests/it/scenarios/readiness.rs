@@ -168,7 +168,7 @@ async fn failure_counting() {
         }
         let mut web = fated(deployment(name, "nginx"), fate);
         // The controller's own patience would end some of these first where time flies.
-        web["spec"]["progressDeadlineSeconds"] = 1_000_000.into();
+        web["spec"]["progressDeadlineSeconds"] = i32::MAX.into();
         match allowed {
             Some(allowed) => annotated(web, json!({"werf.io/failures-allowed-per-replica": allowed})),
             None => web,
@@ -179,9 +179,7 @@ async fn failure_counting() {
     World::new().deployed(&[flapping("thrice", Some("3"), Some("3"))]).await;
     // For ever, or it might be over before anybody looks.
     let failure = World::new().failed(&[flapping("ever", None, None)]).await.to_string();
-    // Where time flies, the controller may give up before the second failure was looked at.
-    let reasons = ["failures, 1 allowed", "ProgressDeadlineExceeded"];
-    assert!(reasons.iter().any(|reason| failure.contains(reason)), "{failure}");
+    assert!(failure.contains("failures, 1 allowed"), "{failure}");
     let failure = World::new().failed(&[flapping("none", None, Some("0"))]).await.to_string();
     assert!(failure.contains("CrashLoopBackOff"), "{failure}");
     let mut never = fated(job("never", "busybox"), json!({"sim/fail": "imagepull"}));
