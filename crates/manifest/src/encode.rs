@@ -5,17 +5,23 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::decode::PROTOBUF_MAGIC;
+use crate::encode_discovery::write_document;
 use crate::schema::{
     AnyForm, MapShape, ScalarType, SchemaAlternative, Shape, ShapeId, StructField, TypeRef, TypeRegistry,
 };
 
-/// Writes an object of a known kind, with the envelope that names its type.
+/// Writes an object of a known kind or a discovery document, with the envelope that names its type.
 pub fn encode_protobuf(object: &Value, types: &TypeRegistry) -> Option<Vec<u8>> {
     let text = |key: &str| object[key].as_str().unwrap_or("");
     let (version, kind) = (text("apiVersion"), text("kind"));
-    let of = types.type_of_kind(version, kind).or_else(|| metadata_type(version, kind, types))?;
-    let mut raw = MessageWriter::default();
-    raw.write_message(object.as_object(), of);
+    let raw = match types.type_of_kind(version, kind).or_else(|| metadata_type(version, kind, types)) {
+        Some(of) => {
+            let mut raw = MessageWriter::default();
+            raw.write_message(object.as_object(), of);
+            raw
+        }
+        None => write_document(object, types)?,
+    };
     let mut meta = MessageWriter::default();
     meta.write_bytes(1, version.as_bytes());
     meta.write_bytes(2, kind.as_bytes());
@@ -57,10 +63,15 @@ enum MessageSlot<'s> {
     Embedded(ShapeId),
 }
 
+/// Collects the fields of one message.
 #[derive(Default)]
-struct MessageWriter(Vec<u8>);
+pub(crate) struct MessageWriter(Vec<u8>);
 
 impl MessageWriter {
+    pub(crate) fn written(&self) -> &[u8] {
+        &self.0
+    }
+
     fn write_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -69,19 +80,19 @@ impl MessageWriter {
         self.0.push(value as u8);
     }
 
-    fn write_number(&mut self, field: u32, value: u64) {
+    pub(crate) fn write_number(&mut self, field: u32, value: u64) {
         self.write_varint(u64::from(field) << 3);
         self.write_varint(value);
     }
 
-    fn write_bytes(&mut self, field: u32, content: &[u8]) {
+    pub(crate) fn write_bytes(&mut self, field: u32, content: &[u8]) {
         self.write_varint(u64::from(field) << 3 | 2);
         self.write_varint(content.len() as u64);
         self.0.extend_from_slice(content);
     }
 
     /// Writes a struct's fields. What is no pointer in Go is written even when it is zero.
-    fn write_message(&mut self, members: Option<&Map<String, Value>>, kind: TypeRef<'_>) {
+    pub(crate) fn write_message(&mut self, members: Option<&Map<String, Value>>, kind: TypeRef<'_>) {
         let Shape::Map(shape) = kind.shape() else { return };
         for (number, slot) in message_slots(shape) {
             match slot {

@@ -15,6 +15,7 @@ pub mod decode;
 pub mod depth;
 pub mod diff;
 pub mod encode;
+mod encode_discovery;
 pub mod field_error;
 pub mod fields;
 pub mod image;

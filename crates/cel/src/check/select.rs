@@ -61,9 +61,22 @@ impl Checker<'_> {
         if let Some(node) = self.type_name(expr) {
             return (node, Type::Type);
         }
+        if let Some(name) = self.dotted_variable(expr) {
+            return self.check_ident(&name, expr.offset);
+        }
         let access = if *optional { Access::Optional } else { Access::Plain };
         let (node, ty) = self.check_expr(operand);
         self.access_node(node, &ty, field, access, expr.offset)
+    }
+
+    /// A declared variable whose name has dots, unless a local one stands before its first.
+    fn dotted_variable(&self, expr: &Expr) -> Option<Arc<str>> {
+        let Kind::Select { field, optional: false, .. } = &expr.kind else { return None };
+        let mut named = self.env.variables.keys().filter(|name| name.contains('.'));
+        let ending = |name: &str| name.rsplit_once('.').is_some_and(|(_, last)| last == &**field);
+        let name = named.find(|name| ending(name) && expr.dotted().as_deref() == Some(&***name))?;
+        let first = name.split('.').next().unwrap_or_default();
+        (!self.scopes.iter().any(|local| &*local.name == first)).then(|| name.clone())
     }
 
     /// The types whose names have dots.

@@ -7,10 +7,38 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::api::resource::{ApiGroup, ResourceRegistry, ServedResource};
+use slipway_manifest::encode::encode_protobuf;
+use slipway_manifest::schema::Schema;
 
-/// The exact content type that makes clients take an answer for aggregated discovery.
-pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+use crate::api::resource::{ApiGroup, ResourceRegistry, ServedResource};
+use crate::http::negotiate::{AcceptClause, PROTOBUF, accept_clauses};
+
+/// The encoding of aggregated discovery. Its exact content type is what makes clients take an answer for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AggregatedForm {
+    Json,
+    Protobuf,
+}
+
+impl AggregatedForm {
+    /// The form that an Accept header asks for: its first clause that names the list, if that is the first at all.
+    pub(crate) fn negotiate(accept: &str) -> Option<AggregatedForm> {
+        let names_list = |clause: &AcceptClause<'_>| clause.param("as") == "APIGroupDiscoveryList";
+        let mut clauses = accept_clauses(accept).peekable();
+        clauses.peek().filter(|first| names_list(first))?;
+        let known = clauses.find(|clause| names_list(clause) && clause.param("v") == "v2")?;
+        Some(if known.media == PROTOBUF { AggregatedForm::Protobuf } else { AggregatedForm::Json })
+    }
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            AggregatedForm::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            AggregatedForm::Protobuf => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+        }
+    }
+}
 
 /// Documents already built, by path.
 #[derive(Debug, Default)]
@@ -57,8 +85,8 @@ pub(crate) fn entity_tag(body: &[u8]) -> Arc<str> {
 
 impl ResourceRegistry {
     /// `/api` or `/apis`, aggregated.
-    pub(crate) fn aggregated_discovery(&self, core: bool) -> TaggedDocument {
-        self.documents.get_json(if core { "agg/api" } else { "agg/apis" }, || {
+    pub(crate) fn aggregated_discovery(&self, core: bool, form: AggregatedForm) -> TaggedDocument {
+        let build = || {
             let items: Vec<Value> = self
                 .groups
                 .iter()
@@ -71,7 +99,17 @@ impl ResourceRegistry {
                 "metadata": {},
                 "items": items,
             })
-        })
+        };
+        match (form, core) {
+            (AggregatedForm::Json, true) => self.documents.get_json("agg/api", build),
+            (AggregatedForm::Json, false) => self.documents.get_json("agg/apis", build),
+            (AggregatedForm::Protobuf, true) => {
+                self.documents.get_bytes("agg/api.pb", || to_protobuf(&build()))
+            }
+            (AggregatedForm::Protobuf, false) => {
+                self.documents.get_bytes("agg/apis.pb", || to_protobuf(&build()))
+            }
+        }
     }
 
     fn group_item(&self, group: &ApiGroup) -> Value {
@@ -136,6 +174,10 @@ impl ResourceRegistry {
             Value::Object(out)
         }))
     }
+}
+
+fn to_protobuf(document: &Value) -> Vec<u8> {
+    encode_protobuf(document, Schema::built_in().types()).unwrap_or_default()
 }
 
 fn group_document(group: &ApiGroup) -> Value {

@@ -1,11 +1,13 @@
 //! Role-based access control over the roles and bindings in the store.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{User, access_denied};
 use crate::core::Core;
 use crate::status::Result;
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, Store};
 
 /// The attributes of a request that rules decide on.
 #[derive(Debug, Clone, Copy)]
@@ -38,37 +40,99 @@ pub(crate) fn authorize(core: &Core, user: &User, request: &RequestAttributes<'_
     Err(access_denied(user, request))
 }
 
-/// Returns true if a user is not checked. Without enforcement every real identity may do everything; the
-/// anonymous and the impersonated are always checked: tests use them to be refused.
+/// The roles and bindings of a server, and whether they are enforced.
+#[derive(Clone)]
+pub(crate) struct AccessRules {
+    store: Arc<Store>,
+    enforced: bool,
+}
+
+impl AccessRules {
+    pub(crate) fn of(core: &Core) -> AccessRules {
+        AccessRules { store: core.store.clone(), enforced: core.options.rbac }
+    }
+
+    /// Returns true if a user is not checked. Without enforcement every real identity may do everything; the
+    /// anonymous and the impersonated are always checked: tests use them to be refused.
+    fn may_skip(&self, user: &User) -> bool {
+        user.is_master() || (!self.enforced && !user.is_anonymous() && !user.impersonated)
+    }
+
+    /// Evaluates the rules, whatever the enforcement.
+    pub(crate) fn decide(&self, user: &User, request: &RequestAttributes<'_>) -> AccessDecision {
+        if self.may_skip(user) {
+            return AccessDecision { allowed: true, reason: String::new() };
+        }
+        if !request.path.is_empty()
+            && request.verb == "get"
+            && PUBLIC.iter().any(|p| *p == request.path || request.path.starts_with(&format!("{p}/")))
+        {
+            return AccessDecision {
+                allowed: true,
+                reason: "RBAC: allowed by ClusterRoleBinding \"system:public-info-viewer\" of ClusterRole \
+                     \"system:public-info-viewer\" to Group \"system:unauthenticated\""
+                    .into(),
+            };
+        }
+        let mut decision = AccessDecision { allowed: false, reason: String::new() };
+        self.visit(user, request.namespace, &mut |source, rule| {
+            if rule_allows(rule, request) {
+                decision = AccessDecision { allowed: true, reason: format!("RBAC: allowed by {source}") };
+                return false;
+            }
+            true
+        });
+        decision
+    }
+
+    /// Calls `f` with every rule that applies to the user, until it returns false.
+    fn visit(&self, user: &User, namespace: &str, f: &mut dyn FnMut(&str, &Value) -> bool) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        for binding in self.store.list(&format!("clusterrolebindings.{GROUP}"), None) {
+            let value = binding.value();
+            let Some(subject) = applying_subject(&value, user, "") else { continue };
+            let role = value["roleRef"]["name"].as_str().unwrap_or("");
+            let Some(found) = self.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role))
+            else {
+                continue;
+            };
+            let source =
+                format!("ClusterRoleBinding \"{}\" of ClusterRole \"{role}\" to {subject}", binding.name());
+            if !visit_role(&found.value(), &source, f) {
+                return;
+            }
+        }
+        if namespace.is_empty() {
+            return;
+        }
+        for binding in self.store.list(&format!("rolebindings.{GROUP}"), Some(namespace)) {
+            let value = binding.value();
+            let Some(subject) = applying_subject(&value, user, namespace) else { continue };
+            let role = value["roleRef"]["name"].as_str().unwrap_or("");
+            let kind = value["roleRef"]["kind"].as_str().unwrap_or("");
+            let found = if kind == "ClusterRole" {
+                self.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role))
+            } else {
+                self.store.get(&format!("roles.{GROUP}"), &ObjectKey::new(namespace, role))
+            };
+            let Some(found) = found else { continue };
+            let source =
+                format!("RoleBinding \"{}/{namespace}\" of {kind} \"{role}\" to {subject}", binding.name());
+            if !visit_role(&found.value(), &source, f) {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns true if a user is not checked.
 pub(super) fn may_skip(core: &Core, user: &User) -> bool {
-    user.is_master() || (!core.options.rbac && !user.is_anonymous() && !user.impersonated)
+    AccessRules::of(core).may_skip(user)
 }
 
 /// Evaluates the rules, whatever the enforcement.
 pub(crate) fn decide_access(core: &Core, user: &User, request: &RequestAttributes<'_>) -> AccessDecision {
-    if user.is_master() || may_skip(core, user) {
-        return AccessDecision { allowed: true, reason: String::new() };
-    }
-    if !request.path.is_empty()
-        && request.verb == "get"
-        && PUBLIC.iter().any(|p| *p == request.path || request.path.starts_with(&format!("{p}/")))
-    {
-        return AccessDecision {
-            allowed: true,
-            reason: "RBAC: allowed by ClusterRoleBinding \"system:public-info-viewer\" of ClusterRole \
-                     \"system:public-info-viewer\" to Group \"system:unauthenticated\""
-                .into(),
-        };
-    }
-    let mut decision = AccessDecision { allowed: false, reason: String::new() };
-    visit_rules(core, user, request.namespace, &mut |source, rule| {
-        if rule_allows(rule, request) {
-            decision = AccessDecision { allowed: true, reason: format!("RBAC: allowed by {source}") };
-            return false;
-        }
-        true
-    });
-    decision
+    AccessRules::of(core).decide(user, request)
 }
 
 /// Calls `f` with every rule that applies to the user, until it returns false.
@@ -78,40 +142,7 @@ pub(crate) fn visit_rules(
     namespace: &str,
     f: &mut dyn FnMut(&str, &Value) -> bool,
 ) {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    for binding in core.store.list(&format!("clusterrolebindings.{GROUP}"), None) {
-        let value = binding.value();
-        let Some(subject) = applying_subject(&value, user, "") else { continue };
-        let role = value["roleRef"]["name"].as_str().unwrap_or("");
-        let Some(found) = core.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role)) else {
-            continue;
-        };
-        let source =
-            format!("ClusterRoleBinding \"{}\" of ClusterRole \"{role}\" to {subject}", binding.name());
-        if !visit_role(&found.value(), &source, f) {
-            return;
-        }
-    }
-    if namespace.is_empty() {
-        return;
-    }
-    for binding in core.store.list(&format!("rolebindings.{GROUP}"), Some(namespace)) {
-        let value = binding.value();
-        let Some(subject) = applying_subject(&value, user, namespace) else { continue };
-        let role = value["roleRef"]["name"].as_str().unwrap_or("");
-        let kind = value["roleRef"]["kind"].as_str().unwrap_or("");
-        let found = if kind == "ClusterRole" {
-            core.store.get(&format!("clusterroles.{GROUP}"), &ObjectKey::new("", role))
-        } else {
-            core.store.get(&format!("roles.{GROUP}"), &ObjectKey::new(namespace, role))
-        };
-        let Some(found) = found else { continue };
-        let source =
-            format!("RoleBinding \"{}/{namespace}\" of {kind} \"{role}\" to {subject}", binding.name());
-        if !visit_role(&found.value(), &source, f) {
-            return;
-        }
-    }
+    AccessRules::of(core).visit(user, namespace, f);
 }
 
 fn visit_role(role: &Value, source: &str, f: &mut dyn FnMut(&str, &Value) -> bool) -> bool {

@@ -5,9 +5,9 @@ use http::{Method, Response, StatusCode};
 use serde_json::json;
 
 use super::service::{HEALTH, RequestAnswer, RequestExchange, header_text};
-use crate::api::discovery::AGGREGATED;
+use crate::api::discovery::AggregatedForm;
 use crate::core::Core;
-use crate::http::negotiate;
+use crate::http::negotiate::{self, ResponseView, TypeOrigin};
 use crate::http::respond::{PrintOptions, Reply, ResponseBody};
 use crate::http::route::RequestTarget;
 use crate::status::{Result, Status};
@@ -22,18 +22,21 @@ impl RequestExchange {
         printing: &mut PrintOptions,
     ) -> Result<RequestAnswer> {
         let registry = self.core.registry();
+        if target != RequestTarget::Other
+            && let Ok(form) =
+                negotiate::negotiate_response(header_text(&self.headers, &ACCEPT), TypeOrigin::BuiltIn)
+            && form.view == ResponseView::Object
+        {
+            printing.accept = form;
+        }
         let reply = match target {
             RequestTarget::Versions | RequestTarget::Groups => {
                 let core_group = target == RequestTarget::Versions;
                 let accept = header_text(&self.headers, &ACCEPT);
-                let aggregated = negotiate::accept_clauses(accept)
-                    .next()
-                    .is_some_and(|c| c.param("as") == "APIGroupDiscoveryList")
-                    && negotiate::accept_clauses(accept)
-                        .any(|c| c.param("as") == "APIGroupDiscoveryList" && c.param("v") == "v2");
-                if aggregated {
-                    let document = registry.aggregated_discovery(core_group);
-                    return Ok(RequestAnswer::Raw(Box::new(self.tagged_response(&document, AGGREGATED))));
+                if let Some(form) = AggregatedForm::negotiate(accept) {
+                    let document = registry.aggregated_discovery(core_group, form);
+                    let response = self.tagged_response(&document, form.content_type());
+                    return Ok(RequestAnswer::Raw(Box::new(response)));
                 }
                 if core_group {
                     Reply::value(

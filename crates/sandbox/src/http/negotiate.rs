@@ -138,7 +138,7 @@ pub(crate) fn negotiate_response(header: &str, origin: TypeOrigin) -> Result<Neg
     Err(status)
 }
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 

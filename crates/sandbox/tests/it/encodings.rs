@@ -237,3 +237,39 @@ async fn watches_are_answered_in_protobuf_with_a_bookmark_after_what_is_there() 
     let response = client.send("GET", &path, &[("accept", &partial)], "").await;
     assert_eq!(response.headers()["content-type"], format!("{PROTOBUF};stream=watch"));
 }
+
+#[tokio::test]
+async fn discovery_is_served_in_every_encoding() {
+    let (_sandbox, client) = furnished().await;
+    let aggregated = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    for path in ["/api", "/apis", "/apis/apps", "/api/v1", "/apis/apps/v1"] {
+        let yaml = get_as(&client, path, "application/yaml").await;
+        assert_eq!(content_type(&yaml), "application/yaml", "{path}");
+        let kind = client.get(path).await.body["kind"].as_str().unwrap().to_owned();
+        assert!(yaml.text.contains(&format!("kind: {kind}")), "{path}: {}", yaml.text);
+        let binary = get_as(&client, path, PROTOBUF).await;
+        assert_eq!((binary.code, content_type(&binary)), (200, PROTOBUF), "{path}");
+        assert!(binary.bytes.starts_with(b"k8s\0\n"), "{path}");
+        let contains = |text: &str| binary.bytes.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(contains(&kind), "{path}");
+        // A client that would rather have it aggregated takes what there is.
+        let either = get_as(&client, path, &format!("application/json;{aggregated},{PROTOBUF}")).await;
+        let expected = if path.matches('/').count() == 1 { "application/json;g=api" } else { PROTOBUF };
+        assert!(content_type(&either).starts_with(expected), "{path}: {}", content_type(&either));
+    }
+    // The two numbers of a resource: its name first, then whether it has a namespace.
+    let list = get_as(&client, "/apis/apps/v1", PROTOBUF).await;
+    let entry = b"\x0a\x0bdeployments\x10\x01\x1a\x0aDeployment\"";
+    assert!(list.bytes.windows(entry.len()).any(|part| part == entry), "{:?}", list.text);
+
+    for path in ["/api", "/apis"] {
+        let accept = format!("{PROTOBUF};{aggregated}");
+        let answer = get_as(&client, path, &accept).await;
+        assert_eq!(content_type(&answer), accept, "{path}");
+        let name: &[u8] = if path == "/api" { b"persistentvolumeclaims" } else { b"deployments" };
+        assert!(answer.bytes.windows(name.len()).any(|part| part == name), "{path}");
+        let tag = answer.headers["etag"].to_str().unwrap();
+        let again = client.request("GET", path, &[("accept", &accept), ("if-none-match", tag)], "").await;
+        assert_eq!(again.code, 304, "{path}");
+    }
+}

@@ -211,3 +211,64 @@ async fn policies_warn_take_parameters_and_fail_as_they_say() {
     assert_eq!(refused.code, 422);
     assert!(refused.text.contains("spec.validations[0].expression"), "{}", refused.text);
 }
+
+#[tokio::test]
+async fn policies_ask_what_a_user_may_do() {
+    let (sandbox, client) = bare();
+    let may = |who: &str, what: &str| {
+        format!("{who}.group('').resource('secrets').namespace('default').check('{what}').allowed()")
+    };
+    let validations = json!([
+        {"expression": may("authorizer", "get"), "message": "reads no secrets"},
+        {"expression": may("authorizer.serviceAccount('default', 'reader')", "get"), "message": "the account reads no secrets"},
+        {"expression": format!("!{}", may("authorizer.serviceAccount('default', 'reader')", "delete"))},
+        {"expression": "authorizer.requestResource.check('create').allowed() && authorizer.path('/healthz').check('get').allowed()"},
+        {"expression": "authorizer.group('').resource('secrets').check('get').reason().startsWith('RBAC') || true"},
+    ]);
+    enact(&client, "readers", json!({"validations": validations}), json!({})).await;
+    let refused = client.post(CONFIG_MAPS, &config_map("a")).await;
+    assert!(refused.text.contains("denied request: the account reads no secrets"), "{}", refused.text);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]});
+    let subjects = json!([{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]);
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": subjects});
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    assert_eq!(client.post(&format!("{rbac}/roles"), &role).await.code, 201);
+    assert_eq!(client.post(&format!("{rbac}/rolebindings"), &binding).await.code, 201);
+    let allowed = client.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!(allowed.code, 201, "{}", allowed.text);
+
+    // Somebody else asks for their own rights.
+    let as_reader = |body: &Value| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("impersonate-user", "system:serviceaccount:default:other"),
+            ("impersonate-group", "system:masters-not"),
+        ];
+        (headers, body.to_string())
+    };
+    let grant = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "o"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "other", "namespace": "default"}]});
+    let writer = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "writer"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]});
+    assert_eq!(client.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &writer).await.code, 201);
+    assert_eq!(client.post(&format!("{rbac}/rolebindings"), &grant).await.code, 201);
+    let (headers, body) = as_reader(&config_map("b"));
+    let refused = client.request("POST", CONFIG_MAPS, &headers, body).await;
+    assert!(refused.text.contains("denied request: reads no secrets"), "{}", refused.text);
+    drop(sandbox);
+
+    // Wrong calls are found when the policy is written.
+    let (_sandbox, client) = bare();
+    for (wrong, why) in [
+        ("authorizer.resource('pods').check('get').allowed()", "found no matching overload for 'resource'"),
+        ("authorizer.group('').resource('pods').check('get')", "must evaluate to bool"),
+        ("authorizer.nope", "does not support field selection"),
+    ] {
+        let wrong = policy("wrong", json!({"validations": [{"expression": wrong}]}));
+        let refused = client.post(&format!("{ADMISSION}/validatingadmissionpolicies"), &wrong).await;
+        assert!(refused.code == 422 && refused.text.contains(why), "{}", refused.text);
+    }
+}

@@ -113,7 +113,7 @@ impl DaemonSetSync<'_> {
     }
 
     fn wants_node(&self, node: &Value) -> bool {
-        !is_deleting(node) && node::check_fit(&self.tolerant_spec(), node).is_ok()
+        !is_deleting(node) && node::check_placement(&self.tolerant_spec(), node).is_ok()
     }
 
     fn is_new(&self, pod: &Value) -> bool {

@@ -1,11 +1,14 @@
 //! The fit of a pod on a node: selectors, affinity, taints, size.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::common::*;
+use crate::write::admit::quota::nanos_of;
 
 /// The reason a pod cannot run on a node, in the scheduler's words. `preemptible` is set if evicting others could help.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NodeMisfit {
     pub(super) reason: String,
     pub(super) preemptible: bool,
@@ -15,7 +18,8 @@ fn node_misfit(reason: &str) -> NodeMisfit {
     NodeMisfit { reason: reason.to_owned(), preemptible: false }
 }
 
-pub(super) fn check_fit(spec: &Value, node: &Value) -> Result<(), NodeMisfit> {
+/// Returns why a pod may not be placed on a node, whatever else runs there.
+pub(super) fn check_placement(spec: &Value, node: &Value) -> Result<(), NodeMisfit> {
     if node["spec"]["unschedulable"] == true && !tolerates_taint(spec, &unschedulable_taint()) {
         return Err(node_misfit("node(s) were unschedulable"));
     }
@@ -28,20 +32,147 @@ pub(super) fn check_fit(spec: &Value, node: &Value) -> Result<(), NodeMisfit> {
     if !is_selected(spec, node) {
         return Err(node_misfit("node(s) didn't match Pod's node affinity/selector"));
     }
-    for resource in ["cpu", "memory", "ephemeral-storage"] {
-        let asked: i128 = list_at(spec, "/containers")
-            .iter()
-            .filter_map(|c| {
-                c["resources"]["requests"].get(resource).and_then(crate::write::admit::quota::nanos_of)
-            })
-            .sum();
-        let has = node["status"]["allocatable"].get(resource).and_then(crate::write::admit::quota::nanos_of);
-        if has.is_some_and(|h| asked > h) {
-            return Err(NodeMisfit { reason: format!("Insufficient {resource}"), preemptible: true });
-        }
-    }
     Ok(())
 }
+
+/// The resources and ports that a pod takes of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PodDemand {
+    /// In billionths, by resource.
+    amounts: BTreeMap<Box<str>, i128>,
+    ports: Vec<HostPort>,
+}
+
+/// A port of the node itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct HostPort {
+    protocol: String,
+    /// Empty for every address.
+    address: String,
+    port: i64,
+}
+
+impl HostPort {
+    fn conflicts(&self, other: &HostPort) -> bool {
+        let shared = self.address.is_empty() || other.address.is_empty() || self.address == other.address;
+        shared && self.port == other.port && self.protocol == other.protocol
+    }
+}
+
+impl PodDemand {
+    /// Containers that run at the same time add up; those that run before them need as much as the largest.
+    pub(super) fn of(spec: &Value) -> PodDemand {
+        let (mut amounts, mut sidecars, mut largest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for container in list_at(spec, "/initContainers") {
+            if container["restartPolicy"] == "Always" {
+                add_amounts(&mut sidecars, &container["resources"]["requests"]);
+                keep_larger(&mut largest, &sidecars);
+            } else {
+                let mut needed = sidecars.clone();
+                add_amounts(&mut needed, &container["resources"]["requests"]);
+                keep_larger(&mut largest, &needed);
+            }
+        }
+        for container in list_at(spec, "/containers") {
+            add_amounts(&mut amounts, &container["resources"]["requests"]);
+        }
+        for (resource, amount) in &sidecars {
+            *amounts.entry(resource.clone()).or_default() += amount;
+        }
+        keep_larger(&mut amounts, &largest);
+        // What the pod asks for as a whole stands for what its containers do.
+        for (resource, amount) in spec["resources"]["requests"].as_object().into_iter().flatten() {
+            amounts.insert(resource.as_str().into(), nanos_of(amount).unwrap_or_default());
+        }
+        add_amounts(&mut amounts, &spec["overhead"]);
+        let sidecars = list_at(spec, "/initContainers").iter().filter(|c| c["restartPolicy"] == "Always");
+        let ports = list_at(spec, "/containers")
+            .iter()
+            .chain(sidecars)
+            .flat_map(|container| list_at(container, "/ports"))
+            .filter(|port| int_at(port, "/hostPort") > 0)
+            .map(|port| HostPort {
+                protocol: text_at(port, "/protocol").to_owned(),
+                address: text_at(port, "/hostIP").trim_start_matches("0.0.0.0").to_owned(),
+                port: int_at(port, "/hostPort"),
+            });
+        PodDemand { ports: ports.collect(), amounts }
+    }
+}
+
+fn add_amounts(amounts: &mut BTreeMap<Box<str>, i128>, more: &Value) {
+    for (resource, amount) in more.as_object().into_iter().flatten() {
+        *amounts.entry(resource.as_str().into()).or_default() += nanos_of(amount).unwrap_or_default();
+    }
+}
+
+fn keep_larger(amounts: &mut BTreeMap<Box<str>, i128>, others: &BTreeMap<Box<str>, i128>) {
+    for (resource, amount) in others {
+        let known = amounts.entry(resource.clone()).or_default();
+        *known = (*known).max(*amount);
+    }
+}
+
+/// The pods of a node, and what they take together.
+#[derive(Debug, Default)]
+pub(super) struct NodeUsage {
+    pub(super) pods: usize,
+    amounts: BTreeMap<Box<str>, i128>,
+    ports: Vec<HostPort>,
+}
+
+impl NodeUsage {
+    pub(super) fn add(&mut self, demand: &PodDemand) {
+        self.pods += 1;
+        for (resource, amount) in &demand.amounts {
+            *self.amounts.entry(resource.clone()).or_default() += amount;
+        }
+        self.ports.extend(demand.ports.iter().cloned());
+    }
+
+    pub(super) fn remove(&mut self, demand: &PodDemand) {
+        self.pods = self.pods.saturating_sub(1);
+        for (resource, amount) in &demand.amounts {
+            *self.amounts.entry(resource.clone()).or_default() -= amount;
+        }
+        for port in &demand.ports {
+            if let Some(at) = self.ports.iter().position(|known| known == port) {
+                self.ports.swap_remove(at);
+            }
+        }
+    }
+
+    /// Returns what of a node is too little for one more pod.
+    pub(super) fn check_room(&self, demand: &PodDemand, node: &Value) -> Result<(), Vec<NodeMisfit>> {
+        let misfit = |reason: String, preemptible: bool| NodeMisfit { reason, preemptible };
+        if demand.ports.iter().any(|port| self.ports.iter().any(|taken| taken.conflicts(port))) {
+            let reason = "node(s) didn't have free ports for the requested pod ports";
+            return Err(vec![misfit(reason.into(), true)]);
+        }
+        let has = |resource: &str| node["status"]["allocatable"].get(resource).and_then(nanos_of);
+        let mut lacks = Vec::new();
+        if has("pods").is_some_and(|most| (self.pods as i128 + 1) * ONE > most) {
+            lacks.push(misfit("Too many pods".into(), true));
+        }
+        for (resource, asked) in demand.amounts.iter().filter(|(_, asked)| **asked > 0) {
+            let taken = self.amounts.get(resource).copied().unwrap_or_default();
+            // A resource nobody has heard of is not there at all; a node that tells nothing takes everything.
+            let most = match has(resource) {
+                Some(most) => most,
+                None if node["status"]["allocatable"].is_object() => 0,
+                None => continue,
+            };
+            if taken + asked > most {
+                // Evicting others does not help where even an empty node is too small.
+                lacks.push(misfit(format!("Insufficient {resource}"), *asked <= most));
+            }
+        }
+        if lacks.is_empty() { Ok(()) } else { Err(lacks) }
+    }
+}
+
+/// One pod, in billionths.
+const ONE: i128 = 1_000_000_000;
 
 fn unschedulable_taint() -> Value {
     serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
@@ -126,12 +257,49 @@ mod tests {
                 json!({"tolerations": tolerant, "affinity": affinity(json!({"key": "zone", "operator": "NotIn", "values": ["a"]}))}),
                 Some(affinity_text),
             ),
-            (
-                json!({"tolerations": tolerant, "containers": [{"resources": {"requests": {"cpu": "2500m"}}}]}),
-                Some("Insufficient cpu"),
-            ),
         ] {
-            assert_eq!(check_fit(&spec, &node).err().map(|m| m.reason).as_deref(), why, "{spec}");
+            assert_eq!(check_placement(&spec, &node).err().map(|m| m.reason).as_deref(), why, "{spec}");
         }
+    }
+    #[test]
+    fn room_of_a_node() {
+        let node = json!({"status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "2"}}});
+        let asks =
+            |cpu: &str| PodDemand::of(&json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]}));
+        let port = |address: &str| {
+            PodDemand::of(
+                &json!({"containers": [{"ports": [{"hostPort": 80, "protocol": "TCP", "hostIP": address}]}]}),
+            )
+        };
+        let reasons = |usage: &NodeUsage, demand: &PodDemand| -> Vec<String> {
+            let lacks = usage.check_room(demand, &node).err().unwrap_or_default();
+            lacks.into_iter().map(|misfit| misfit.reason).collect()
+        };
+        let mut usage = NodeUsage::default();
+        assert_eq!(reasons(&usage, &asks("2500m")), ["Insufficient cpu"]);
+        usage.add(&asks("1500m"));
+        assert_eq!(reasons(&usage, &asks("600m")), ["Insufficient cpu"]);
+        assert_eq!(reasons(&usage, &asks("500m")), [""; 0]);
+        usage.add(&port("1.2.3.4"));
+        assert_eq!(reasons(&usage, &asks("600m")), ["Too many pods", "Insufficient cpu"]);
+        assert_eq!(
+            reasons(&usage, &port("")),
+            ["node(s) didn't have free ports for the requested pod ports"]
+        );
+        assert_eq!(reasons(&usage, &port("4.3.2.1")), ["Too many pods"]);
+        usage.remove(&port("1.2.3.4"));
+        usage.remove(&asks("1500m"));
+        assert_eq!(reasons(&usage, &port("")), [""; 0]);
+        let device = json!({"containers": [{"resources": {"requests": {"example.com/gpu": "1"}}}]});
+        assert_eq!(reasons(&usage, &PodDemand::of(&device)), ["Insufficient example.com/gpu"]);
+        // What runs before the others counts by its largest, what runs beside them adds up.
+        let staged = json!({
+            "initContainers": [
+                {"resources": {"requests": {"cpu": "1"}}, "restartPolicy": "Always"},
+                {"resources": {"requests": {"cpu": "3"}}},
+            ],
+            "containers": [{"resources": {"requests": {"cpu": "1"}}}], "overhead": {"cpu": "1"},
+        });
+        assert_eq!(PodDemand::of(&staged).amounts["cpu"], 5 * ONE);
     }
 }

@@ -1,12 +1,13 @@
 //! The scheduler: assigns pods to nodes, or reports why no node fits.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
 use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use super::node::{self, NodeMisfit};
+use super::node::{self, NodeMisfit, NodeUsage, PodDemand};
 use crate::status::Result;
 use crate::store::{ChangeType, StoreEvent};
 
@@ -17,8 +18,15 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 #[derive(Default)]
 pub(super) struct Scheduler {
     waiting: BTreeSet<WorkItem>,
-    placed: HashMap<Box<str>, String>,
-    load: BTreeMap<String, usize>,
+    placed: HashMap<Box<str>, PlacedPod>,
+    usage: BTreeMap<String, NodeUsage>,
+}
+
+/// A pod on a node, as long as it takes something of it.
+struct PlacedPod {
+    node: String,
+    demand: PodDemand,
+    ends_by_itself: bool,
 }
 
 impl Controller for Scheduler {
@@ -30,28 +38,25 @@ impl Controller for Scheduler {
         match &*event.table {
             "pods" if event.change == ChangeType::Deleted => {
                 self.waiting.remove(&WorkItem::of(event));
-                if let Some(node) = self.placed.remove(&event.object.uid)
-                    && let Some(load) = self.load.get_mut(&node)
-                {
-                    *load = load.saturating_sub(1);
-                }
+                self.release_pod(&event.object.uid, queue);
             }
             "pods" if event.change == ChangeType::Added => {
-                let node = text_at(&event.object.value(), "/spec/nodeName").to_owned();
-                if node.is_empty() {
+                let pod = event.object.value();
+                if text_at(&pod, "/spec/nodeName").is_empty() {
                     self.waiting.insert(WorkItem::of(event));
                     queue.push(WorkItem::of(event));
-                } else {
-                    self.place_pod(&event.object.uid, node);
+                } else if !is_finished(&pod) {
+                    self.place_pod(&pod);
                 }
             }
             // A gate may have been lifted.
             "pods" if self.waiting.contains(&WorkItem::of(event)) => queue.push(WorkItem::of(event)),
-            "nodes" | "persistentvolumeclaims" => {
-                for item in &self.waiting {
-                    queue.push(item.clone());
+            "pods" if self.placed.get(&event.object.uid).is_some_and(|pod| pod.ends_by_itself) => {
+                if is_finished(&event.object.value()) {
+                    self.release_pod(&event.object.uid, queue);
                 }
             }
+            "nodes" | "persistentvolumeclaims" => self.retry_waiting(queue),
             _ => {}
         }
     }
@@ -65,7 +70,7 @@ impl Controller for Scheduler {
         let ours = matches!(text_at(&pod, "/spec/schedulerName"), "" | COMPONENT);
         if !text_at(&pod, "/spec/nodeName").is_empty() {
             self.waiting.remove(item);
-            self.place_pod(uid_of(&pod), text_at(&pod, "/spec/nodeName").to_owned());
+            self.place_pod(&pod);
             return Ok(NextReconcile::Done);
         }
         if is_deleting(&pod) || gated || !ours {
@@ -75,7 +80,9 @@ impl Controller for Scheduler {
             NodeChoice::Node(node) => {
                 cluster.bind_pod(&item.key, &node)?;
                 self.waiting.remove(item);
-                self.place_pod(uid_of(&pod), node.clone());
+                let mut pod = pod;
+                pod["spec"]["nodeName"] = node.as_str().into();
+                self.place_pod(&pod);
                 let who = format!("{}/{}", namespace_of(&pod), name_of(&pod));
                 let message = format!("Successfully assigned {who} to {node}");
                 record_event(&pod, cluster, "Normal", "Scheduled", "Binding", &message);
@@ -95,10 +102,28 @@ enum NodeChoice {
 }
 
 impl Scheduler {
-    fn place_pod(&mut self, uid: &str, node: String) {
-        if self.placed.insert(uid.into(), node.clone()).is_none() {
-            *self.load.entry(node).or_default() += 1;
+    fn place_pod(&mut self, pod: &Value) {
+        let Entry::Vacant(vacant) = self.placed.entry(uid_of(pod).into()) else { return };
+        let placed = PlacedPod {
+            node: text_at(pod, "/spec/nodeName").to_owned(),
+            demand: PodDemand::of(&pod["spec"]),
+            ends_by_itself: text_at(pod, "/spec/restartPolicy") != "Always",
+        };
+        self.usage.entry(placed.node.clone()).or_default().add(&placed.demand);
+        vacant.insert(placed);
+    }
+
+    /// Takes a pod off its node, which may make room for one that waits.
+    fn release_pod(&mut self, uid: &str, queue: &mut WorkQueue) {
+        let Some(placed) = self.placed.remove(uid) else { return };
+        if let Some(usage) = self.usage.get_mut(&placed.node) {
+            usage.remove(&placed.demand);
         }
+        self.retry_waiting(queue);
+    }
+
+    fn retry_waiting(&self, queue: &mut WorkQueue) {
+        self.waiting.iter().for_each(|item| queue.push(item.clone()));
     }
 
     fn choose_node(&self, pod: &Value, cluster: &ClusterHandle) -> Result<NodeChoice> {
@@ -106,20 +131,25 @@ impl Scheduler {
         if nodes.is_empty() {
             return Ok(NodeChoice::Nowhere("no nodes available to schedule pods".into()));
         }
-        let mut misfits: BTreeMap<NodeMisfit, usize> = BTreeMap::new();
+        let mut misfits = MisfitCounts::default();
         let mut best: Option<(usize, &str)> = None;
+        let (demand, nothing) = (PodDemand::of(&pod["spec"]), NodeUsage::default());
         for node in &nodes {
-            match node::check_fit(&pod["spec"], node) {
+            let usage = self.usage.get(name_of(node)).unwrap_or(&nothing);
+            let fits = node::check_placement(&pod["spec"], node)
+                .map_err(|misfit| vec![misfit])
+                .and_then(|()| usage.check_room(&demand, node));
+            match fits {
                 Ok(()) => {
-                    let rank = (self.load.get(name_of(node)).copied().unwrap_or(0), name_of(node));
+                    let rank = (usage.pods, name_of(node));
                     best = Some(best.map_or(rank, |b| b.min(rank)));
                 }
-                Err(misfit) => *misfits.entry(misfit).or_default() += 1,
+                Err(lacks) => misfits.count_node(lacks),
             }
         }
         let all = nodes.len();
         let Some((_, node)) = best else {
-            return Ok(NodeChoice::Nowhere(explain_misfits(all, &misfits)));
+            return Ok(NodeChoice::Nowhere(misfits.explain(all)));
         };
         self.prepare_volumes(pod, node, all, cluster)
     }
@@ -174,22 +204,40 @@ impl Scheduler {
     }
 }
 
-fn explain_misfits(all: usize, misfits: &BTreeMap<NodeMisfit, usize>) -> String {
-    let mut reasons: Vec<String> = misfits.iter().map(|(m, n)| format!("{n} {}", m.reason)).collect();
-    reasons.sort();
-    let helpless: usize = misfits.iter().filter(|(m, _)| !m.preemptible).map(|(_, n)| n).sum();
-    let mut help = Vec::new();
-    if all > helpless {
-        help.push(format!("{} No preemption victims found for incoming pods", all - helpless));
+/// How many nodes do not fit, by reason.
+#[derive(Default)]
+struct MisfitCounts {
+    reasons: BTreeMap<String, usize>,
+    /// The nodes on which evicting others would not help.
+    helpless: usize,
+}
+
+impl MisfitCounts {
+    fn count_node(&mut self, misfits: Vec<NodeMisfit>) {
+        self.helpless += usize::from(misfits.iter().any(|misfit| !misfit.preemptible));
+        for misfit in misfits {
+            *self.reasons.entry(misfit.reason).or_default() += 1;
+        }
     }
-    if helpless > 0 {
-        help.push(format!("{helpless} Preemption is not helpful for scheduling"));
+
+    /// Says why none of all nodes fits.
+    fn explain(&self, all: usize) -> String {
+        let mut reasons: Vec<String> =
+            self.reasons.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        reasons.sort();
+        let mut help = Vec::new();
+        if all > self.helpless {
+            help.push(format!("{} No preemption victims found for incoming pods", all - self.helpless));
+        }
+        if self.helpless > 0 {
+            help.push(format!("{} Preemption is not helpful for scheduling", self.helpless));
+        }
+        format!(
+            "0/{all} nodes are available: {}. preemption: 0/{all} nodes are available: {}.",
+            reasons.join(", "),
+            help.join(", ")
+        )
     }
-    format!(
-        "0/{all} nodes are available: {}. preemption: 0/{all} nodes are available: {}.",
-        reasons.join(", "),
-        help.join(", ")
-    )
 }
 
 fn report_unschedulable(pod: &Value, message: &str, cluster: &ClusterHandle) -> Result<()> {

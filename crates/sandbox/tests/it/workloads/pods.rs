@@ -174,3 +174,33 @@ async fn readiness_gates_hold_back() {
     world.merge(&format!("{P}/status"), gate).await;
     assert_eq!(ready(&world.get(P).await)[1], "True");
 }
+
+#[tokio::test]
+async fn pods_wait_until_a_node_has_room() {
+    let world = World::new();
+    let asking = |name: &str, cpu: &str| {
+        let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}})
+    };
+    for name in ["one", "two"] {
+        world.create(PODS, asking(name, "40")).await;
+    }
+    world.create(PODS, asking("third", "40")).await;
+    let third = format!("{PODS}/third");
+    let message = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pods.";
+    assert_eq!(
+        conditions(&world.get(&third).await),
+        [json!(["PodScheduled", "False", "Unschedulable", message])]
+    );
+    world.create(PODS, asking("huge", "65")).await;
+    let message = "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+    let huge = world.get(&format!("{PODS}/huge")).await;
+    assert_eq!(conditions(&huge), [json!(["PodScheduled", "False", "Unschedulable", message])]);
+    // There is room for smaller ones.
+    world.create(PODS, asking("small", "20")).await;
+    assert_eq!(world.get(&format!("{PODS}/small")).await["status"]["phase"], "Running");
+    let place = world.get(&format!("{PODS}/one")).await["spec"]["nodeName"].clone();
+    assert_eq!(world.client.delete(&format!("{PODS}/one")).await.code, 200);
+    world.sandbox.settle().await;
+    assert_eq!(world.get(&third).await["spec"]["nodeName"], place);
+}

@@ -4,8 +4,10 @@ use serde_json::{Map, Value};
 use slipway_cel::{Bindings, Env, EvalError, Overload, Type};
 
 use crate::api::crd::rules::compilation_message;
+use crate::auth::rbac::AccessRules;
 use crate::core::Core;
 
+use super::authorizer::{AUTHORIZER, REQUEST_RESOURCE, authorizer_values, declare_authorizer};
 use super::{WriteAttempt, namespace_of};
 use slipway_go::GoError;
 
@@ -24,7 +26,10 @@ pub(crate) fn policy_environment(variables: &[&str]) -> Env {
         },
     );
     let env = Env::kubernetes().function(escape);
-    variables.iter().fold(env, |env, name| env.variable(name, Type::Dyn))
+    variables.iter().fold(env, |env, name| match *name {
+        AUTHORIZER => declare_authorizer(env),
+        name => env.variable(name, Type::Dyn),
+    })
 }
 
 /// The variables expressions of one policy see.
@@ -36,6 +41,8 @@ pub(super) struct PolicyEvaluation<'a> {
     request: Value,
     namespace: Value,
     variables: Value,
+    /// `authorizer` and its `requestResource`.
+    authorizer: [slipway_cel::Value<'static>; 2],
 }
 
 /// The reason a policy is not evaluated on a write.
@@ -48,8 +55,15 @@ pub(super) enum PolicySkipped {
 
 impl<'a> PolicyEvaluation<'a> {
     pub(super) fn new(core: &Core, attempt: &WriteAttempt<'a>, params: &'a Value) -> PolicyEvaluation<'a> {
-        let env =
-            policy_environment(&["object", "oldObject", "request", "params", "namespaceObject", "variables"]);
+        let env = policy_environment(&[
+            "object",
+            "oldObject",
+            "request",
+            "params",
+            "namespaceObject",
+            "variables",
+            AUTHORIZER,
+        ]);
         PolicyEvaluation {
             env,
             object: attempt.new.unwrap_or(&Value::Null),
@@ -58,6 +72,7 @@ impl<'a> PolicyEvaluation<'a> {
             request: attempt.request_value(),
             namespace: namespace_of(core, attempt),
             variables: Value::Object(Map::new()),
+            authorizer: authorizer_values(AccessRules::of(core), attempt),
         }
     }
 
@@ -69,6 +84,7 @@ impl<'a> PolicyEvaluation<'a> {
             request: self.request.clone(),
             namespace: self.namespace.clone(),
             variables: self.variables.clone(),
+            authorizer: self.authorizer.clone(),
             ..*self
         }
     }
@@ -102,7 +118,10 @@ impl<'a> PolicyEvaluation<'a> {
             None => self.env.compile(expression),
         }
         .map_err(|errors| compilation_message(&errors, expression))?;
+        let [authorizer, request_resource] = self.authorizer.clone();
         let bindings = Bindings::new()
+            .value(AUTHORIZER, authorizer)
+            .value(REQUEST_RESOURCE, request_resource)
             .json("object", self.object)
             .json("oldObject", self.old)
             .json("request", &self.request)

@@ -1,6 +1,7 @@
 //! Admission policies: CEL expressions that change writes (`mutating`) and that writes must satisfy
 //! (`validating`). Which writes a policy is about is decided here.
 
+mod authorizer;
 mod evaluation;
 mod literals;
 mod mutating;
