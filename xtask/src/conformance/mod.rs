@@ -1,6 +1,8 @@
 //! `cargo xtask conformance`: the same questions to us and to the real programs.
 
 mod charts;
+mod clients;
+mod e2e;
 mod helm;
 mod helm4;
 mod kubectl;
@@ -60,6 +62,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "promotion", run: promotion::run, when: When::Named },
     Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
+    Suite { name: "clients", run: clients::run, when: When::Named },
+    Suite { name: "e2e", run: e2e::run, when: When::Named },
     Suite { name: "unit-registry", run: unit::run_registry, when: When::Named },
     Suite { name: "unit-images", run: unit::run_images, when: When::Named },
     Suite { name: "unit", run: unit::run, when: When::Named },
