@@ -11,12 +11,14 @@ use slipway_manifest::encode::encode_protobuf;
 use slipway_manifest::schema::Schema;
 
 use crate::api::resource::{ApiGroup, ResourceRegistry, ServedResource};
+use crate::http::body::json_to_yaml;
 use crate::http::negotiate::{AcceptClause, PROTOBUF, accept_clauses};
 
 /// The encoding of aggregated discovery. Its exact content type is what makes clients take an answer for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregatedForm {
     Json,
+    Yaml,
     Protobuf,
 }
 
@@ -27,12 +29,17 @@ impl AggregatedForm {
         let mut clauses = accept_clauses(accept).peekable();
         clauses.peek().filter(|first| names_list(first))?;
         let known = clauses.find(|clause| names_list(clause) && clause.param("v") == "v2")?;
-        Some(if known.media == PROTOBUF { AggregatedForm::Protobuf } else { AggregatedForm::Json })
+        Some(match known.media {
+            PROTOBUF => AggregatedForm::Protobuf,
+            "application/yaml" => AggregatedForm::Yaml,
+            _ => AggregatedForm::Json,
+        })
     }
 
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             AggregatedForm::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            AggregatedForm::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
             AggregatedForm::Protobuf => {
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
@@ -100,14 +107,14 @@ impl ResourceRegistry {
                 "items": items,
             })
         };
-        match (form, core) {
-            (AggregatedForm::Json, true) => self.documents.get_json("agg/api", build),
-            (AggregatedForm::Json, false) => self.documents.get_json("agg/apis", build),
-            (AggregatedForm::Protobuf, true) => {
-                self.documents.get_bytes("agg/api.pb", || to_protobuf(&build()))
+        let name = if core { "api" } else { "apis" };
+        match form {
+            AggregatedForm::Json => self.documents.get_json(&format!("agg/{name}"), build),
+            AggregatedForm::Yaml => {
+                self.documents.get_bytes(&format!("agg/{name}.yaml"), || to_yaml(&build()))
             }
-            (AggregatedForm::Protobuf, false) => {
-                self.documents.get_bytes("agg/apis.pb", || to_protobuf(&build()))
+            AggregatedForm::Protobuf => {
+                self.documents.get_bytes(&format!("agg/{name}.pb"), || to_protobuf(&build()))
             }
         }
     }
@@ -174,6 +181,10 @@ impl ResourceRegistry {
             Value::Object(out)
         }))
     }
+}
+
+fn to_yaml(document: &Value) -> Vec<u8> {
+    json_to_yaml(document.to_string().as_bytes()).unwrap_or_default()
 }
 
 fn to_protobuf(document: &Value) -> Vec<u8> {

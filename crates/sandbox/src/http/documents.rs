@@ -7,7 +7,7 @@ use serde_json::json;
 use super::service::{HEALTH, RequestAnswer, RequestExchange, header_text};
 use crate::api::discovery::AggregatedForm;
 use crate::core::Core;
-use crate::http::negotiate::{self, ResponseView, TypeOrigin};
+use crate::http::negotiate::{self, NegotiatedForm};
 use crate::http::respond::{PrintOptions, Reply, ResponseBody};
 use crate::http::route::RequestTarget;
 use crate::status::{Result, Status};
@@ -22,23 +22,21 @@ impl RequestExchange {
         printing: &mut PrintOptions,
     ) -> Result<RequestAnswer> {
         let registry = self.core.registry();
-        if target != RequestTarget::Other
-            && let Ok(form) =
-                negotiate::negotiate_response(header_text(&self.headers, &ACCEPT), TypeOrigin::BuiltIn)
-            && form.view == ResponseView::Object
+        let accept = header_text(&self.headers, &ACCEPT);
+        if let RequestTarget::Versions | RequestTarget::Groups = target
+            && let Some(form) = AggregatedForm::negotiate(accept)
         {
-            printing.accept = form;
+            let document = registry.aggregated_discovery(target == RequestTarget::Versions, form);
+            let response = self.tagged_response(&document, form.content_type());
+            return Ok(RequestAnswer::Raw(Box::new(response)));
         }
+        let negotiated = negotiate::negotiate_document(accept);
+        // Lists of groups and the server of custom resources say the same to whatever they do not know.
+        let plain = |form: Result<NegotiatedForm>| form.map_err(|_| negotiate::unsupported_view());
         let reply = match target {
             RequestTarget::Versions | RequestTarget::Groups => {
-                let core_group = target == RequestTarget::Versions;
-                let accept = header_text(&self.headers, &ACCEPT);
-                if let Some(form) = AggregatedForm::negotiate(accept) {
-                    let document = registry.aggregated_discovery(core_group, form);
-                    let response = self.tagged_response(&document, form.content_type());
-                    return Ok(RequestAnswer::Raw(Box::new(response)));
-                }
-                if core_group {
+                if target == RequestTarget::Versions {
+                    printing.accept = negotiated?;
                     Reply::value(
                         200,
                         json!({
@@ -50,23 +48,23 @@ impl RequestExchange {
                         }),
                     )
                 } else {
+                    printing.accept = plain(negotiated)?;
                     Reply::json(200, registry.group_list().body)
                 }
             }
             RequestTarget::Group(name) => match registry.group_value(&name) {
-                Some(group) => Reply::value(200, group),
+                Some(group) => {
+                    printing.accept = plain(negotiated)?;
+                    Reply::value(200, group)
+                }
                 None => unknown_path(),
             },
             RequestTarget::Resources { group, version } => match registry.resource_list(&group, &version) {
-                // There is nothing to tabulate, and most clients leave another way out.
-                Some(_)
-                    if !header_text(&self.headers, &ACCEPT).trim().is_empty()
-                        && negotiate::accept_clauses(header_text(&self.headers, &ACCEPT))
-                            .all(|clause| !matches!(clause.param("as"), "" | "APIGroupDiscoveryList")) =>
-                {
-                    return Err(negotiate::unsupported_view());
+                Some(list) => {
+                    let custom = registry.groups.iter().any(|g| g.name == group && g.custom);
+                    printing.accept = if custom { plain(negotiated)? } else { negotiated? };
+                    Reply::json(200, list.body)
                 }
-                Some(list) => Reply::json(200, list.body),
                 None if registry.groups.iter().any(|g| g.name == group && !g.custom) => {
                     return Err(Status::no_such_resource());
                 }
@@ -137,13 +135,25 @@ impl RequestExchange {
         Ok(RequestAnswer::Reply(Reply { code, content, warnings: vec![], wrote: None }))
     }
 
-    pub(super) fn answer_other(self, _: &mut PrintOptions) -> Result<RequestAnswer> {
+    pub(super) fn answer_other(self, printing: &mut PrintOptions) -> Result<RequestAnswer> {
         let path = self.path.trim_end_matches('/');
         if path == "/version" && self.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
         Ok(RequestAnswer::Reply(match path {
-            "/version" => Reply::value(200, version_info(&self.core.options.version)),
+            "/version" => {
+                let accept = header_text(&self.headers, &ACCEPT);
+                let media = |clause: negotiate::AcceptClause<'_>| {
+                    matches!(clause.media, "application/json" | "application/*" | "*/*")
+                };
+                if !accept.trim().is_empty() && !negotiate::accept_clauses(accept).any(media) {
+                    // The refusal itself comes in any form.
+                    printing.accept = negotiate::negotiate_document(accept).unwrap_or(printing.accept);
+                    return Err(negotiate::not_acceptable("application/json"));
+                }
+                printing.pretty = true;
+                Reply::value(200, version_info(&self.core.options.version))
+            }
             "" => {
                 let registry = self.core.registry();
                 let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
@@ -157,6 +167,7 @@ impl RequestExchange {
                     paths.push(path.to_owned());
                 }
                 paths.sort();
+                printing.pretty = true;
                 Reply::value(200, json!({"paths": paths}))
             }
             "/metrics" => metrics_reply(&self.core),

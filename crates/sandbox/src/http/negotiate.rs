@@ -100,12 +100,7 @@ pub(crate) fn negotiate_response(header: &str, origin: TypeOrigin) -> Result<Neg
     all.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     let only = all.iter().all(|clause| !clause.param("as").is_empty());
     for clause in all {
-        let encoding = match clause.media {
-            "application/json" | "application/*" | "*/*" => ResponseEncoding::Json,
-            "application/yaml" => ResponseEncoding::Yaml,
-            PROTOBUF => ResponseEncoding::Protobuf,
-            _ => continue,
-        };
+        let Some(encoding) = encoding_of(clause.media) else { continue };
         if encoding == ResponseEncoding::Protobuf
             && clause.param("as").is_empty()
             && origin == TypeOrigin::Custom
@@ -129,13 +124,41 @@ pub(crate) fn negotiate_response(header: &str, origin: TypeOrigin) -> Result<Neg
         let listed = clause.param("as") == "PartialObjectMetadataList";
         return Ok(NegotiatedForm { encoding, view, beta, listed, only });
     }
-    if known {
-        return Err(unsupported_view());
+    Err(if known { unsupported_view() } else { not_acceptable(KNOWN) })
+}
+
+fn encoding_of(media: &str) -> Option<ResponseEncoding> {
+    match media {
+        "application/json" | "application/*" | "*/*" => Some(ResponseEncoding::Json),
+        "application/yaml" => Some(ResponseEncoding::Yaml),
+        PROTOBUF => Some(ResponseEncoding::Protobuf),
+        _ => None,
     }
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}");
+}
+
+/// Picks the form of a document that is no object, and so has no other view.
+pub(crate) fn negotiate_document(header: &str) -> Result<NegotiatedForm> {
+    if header.trim().is_empty() {
+        return Ok(NegotiatedForm::JSON);
+    }
+    let known = accept_clauses(header).filter_map(|clause| Some((encoding_of(clause.media)?, clause)));
+    let mut known: Vec<_> = known.collect();
+    if known.is_empty() {
+        return Err(not_acceptable(KNOWN));
+    }
+    known.retain(|(_, clause)| clause.param("as").is_empty());
+    let weight = |clause: &AcceptClause<'_>| clause.param("q").parse::<f32>().unwrap_or(1.0);
+    known.sort_by(|(_, a), (_, b)| weight(b).total_cmp(&weight(a)));
+    let encoding = known.first().map(|(encoding, _)| *encoding).ok_or_else(unsupported_view)?;
+    Ok(NegotiatedForm { encoding, ..NegotiatedForm::JSON })
+}
+
+/// The refusal of media types that a route does not produce.
+pub(crate) fn not_acceptable(produced: &str) -> Box<Status> {
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {produced}");
     let mut status = Status::new(406, "NotAcceptable", message);
     status.details = Some(serde_json::json!({}));
-    Err(status)
+    status
 }
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

@@ -202,9 +202,7 @@ fn to_protobuf(json: &[u8]) -> Option<Vec<u8>> {
 
 fn to_pretty(bytes: &[u8]) -> Option<Vec<u8>> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    let mut out = serde_json::to_vec_pretty(&value).ok()?;
-    out.push(b'\n');
-    Some(out)
+    serde_json::to_vec_pretty(&value).ok()
 }
 
 /// Prints a failure.

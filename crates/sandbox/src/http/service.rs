@@ -91,7 +91,7 @@ where
     let query = QueryParameters::parse(parts.uri.query());
     let mut printing = PrintOptions {
         accept: NegotiatedForm::JSON,
-        pretty: query.bool_value("pretty") == Some(true),
+        pretty: query.bool_value("pretty").unwrap_or_else(|| is_for_people(&headers)),
         gzip: header_text(&headers, &ACCEPT_ENCODING).contains("gzip"),
     };
     let audit = core.ids.new_uid();
@@ -169,6 +169,12 @@ async fn print_durable(core: &Core, reply: Reply, printing: PrintOptions) -> Res
         Ok(()) => render_reply(reply, printing),
         Err(e) => render_failure(&Status::internal(e), printing),
     }
+}
+
+/// Returns true if somebody reads the answers: browsers and programs of the command line get them indented.
+fn is_for_people(headers: &HeaderMap) -> bool {
+    let agent = header_text(headers, &USER_AGENT);
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|name| agent.starts_with(name))
 }
 
 pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> &'h str {

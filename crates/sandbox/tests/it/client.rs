@@ -24,6 +24,16 @@ pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
+impl Answer {
+    async fn of(response: http::Response<ResponseBody>) -> Answer {
+        let code = response.status().as_u16();
+        let headers = response.headers().clone();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Answer { code, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text, bytes }
+    }
+}
+
 impl Client {
     pub(crate) fn new(sandbox: &Sandbox) -> Client {
         Client::of(sandbox.service())
@@ -48,6 +58,12 @@ impl Client {
         self.service.clone().oneshot(request).await.unwrap()
     }
 
+    /// Sends a request as it is, with no agent but its own.
+    pub(crate) async fn of_request(&self, request: http::request::Builder) -> Answer {
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        Answer::of(self.service.clone().oneshot(request).await.unwrap()).await
+    }
+
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -55,12 +71,7 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let response = self.send(method, path, headers, body).await;
-        let code = response.status().as_u16();
-        let headers = response.headers().clone();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        Answer { code, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text, bytes }
+        Answer::of(self.send(method, path, headers, body).await).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

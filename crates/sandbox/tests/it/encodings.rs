@@ -262,6 +262,21 @@ async fn discovery_is_served_in_every_encoding() {
     let entry = b"\x0a\x0bdeployments\x10\x01\x1a\x0aDeployment\"";
     assert!(list.bytes.windows(entry.len()).any(|part| part == entry), "{:?}", list.text);
 
+    for (path, accept, code) in [
+        ("/api", "text/html", 406),
+        ("/apis", "application/json;as=Table;v=v1;g=meta.k8s.io", 406),
+        ("/apis", "application/json;as=Table;v=v1;g=meta.k8s.io, application/yaml", 200),
+        ("/apis/apps", "application/cbor", 406),
+        ("/apis/apps/v1", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", 406),
+        ("/version", "application/yaml", 406),
+        ("/version", "application/yaml, */*", 200),
+    ] {
+        assert_eq!(get_as(&client, path, accept).await.code, code, "{path} as {accept}");
+    }
+    let yaml = get_as(&client, "/apis", &format!("application/yaml;{aggregated}")).await;
+    assert_eq!(content_type(&yaml), format!("application/yaml;{aggregated}"));
+    assert!(yaml.text.starts_with("apiVersion: apidiscovery.k8s.io/v2\nitems:\n"), "{}", yaml.text);
+
     for path in ["/api", "/apis"] {
         let accept = format!("{PROTOBUF};{aggregated}");
         let answer = get_as(&client, path, &accept).await;
@@ -272,4 +287,25 @@ async fn discovery_is_served_in_every_encoding() {
         let again = client.request("GET", path, &[("accept", &accept), ("if-none-match", tag)], "").await;
         assert_eq!(again.code, 304, "{path}");
     }
+}
+
+#[tokio::test]
+async fn answers_to_people_are_indented() {
+    let (_sandbox, client) = bare();
+    let path = "/api/v1/namespaces/default";
+    let send = async |query: &str, agent: &str| {
+        let sent = http::Request::builder().uri(format!("{path}{query}")).header("user-agent", agent);
+        client.of_request(sent).await
+    };
+    for agent in ["curl/8.5.0", "Wget/1.21", "Mozilla/5.0 (X11)"] {
+        let shown = send("", agent).await;
+        assert!(
+            shown.text.starts_with("{\n  \"kind\": \"Namespace\"") && shown.text.ends_with("\n}"),
+            "{}",
+            shown.text
+        );
+        assert!(send("?pretty=false", agent).await.text.starts_with("{\"kind\""), "{agent}");
+    }
+    assert!(send("", "kubectl/v1.37").await.text.starts_with("{\"kind\""));
+    assert!(client.get("/version").await.text.starts_with("{\n  \"major\""));
 }
