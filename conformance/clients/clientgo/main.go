@@ -100,17 +100,20 @@ func (t *transcript) describe(err error) any {
 	return t.text(err.Error())
 }
 
+var tokenVolume = regexp.MustCompile("kube-api-access-[a-z0-9]{5}")
+
 var identity = regexp.MustCompile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 func (t *transcript) text(text string) string {
-	return identity.ReplaceAllString(strings.ReplaceAll(text, t.runID, "<run>"), "<uid>")
+	text = identity.ReplaceAllString(strings.ReplaceAll(text, t.runID, "<run>"), "<uid>")
+	return tokenVolume.ReplaceAllString(text, "kube-api-access-<random>")
 }
 
 // changing are the members that differ between any two clusters.
 var changing = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "deletionTimestamp": true, "time": true,
 	"clusterIP": true, "clusterIPs": true, "nodePort": true, "healthCheckNodePort": true, "lastTransitionTime": true, "lastUpdateTime": true,
-	"lastProbeTime": true, "lastHeartbeatTime": true,
+	"lastProbeTime": true, "lastHeartbeatTime": true, "lastPhaseTransitionTime": true, "timeAdded": true, "continue": true, "username": true,
 }
 
 func (t *transcript) plain(value any) any {
@@ -167,12 +170,19 @@ func settled(object any) any {
 	if err := json.Unmarshal(text, &value); err != nil {
 		panic(err)
 	}
-	delete(value, "status")
 	metadata, _ := value["metadata"].(map[string]any)
 	if notes, ok := metadata["annotations"].(map[string]any); ok {
 		delete(notes, "node.alpha.kubernetes.io/ttl")
 		delete(notes, "deployment.kubernetes.io/revision")
+		if len(notes) == 0 {
+			delete(metadata, "annotations")
+		}
 	}
+	if status, ok := value["status"].(map[string]any); ok && status["nodeInfo"] != nil {
+		// Whose the map of a node's annotations is depends on when its controllers write.
+		delete(metadata, "managedFields")
+	}
+	delete(value, "status")
 	if spec, ok := value["spec"].(map[string]any); ok {
 		if taints, ok := spec["taints"].([]any); ok {
 			kept := []any{}
@@ -664,8 +674,15 @@ func appliesWithConflicts(t *transcript, set kubernetes.Interface, namespace str
 		extracted, err := applyapps.ExtractDeployment(live, manager+"-b")
 		t.record("apply/extracted of b", extracted, err)
 	}
-	live.Spec.Template.Spec.Containers = append(live.Spec.Template.Spec.Containers, corev1.Container{Name: "side", Image: "side"})
-	live, err = deployments.Update(ctx, live, metav1.UpdateOptions{FieldManager: manager + "-update"})
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := deployments.Get(ctx, "applied", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		current.Spec.Template.Spec.Containers = append(current.Spec.Template.Spec.Containers, corev1.Container{Name: "side", Image: "side"})
+		live, err = deployments.Update(ctx, current, metav1.UpdateOptions{FieldManager: manager + "-update"})
+		return err
+	})
 	step("updated", live, err)
 	side := wanted("two")
 	side.Spec.Template.Spec.WithContainers(applycore.Container().WithName("side").WithImage("other"))

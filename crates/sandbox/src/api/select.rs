@@ -141,6 +141,12 @@ fn field_place(key: &str, served: &ServedResource) -> Result<FieldPlace> {
             None if &*served.table == "jobs.batch" => {
                 Err(Status::bad_request(format!("field label {} not supported for Job", json!(key))))
             }
+            None if &*served.table == "resourceslices.resource.k8s.io" => {
+                let version = &served.def.version;
+                Err(Status::bad_request(format!(
+                    "field label not supported for resource.k8s.io/{version}, Kind=ResourceSlice: {key}"
+                )))
+            }
             None if &*served.table == "replicasets.apps" => Err(unknown_field(key)),
             None => Err(Status::bad_request(format!("field label not supported: {key}"))),
         },

@@ -290,6 +290,22 @@ impl Core {
 fn check_preconditions(served: &ServedResource, live: &LiveObject, options: &DeleteOptions) -> Result<()> {
     let kind = NamedResource { group: &served.def.group, what: &served.def.kind };
     let name = live.object.name();
+    // These two look before the store does, and in other words.
+    let failed = match served.rule_key() {
+        ("", "Namespace") => Some("Precondition failed"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some("precondition failed"),
+        _ => None,
+    };
+    if let Some(failed) = failed {
+        let rev = live.object.rev.to_string();
+        let differs = |what: &str, asked: Option<&str>, live: &str| {
+            let why = format!("{failed}: {what} in precondition: {}, {what} in object meta: {live}", asked?);
+            (asked? != live).then(|| Err(Status::conflict(served.resource_name(), name, &why)))
+        };
+        return differs("UID", options.uid.as_deref(), &live.object.uid)
+            .or_else(|| differs("ResourceVersion", options.version.as_deref(), &rev))
+            .unwrap_or(Ok(()));
+    }
     if let Some(uid) = &options.uid
         && **uid != *live.object.uid
     {

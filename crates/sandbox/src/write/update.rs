@@ -125,8 +125,10 @@ impl Core {
             let noted = strategy.counts_annotations()
                 && author.manager != "kube-controller-manager"
                 && new["metadata"]["annotations"] != was["metadata"]["annotations"];
+            let relabelled =
+                rules::counts_labels(kind) && new["metadata"]["labels"] != was["metadata"]["labels"];
             if part != ObjectPart::Status
-                && (noted || prepare::spec_changed(custom, served.has_status(), &new, was))
+                && (noted || relabelled || prepare::spec_changed(custom, served.has_status(), &new, was))
             {
                 number += 1;
             }

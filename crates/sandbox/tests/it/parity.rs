@@ -226,3 +226,118 @@ async fn health_checks_say_what_they_checked() {
         assert!(answer.code == code && answer.text.contains(says), "{path}: {} {}", answer.code, answer.text);
     }
 }
+
+#[tokio::test]
+async fn a_status_is_written_with_the_metadata_its_kind_lets_through() {
+    let (_sandbox, client) = bare();
+    for (path, object, changed) in [
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+            json!({"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}}}}),
+            false,
+        ),
+        ("/apis/storage.k8s.io/v1/csinodes", json!({"spec": {"drivers": []}}), false),
+        (
+            "/apis/storage.k8s.io/v1/volumeattachments",
+            json!({"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}}}),
+            false,
+        ),
+        ("/apis/networking.k8s.io/v1/servicecidrs", json!({"spec": {"cidrs": ["10.9.0.0/24"]}}), false),
+        (
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            json!({"spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
+            true,
+        ),
+    ] {
+        let mut object = object;
+        object["metadata"] = json!({"name": "x", "annotations": {"kept": "1"}});
+        let made = client.post(path, &object).await;
+        assert_eq!(made.code, 201, "{path}: {}", made.text);
+        let patch = json!({"metadata": {"annotations": {"changed": "1"}, "labels": {"l": "v"}}});
+        let answer = client.patch(&format!("{path}/x/status"), MERGE, &patch).await;
+        assert_eq!(answer.code, 200, "{path}: {}", answer.text);
+        let notes = &answer.body["metadata"]["annotations"];
+        assert_eq!((&notes["kept"], notes.get("changed").is_some()), (&json!("1"), changed), "{path}");
+        assert_eq!(answer.body["metadata"].get("labels").is_some(), changed, "{path}");
+    }
+
+    // A write of the status that leaves out what the server notes does not undo it.
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"metadata": {"name": "x"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let mut made = client.post(sets, &set).await.body;
+    made["metadata"]["annotations"] = json!({"mine": "1"});
+    made["metadata"]["resourceVersion"] = json!("");
+    let answer = client.put(&format!("{sets}/x/status"), &made).await;
+    let notes = json!({"deprecated.daemonset.template.generation": "1", "mine": "1"});
+    assert_eq!(answer.body["metadata"]["annotations"], notes, "{}", answer.text);
+}
+
+#[tokio::test]
+async fn labels_of_endpoint_slices_count_as_changes() {
+    let (_sandbox, client) = bare();
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let slice = json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": []});
+    assert_eq!(client.post(slices, &slice).await.body["metadata"]["generation"], 1);
+    let path = format!("{slices}/x");
+    let annotated = client.patch(&path, MERGE, &json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    assert_eq!(annotated.body["metadata"]["generation"], 1);
+    let labelled = client.patch(&path, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(labelled.body["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn preconditions_of_namespaces_and_definitions_fail_in_their_own_words() {
+    let (_sandbox, client) = bare();
+    let other = json!({"preconditions": {"uid": "other"}}).to_string();
+    let delete = async |path: &str| {
+        let answer =
+            client.request("DELETE", path, &[("content-type", "application/json")], other.clone()).await;
+        assert_eq!(answer.code, 409, "{}", answer.text);
+        answer.body["message"].as_str().unwrap().to_owned()
+    };
+    let namespace = json!({"metadata": {"name": "ns"}});
+    let uid = client.post("/api/v1/namespaces", &namespace).await.body["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        delete("/api/v1/namespaces/ns").await,
+        format!(
+            "Operation cannot be fulfilled on namespaces \"ns\": Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+        )
+    );
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    let message = delete(&format!("{CONFIG_MAPS}/x")).await;
+    assert!(
+        message.contains("the UID in the precondition (other) does not match the UID in record"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn slices_of_devices_are_selected_by_node_driver_and_pool() {
+    let (_sandbox, client) = bare();
+    let slices = "/apis/resource.k8s.io/v1/resourceslices";
+    for node in ["one", "two"] {
+        let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
+        let slice = json!({"metadata": {"name": node}, "spec": {"driver": "d.example.com", "nodeName": node, "pool": pool}});
+        let made = client.post(slices, &slice).await;
+        assert_eq!(made.code, 201, "{}", made.text);
+    }
+    for (selector, found) in [
+        ("spec.nodeName=one", 1),
+        ("spec.driver=d.example.com", 2),
+        ("spec.pool.name=two,spec.nodeName=one", 0),
+    ] {
+        let list = client.get(&format!("{slices}?fieldSelector={selector}")).await;
+        assert_eq!(list.body["items"].as_array().map(Vec::len), Some(found), "{selector}: {}", list.text);
+    }
+    let refused = client.get(&format!("{slices}?fieldSelector=spec.absent=1")).await;
+    let message = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.absent";
+    assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
+    let bundles =
+        client.get("/apis/certificates.k8s.io/v1/clustertrustbundles?fieldSelector=spec.signerName=a").await;
+    assert_eq!(bundles.code, 200, "{}", bundles.text);
+}

@@ -180,20 +180,8 @@ pub(crate) fn prepare_update(
             let status = new.get("status").cloned();
             let mut meta = live["metadata"].clone();
             if !custom {
-                // Built-in strategies let labels and annotations through together with the status.
-                for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
-                    if key == "labels" && kind == ("apps", "Deployment") {
-                        continue;
-                    }
-                    match new["metadata"].get(key) {
-                        Some(value) if !value.is_null() => meta[key] = value.clone(),
-                        _ => {
-                            if let Some(members) = meta.as_object_mut() {
-                                members.shift_remove(key);
-                            }
-                        }
-                    }
-                }
+                // Most built-in strategies let labels and annotations through together with the status.
+                take_members(&mut meta, &new["metadata"], rules::metadata_with_status(kind));
             }
             if let Some(managed) = new["metadata"].get("managedFields") {
                 meta["managedFields"] = managed.clone();
@@ -204,6 +192,9 @@ pub(crate) fn prepare_update(
                 meta["resourceVersion"] = version;
             }
             new["metadata"] = meta;
+            if kind == ("apps", "DaemonSet") {
+                daemon_set(new, live);
+            }
             match status {
                 Some(status) => new["status"] = status,
                 None => {
@@ -231,14 +222,16 @@ pub(crate) fn prepare_update(
         }
         ObjectPart::EphemeralContainers => {
             let containers = new["spec"]["ephemeralContainers"].clone();
-            let meta = new["metadata"].clone();
+            let mut meta = new["metadata"].clone();
+            take_members(&mut meta, &live["metadata"], OWN_METADATA);
             *new = live.clone();
             new["metadata"] = meta;
             new["spec"]["ephemeralContainers"] = containers;
         }
         ObjectPart::Resize => {
             let containers = new["spec"]["containers"].as_array().cloned().unwrap_or_default();
-            let meta = new["metadata"].clone();
+            let mut meta = new["metadata"].clone();
+            take_members(&mut meta, &live["metadata"], OWN_METADATA);
             *new = live.clone();
             new["metadata"] = meta;
             for container in new["spec"]["containers"].as_array_mut().into_iter().flatten() {
@@ -246,6 +239,19 @@ pub(crate) fn prepare_update(
                     container["resources"] = asked["resources"].clone();
                 }
             }
+        }
+    }
+}
+
+/// The members of metadata that belong to whoever writes the object itself.
+const OWN_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
+/// Makes members of one object those of another, absent ones too.
+fn take_members(object: &mut Value, from: &Value, keys: &[&str]) {
+    for key in keys {
+        match from.get(key) {
+            Some(value) if !value.is_null() => object[*key] = value.clone(),
+            _ => remove_member(object, key),
         }
     }
 }

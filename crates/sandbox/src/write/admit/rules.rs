@@ -93,6 +93,39 @@ const CREATED_BY_UPDATE: &[(&str, &str)] = &[
 /// Kinds whose status clients may write through the main endpoint as well.
 const STATUS_ON_MAIN: &[(&str, &str)] = &[("", "Node")];
 
+/// Kinds whose labels, annotations, finalizers and owners cannot be changed together with the status.
+const METADATA_APART_FROM_STATUS: &[(&str, &str)] = &[
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("certificates.k8s.io", "PodCertificateRequest"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("internal.apiserver.k8s.io", "StorageVersion"),
+    ("networking.k8s.io", "ServiceCIDR"),
+    ("resource.k8s.io", "DeviceTaintRule"),
+    ("resource.k8s.io", "ResourceClaim"),
+    ("scheduling.k8s.io", "PodGroup"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("storagemigration.k8s.io", "StorageVersionMigration"),
+];
+
+/// The members of metadata that a write of the status may change.
+pub(crate) fn metadata_with_status(kind: (&str, &str)) -> &'static [&'static str] {
+    match kind {
+        ("apps", "Deployment") => &["annotations", "finalizers", "ownerReferences"],
+        // Old kubelets damaged the owners.
+        ("", "Pod") => &["labels", "annotations", "finalizers"],
+        kind if METADATA_APART_FROM_STATUS.contains(&kind) => &[],
+        _ => &["labels", "annotations", "finalizers", "ownerReferences"],
+    }
+}
+
+/// Returns true if a change of a kind's labels counts as one of its spec.
+pub(crate) fn counts_labels(kind: (&str, &str)) -> bool {
+    kind == ("discovery.k8s.io", "EndpointSlice")
+}
+
 /// Returns true if a new object of a kind has a generation.
 pub(crate) fn starts_generation(kind: (&str, &str)) -> bool {
     match kind {
@@ -167,7 +200,19 @@ pub(crate) fn selectable_fields(table: &str) -> Option<&'static [(&'static str, 
         "services" => &[("spec.clusterIP", "/spec/clusterIP"), ("spec.type", "/spec/type")],
         "replicationcontrollers" => &[("status.replicas", "/status/replicas")],
         "jobs.batch" => &[("status.successful", "/status/succeeded")],
-        "certificatesigningrequests.certificates.k8s.io" => &[("spec.signerName", "/spec/signerName")],
+        "resourceslices.resource.k8s.io" => &[
+            ("spec.nodeName", "/spec/nodeName"),
+            ("spec.driver", "/spec/driver"),
+            ("spec.pool.name", "/spec/pool/name"),
+        ],
+        "certificatesigningrequests.certificates.k8s.io" | "clustertrustbundles.certificates.k8s.io" => {
+            &[("spec.signerName", "/spec/signerName")]
+        }
+        "podcertificaterequests.certificates.k8s.io" => &[
+            ("spec.signerName", "/spec/signerName"),
+            ("spec.podName", "/spec/podName"),
+            ("spec.nodeName", "/spec/nodeName"),
+        ],
         _ => return None,
     })
 }
