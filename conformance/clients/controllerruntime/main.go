@@ -127,7 +127,6 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 // gizmoReconciler keeps a ConfigMap and a Deployment for each Gizmo.
 type gizmoReconciler struct {
 	client.Client
-	manager ctrl.Manager
 	mutex   sync.Mutex
 	cleaned []string
 }
@@ -146,15 +145,18 @@ func (r *gizmoReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		}
 		return ctrl.Result{}, nil
 	}
+	// The generation stays, so nothing else would bring this object back.
 	if controllerutil.AddFinalizer(&gizmo, finalizer) {
-		return ctrl.Result{}, conflictIsFine(r.Update(ctx, &gizmo))
+		if err := r.Update(ctx, &gizmo); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: gizmo.Name, Namespace: gizmo.Namespace}}
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, settings, func() error {
 		settings.Data = map[string]string{"color": gizmo.Spec.Color}
 		return controllerutil.SetControllerReference(&gizmo, settings, r.Scheme())
 	}); err != nil {
-		return ctrl.Result{}, conflictIsFine(err)
+		return ctrl.Result{}, err
 	}
 	labels := map[string]string{"gizmo": gizmo.Name}
 	workload := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: gizmo.Name, Namespace: gizmo.Namespace}}
@@ -167,7 +169,7 @@ func (r *gizmoReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		}
 		return controllerutil.SetControllerReference(&gizmo, workload, r.Scheme())
 	}); err != nil {
-		return ctrl.Result{}, conflictIsFine(err)
+		return ctrl.Result{}, err
 	}
 	before := gizmo.DeepCopyObject().(*Gizmo)
 	gizmo.Status.Observed, gizmo.Status.Replicas, gizmo.Status.Selector = gizmo.Generation, workload.Status.ReadyReplicas, "gizmo="+gizmo.Name
@@ -177,13 +179,6 @@ func (r *gizmoReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	}
 	apimeta.SetStatusCondition(&gizmo.Status.Conditions, metav1.Condition{Type: "Ready", Status: ready, Reason: "Counted", ObservedGeneration: gizmo.Generation})
 	return ctrl.Result{}, r.Status().Patch(ctx, &gizmo, client.MergeFrom(before))
-}
-
-func conflictIsFine(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }
 
 // transcript is what was seen, a line a case.
@@ -310,7 +305,7 @@ func suite(t *transcript, configuration *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	reconciler := &gizmoReconciler{Client: manager.GetClient(), manager: manager}
+	reconciler := &gizmoReconciler{Client: manager.GetClient()}
 	if err := manager.GetFieldIndexer().IndexField(ctx, &Gizmo{}, "color", func(object client.Object) []string { return []string{object.(*Gizmo).Spec.Color} }); err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ impl TestRunner {
                 let mine: Vec<String> =
                     names.iter().skip(part).step_by(processes).map(|name| quoted(name)).collect();
                 let (mut command, report) =
-                    self.command(&format!("^(?:{})$", mine.join("|")), &format!("part-{part}"))?;
+                    self.command(&format!("(?:{})$", mine.join("|")), &format!("part-{part}"))?;
                 let child = command.spawn().context("start the end-to-end tests")?;
                 Ok((child, report))
             })

@@ -105,11 +105,10 @@ fn reset_fields(served: &ServedResource, part: ObjectPart) -> Option<FieldSet> {
         }
         ObjectPart::Status => {
             let mut paths = vec![FieldPath::from_names(["spec"])];
-            if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
-                paths.push(FieldPath::from_names(["metadata", "labels"]));
-            }
-            if served.custom.is_some() {
-                for key in ["annotations", "finalizers", "ownerReferences"] {
+            let written =
+                if served.custom.is_some() { &[] } else { rules::metadata_with_status(served.rule_key()) };
+            for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                if !written.contains(&key) {
                     paths.push(FieldPath::from_names(["metadata", key]));
                 }
             }

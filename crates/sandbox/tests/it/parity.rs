@@ -259,6 +259,9 @@ async fn a_status_is_written_with_the_metadata_its_kind_lets_through() {
         let notes = &answer.body["metadata"]["annotations"];
         assert_eq!((&notes["kept"], notes.get("changed").is_some()), (&json!("1"), changed), "{path}");
         assert_eq!(answer.body["metadata"].get("labels").is_some(), changed, "{path}");
+        // Whoever cannot change a field does not own it either.
+        let managers = answer.body["metadata"]["managedFields"].as_array().unwrap();
+        assert_eq!(managers.iter().any(|m| m["subresource"] == "status"), changed, "{path}: {managers:?}");
     }
 
     // A write of the status that leaves out what the server notes does not undo it.
