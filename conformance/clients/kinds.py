@@ -16,7 +16,9 @@ for key, (api_version, resource, template, namespaced) in sorted(mutations.more.
     if key in LEFT_OUT or template is None:
         continue
     name = mutations.NAMES.get(key, (None,))[0]
-    body = dict(template)
+    body = json.loads(json.dumps(template))
+    for device in body.get('spec', {}).get('devices', []) if key == 'resourceslice' else []:
+        device.pop('taints', None)      # the sandbox keeps slices as they are (docs/reference/sandbox-differences.md)
     body.update(apiVersion=api_version, metadata={'labels': {'l': 'v'}})
     kinds.append({'key': key, 'apiVersion': api_version, 'resource': resource, 'namespaced': namespaced, 'name': name or '', 'object': body})
 with open(sys.argv[1], 'w') as file:

@@ -356,7 +356,7 @@ func everyVerb(t *transcript, client typedClient, kind sampleKind) {
 	t.record(at("update"), settled(updated), err)
 	_, err = client.call("Update", annotated(made, "stale"), metav1.UpdateOptions{FieldManager: manager})
 	t.record(at("stale update"), nil, err)
-	absent := client.object("Create", kind.named("missing"))
+	absent := client.object("Create", kind.named("missing-"+t.runID))
 	absent.(metav1.Object).SetUID("")
 	if kind.Name == "" {
 		_, err = client.call("Update", absent, metav1.UpdateOptions{FieldManager: manager})

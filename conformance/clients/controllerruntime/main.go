@@ -16,6 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -312,10 +313,10 @@ func suite(t *transcript, configuration *rest.Config) error {
 	var mutex sync.Mutex
 	deleted := 0
 	err = ctrl.NewControllerManagedBy(manager).
-		For(&Gizmo{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+		For(&Gizmo{}, builder.WithPredicates(predicate.Or(predicate.Funcs{
 			UpdateFunc: func(change event.UpdateEvent) bool { return change.ObjectNew.GetDeletionTimestamp() != nil },
 			DeleteFunc: func(event.DeleteEvent) bool { mutex.Lock(); deleted++; mutex.Unlock(); return true },
-		}))).
+		}, predicate.GenerationChangedPredicate{}))).
 		Owns(&corev1.ConfigMap{}).Owns(&appsv1.Deployment{}).Complete(reconciler)
 	if err != nil {
 		return err
@@ -390,18 +391,18 @@ func suite(t *transcript, configuration *rest.Config) error {
 	live.Spec.Color = "red"
 	live.Status.Selector = "by=hand"
 	t.record("status/spec ignored", live.Spec.Color, direct.Status().Update(ctx, &live))
-	scale := &unstructured.Unstructured{}
-	scale.SetAPIVersion("autoscaling/v1")
-	scale.SetKind("Scale")
+	scale := &autoscalingv1.Scale{}
 	t.record("scale/get", scale, direct.SubResource("scale").Get(ctx, &live, scale))
-	_ = unstructured.SetNestedField(scale.Object, int64(1), "spec", "replicas")
+	scale.Spec.Replicas = 1
 	t.record("scale/update", scale, direct.SubResource("scale").Update(ctx, &live, client.WithSubResourceBody(scale)))
 	becomes("scale/followed", func(live *Gizmo) bool { return live.Status.Replicas == 1 && live.Status.Observed == live.Generation })
 
 	var again Gizmo
 	stale := direct.Get(ctx, key, &again)
 	again.ResourceVersion = "1"
-	t.record("optimistic lock", nil, errors.Join(stale, direct.Patch(ctx, &again, client.MergeFromWithOptions(gizmo("one", "red"), client.MergeFromWithOptimisticLock{}))))
+	before := again.DeepCopyObject().(*Gizmo)
+	again.Labels = map[string]string{"stale": "yes"}
+	t.record("optimistic lock", nil, errors.Join(stale, direct.Patch(ctx, &again, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))))
 
 	applied := func(name, color, owner string, options ...client.PatchOption) {
 		body := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version.String(), "kind": "Gizmo", "metadata": map[string]any{"name": "applied", "namespace": namespace}, "spec": map[string]any{"color": color, "replicas": int64(0)}}}
