@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: the same questions to us and to the real programs.
 
 mod charts;
+mod controller;
 mod helm;
 mod helm4;
 mod kubectl;
@@ -59,6 +60,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "promotion-metrics", run: prometheus::run, when: When::Named },
     Suite { name: "promotion", run: promotion::run, when: When::Named },
     Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
+    Suite { name: "controller", run: controller::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
     Suite { name: "unit-registry", run: unit::run_registry, when: When::Named },
     Suite { name: "unit-images", run: unit::run_images, when: When::Named },
@@ -130,6 +132,17 @@ fn compare_by_script(
     programs: &[PathBuf],
     package: Option<&str>,
 ) -> Result<()> {
+    compare_by_script_with(suite, script, programs, package, &[])
+}
+
+/// The same, with variables the script reads: addresses and credentials, which are not for the process list.
+fn compare_by_script_with(
+    suite: &'static str,
+    script: &str,
+    programs: &[PathBuf],
+    package: Option<&str>,
+    variables: &[(&str, &str)],
+) -> Result<()> {
     let directory = peers::cache()?.join(suite);
     if directory.exists() {
         fs::remove_dir_all(&directory)?;
@@ -137,6 +150,7 @@ fn compare_by_script(
     fs::create_dir_all(&directory)?;
     let mut python = Command::new("python3");
     python.arg("-B").arg(shell::root().join("conformance").join(script)).args(programs).arg(&directory);
+    python.envs(variables.iter().copied());
     if let Some(package) = package {
         python.env("PYTHONPATH", peers::python_package(package)?);
     }
