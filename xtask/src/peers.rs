@@ -18,6 +18,7 @@ const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 const ETCD: &str = "v3.6.16";
 const GITEA: &str = "v1.26.0";
 const GATEWAY_API: &str = "v1.4.0";
+const KRO: &str = "v0.9.4";
 const MDBOOK: &str = "0.4.52";
 const VAULT: &str = "v1.21.4";
 const VAULT_SDK: &str = "v0.20.0";
@@ -305,6 +306,16 @@ pub fn gateway_definitions() -> Result<PathBuf> {
         copy_module("sigs.k8s.io/gateway-api", GATEWAY_API, &directory)?;
     }
     Ok(directory.join("source/config/crd/standard"))
+}
+
+/// The directory with the definitions of kro's kinds, from its Go module.
+pub fn kro_definitions() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("kro-{KRO}"));
+    if !directory.join("source").is_dir() {
+        fs::create_dir_all(&directory)?;
+        copy_module("github.com/kubernetes-sigs/kro", KRO, &directory)?;
+    }
+    Ok(directory.join("source/helm/crds"))
 }
 
 /// A controller of Flux with the definitions of its kinds.

@@ -38,11 +38,13 @@ pub fn chart_files() -> Vec<(String, String)> {
         let text = slipway_yaml::to_string(&definition).unwrap_or_default();
         files.push((format!("files/crds/{plural}.yaml"), text));
     }
-    let graphs: Vec<String> = slipway_kro::definitions(ApiGroup::Experimental)
-        .iter()
-        .map(|definition| slipway_yaml::to_string(definition).unwrap_or_default())
-        .collect();
-    files.push(("files/graph/experimental.kro.run.yaml".to_owned(), graphs.join("---\n")));
+    for group in ApiGroup::ALL {
+        let graphs: Vec<String> = slipway_kro::definitions(group)
+            .iter()
+            .map(|definition| slipway_yaml::to_string(definition).unwrap_or_default())
+            .collect();
+        files.push((format!("files/graph/{}.yaml", group.name()), graphs.join("---\n")));
+    }
     files
 }
 

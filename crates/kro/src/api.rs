@@ -22,6 +22,13 @@ pub enum ApiGroup {
 }
 
 impl ApiGroup {
+    pub const ALL: [Self; 2] = [Self::Experimental, Self::Embedded];
+
+    /// The group of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|group| group.name() == name)
+    }
+
     /// The name of the group.
     pub fn name(self) -> &'static str {
         match self {

@@ -39,5 +39,6 @@ pub use controller::{
 pub use options::PromotionOptions;
 pub use outbound::{ForbiddenHost, OutboundClients, OutboundPolicy};
 pub use requeue::Requeue;
+pub use slipway_kro::ApiGroup;
 pub use validate::{PipelineFault, PipelineProblem, validate_pipeline};
 pub use webhook::is_signed;

@@ -44,6 +44,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "kro", run: kro },
     Bench { name: "gates", run: gates },
     Bench { name: "promotion", run: promotion },
+    Bench { name: "controller", run: controller },
     Bench { name: "units", run: units::run },
 ];
 
@@ -190,6 +191,33 @@ fn promotion(effort: Effort) -> Result<Vec<Value>> {
     });
     if let (Effort::Full, Some(slow)) = (effort, slow) {
         bail!("{slow} misses a bar: 5 ms, 30 s, 200 MB, 5 writes a minute, 2 s");
+    }
+    Ok(rows)
+}
+
+/// One controller with many pipelines: memory, how soon a webhook is followed by a new state, and builds that ask for bundles.
+/// Answers must be right at every size; the bars are those of 1,000.
+fn controller(effort: Effort) -> Result<Vec<Value>> {
+    let sizes: &[&str] = if effort == Effort::Short { &["20"] } else { &["100", "1000"] };
+    let slipway = shell::slipway(profile(effort))?;
+    let program = slipway.to_str().context("the target directory's name is no text")?;
+    let mut rows = Vec::new();
+    for size in sizes {
+        rows.extend(example("slipway-controller", "controller_bench", effort, &[program, size])?);
+    }
+    if let Some(row) = rows.iter().find(|row| row["wrong answers"] != json!({}) || row["lost bundles"] != 0) {
+        bail!("{row}: answers are wrong, or bundles were lost");
+    }
+    let over = |row: &Value, key: &str, bar: f64| row[key].as_f64().is_some_and(|figure| figure > bar);
+    let slow = rows.iter().find(|row| {
+        over(row, "most MB", 200.0)
+            || over(row, "slowest, ms", 3000.0)
+            || over(row, "last answer late, s", 1.0)
+    });
+    if let (Effort::Full, Some(slow)) = (effort, slow) {
+        bail!(
+            "{slow} misses a bar: 200 MB, 3 s, 1,000 requests a second with the last answer within a second"
+        );
     }
     Ok(rows)
 }

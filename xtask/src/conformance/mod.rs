@@ -3,6 +3,7 @@
 mod charts;
 mod clients;
 mod e2e;
+mod controller;
 mod helm;
 mod helm4;
 mod kubectl;
@@ -61,6 +62,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "promotion-metrics", run: prometheus::run, when: When::Named },
     Suite { name: "promotion", run: promotion::run, when: When::Named },
     Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
+    Suite { name: "controller", run: controller::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
     Suite { name: "clients", run: clients::run, when: When::Named },
     Suite { name: "e2e", run: e2e::run, when: When::Named },
@@ -134,6 +136,17 @@ fn compare_by_script(
     programs: &[PathBuf],
     package: Option<&str>,
 ) -> Result<()> {
+    compare_by_script_with(suite, script, programs, package, &[])
+}
+
+/// The same, with variables the script reads: addresses and credentials, which are not for the process list.
+fn compare_by_script_with(
+    suite: &'static str,
+    script: &str,
+    programs: &[PathBuf],
+    package: Option<&str>,
+    variables: &[(&str, &str)],
+) -> Result<()> {
     let directory = peers::cache()?.join(suite);
     if directory.exists() {
         fs::remove_dir_all(&directory)?;
@@ -141,6 +154,7 @@ fn compare_by_script(
     fs::create_dir_all(&directory)?;
     let mut python = Command::new("python3");
     python.arg("-B").arg(shell::root().join("conformance").join(script)).args(programs).arg(&directory);
+    python.envs(variables.iter().copied());
     if let Some(package) = package {
         python.env("PYTHONPATH", peers::python_package(package)?);
     }

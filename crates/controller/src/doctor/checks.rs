@@ -86,16 +86,22 @@ pub(super) async fn definitions(services: &DoctorServices, findings: &mut Vec<Fi
     if wrong == 0 {
         findings.push(Finding::good("definitions", format!("{count} kinds are served")));
     }
-    let graph = ApiGroup::Experimental.graph();
-    match services.cluster.find_kind(&graph).await {
-        Ok(Some(_)) => findings.push(Finding::good("Graphs", "are served")),
-        _ => findings.push(Finding::fault(
+    let mut served = Vec::new();
+    for group in ApiGroup::ALL {
+        if matches!(services.cluster.find_kind(&group.graph()).await, Ok(Some(_))) {
+            served.push(group.name());
+        }
+    }
+    if served.is_empty() {
+        findings.push(Finding::fault(
             FindingLevel::Broken,
             Fault::GraphsMissing,
             "Graphs",
             "the cluster serves none: no bundle gets anywhere",
-            "install with `graph.installCRDs=true`, or install kro",
-        )),
+            "install with `graph.installCRDs=true`",
+        ));
+    } else {
+        findings.push(Finding::good("Graphs", format!("are served under {}", served.join(" and "))));
     }
     is_complete
 }

@@ -81,6 +81,11 @@ impl ApiAccess {
         Self { cluster, namespace, redactor, read: Mutex::default() }
     }
 
+    /// Tells whether a request has a token that somebody may use for something.
+    pub(crate) async fn knows_token(&self, headers: &HeaderMap, now: Timestamp) -> bool {
+        headers.contains_key(AUTHORIZATION) && self.identify(headers, now).await.is_ok()
+    }
+
     /// Checks the token of a request.
     pub(crate) async fn identify(&self, headers: &HeaderMap, now: Timestamp) -> Result<ApiCaller, Refusal> {
         let rules = self.rules(now).await?;

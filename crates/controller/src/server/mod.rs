@@ -26,7 +26,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use slipway_cluster::{Cluster, Error, WatchSink};
 use slipway_event::{Clock, Redactor};
-use slipway_http::server::{ServerOptions, serve_connections};
+use slipway_http::server::{AcceptedConnection, ConnectionProof, ServerOptions, serve_connections};
 use slipway_promotion::step::StepReconciler;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -145,11 +145,11 @@ impl ApiServer {
         let bound = listener.local_addr()?;
         options.drain = Some(DRAIN);
         let (server, stop) = (self.clone(), self.stop.clone());
-        let service = move |_| {
-            let server = server.clone();
+        let service = move |connection: AcceptedConnection| {
+            let (server, proof) = (server.clone(), connection.proof);
             tower::service_fn(move |request| {
-                let server = server.clone();
-                async move { Ok::<_, Infallible>(server.answer(role, request).await) }
+                let (server, proof) = (server.clone(), proof.clone());
+                async move { Ok::<_, Infallible>(server.answer(role, request, &proof).await) }
             })
         };
         let serving =
@@ -157,13 +157,19 @@ impl ApiServer {
         Ok((bound, tokio::spawn(serving)))
     }
 
-    async fn answer(&self, role: ListenerRole, request: Request<Incoming>) -> Reply {
+    async fn answer(&self, role: ListenerRole, request: Request<Incoming>, proof: &ConnectionProof) -> Reply {
         let path = request.uri().path().to_owned();
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let answered = match role {
             ListenerRole::Metrics => self.answer_metrics(&parts, request.method()),
             ListenerRole::Probes => self.answer_probe(&parts),
-            ListenerRole::Api => Box::pin(self.answer_api(&parts, request)).await,
+            ListenerRole::Api => {
+                // Builds wait for minutes: connections of strangers make room for others, theirs do not.
+                if self.access.knows_token(request.headers(), self.clock.now()).await {
+                    proof.mark_given();
+                }
+                Box::pin(self.answer_api(&parts, request)).await
+            }
         };
         answered.unwrap_or_else(Reply::from)
     }

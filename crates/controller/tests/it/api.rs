@@ -7,6 +7,8 @@ use sha2::Sha256;
 use slipway_cluster::ListOptions;
 use slipway_http::Method;
 use slipway_promotion::kinds::{self, BundleSpec};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::world::{API_TOKEN, HMAC_KEY, OTHER_TOKEN, World, until};
 
@@ -249,6 +251,50 @@ async fn a_thousand_requests_at_once_are_accepted_and_refused_by_pipeline() {
     let bundles =
         kinds::list::<BundleSpec>(&world.cluster, None, &ListOptions::default()).await.expect("listed");
     assert_eq!(bundles.len(), accepted + 100, "every bundle that was accepted exists, and no other");
+}
+
+/// Sends a request on a connection that stays open, and reads the status of its answer.
+async fn ask_on(stream: &mut TcpStream, path: &str) -> std::io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {API_TOKEN}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let count = stream.read(&mut chunk).await?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&chunk[..count]);
+        let text = String::from_utf8_lossy(&answer);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if length.and_then(|length| length.parse().ok()) == Some(body.len()) {
+            return Ok(head.lines().next().unwrap_or_default().to_owned());
+        }
+    }
+}
+
+/// A server closes connections of strangers to make room; those of builds are none, however many wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_that_wait_are_not_cut_off_by_others() {
+    let world = World::new(&["dev"]).await;
+    world.api_secret(None).await;
+    world.pipeline("app", json!([{"name": "dev", "approval": "pr-review"}])).await;
+    let process = world.start("one").await;
+    world.bundle("app-1", "1.29.0").await;
+    let address = process.handle.api.expect("the API is served");
+    let mut builds = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(address).await.expect("connects");
+        let known = ask_on(&mut stream, "/api/v1/bundles/default/app-1").await.expect("is answered");
+        assert_eq!(known, "HTTP/1.1 200 OK");
+        builds.push(stream);
+    }
+    let waits =
+        builds.iter_mut().map(|stream| ask_on(stream, "/api/v1/bundles/default/app-1/wait?timeout=1s"));
+    let answers = futures::future::join_all(waits).await;
+    let cut_off = answers.iter().filter(|answer| answer.is_err()).count();
+    assert_eq!(cut_off, 0, "of {} builds", answers.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -173,6 +173,37 @@ async fn the_chart_installs_and_its_roles_and_policies_hold() {
     assert!(cluster.get(&deployment).await.expect("is read").is_none());
 }
 
+/// F08: the definitions of another controller's Graphs are neither taken over nor used.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chart_installs_beside_another_controller_of_graphs() {
+    let sandbox = Sandbox::builder().seed(1).build().expect("the sandbox starts");
+    let cluster = Cluster::new(sandbox.client());
+    let place = tempfile::tempdir().expect("a directory");
+    write_chart(place.path()).expect("is written");
+    let theirs = slipway_kro::definitions(slipway_kro::ApiGroup::Experimental);
+    let mut before = Vec::new();
+    for definition in &theirs {
+        before.push(create(&cluster, definition.clone()).await.expect("is created"));
+    }
+    let planned = slipway_release::plan(&cluster, &request(place.path(), &[]), &Events::silent()).await;
+    assert!(planned.is_err(), "what belongs to nobody known is not taken over");
+    carry_out(&cluster, &request(place.path(), &["graph.group=graph.kardinal.io"])).await;
+    cluster.invalidate_kinds().await;
+    for (definition, before) in theirs.iter().zip(before) {
+        let now = cluster.get(&ObjectRef::of(definition)).await.expect("is read").expect("is there");
+        assert_eq!(now["spec"], before["spec"]);
+        assert_eq!(now["metadata"]["annotations"], before["metadata"]["annotations"]);
+    }
+    let served = cluster.find_kind(&slipway_kro::ApiGroup::Embedded.graph()).await.expect("is asked");
+    assert!(served.is_some(), "Graphs have a group of their own");
+    let role = ObjectRef::new(Gvk::new("rbac.authorization.k8s.io", "v1", "ClusterRole"), None, "kardinal");
+    let role = cluster.get(&role).await.expect("is read").expect("exists").to_string();
+    assert!(role.contains("graph.kardinal.io") && !role.contains("kro.run"), "{role}");
+    let deployment = ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), Some(SYSTEM), "kardinal");
+    let deployment = cluster.get(&deployment).await.expect("is read").expect("exists").to_string();
+    assert!(deployment.contains("--graph-group=graph.kardinal.io"), "{deployment}");
+}
+
 #[test]
 fn the_chart_in_the_program_is_the_one_of_the_repository() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/chart");
@@ -193,7 +224,13 @@ async fn values_are_held_against_their_schema() {
     let cluster = Cluster::new(sandbox.client());
     let place = tempfile::tempdir().expect("a directory");
     write_chart(place.path()).expect("is written");
-    for set in ["replicaCount=many", "image.repository=", "service.apiPort=70000", "nothing.like=this"] {
+    for set in [
+        "replicaCount=many",
+        "image.repository=",
+        "service.apiPort=70000",
+        "graph.group=kro.run",
+        "nothing.like=this",
+    ] {
         let wanted = request(place.path(), &[set]);
         let planned = slipway_release::plan(&cluster, &wanted, &Events::silent()).await;
         assert!(planned.is_err(), "{set}");

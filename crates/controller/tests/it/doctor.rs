@@ -115,10 +115,8 @@ async fn each_planted_fault_is_found_and_nothing_else_before() {
     patch(&world, &secret, json!({"data": {"token": data_encoding::BASE64.encode(b"revoked")}})).await;
     let found = examine(&world, Some("http://127.0.0.1:9".to_owned())).await;
     assert!(has(&found, Fault::WebhookUnreachable), "{found:#?}");
-    assert!(
-        has(&found, Fault::RepositoryUnreachable) || has(&found, Fault::CredentialsMissing),
-        "{found:#?}"
-    );
+    assert!(has(&found, Fault::RepositoryUnreachable), "a token that was revoked: {found:#?}");
+    assert!(!has(&found, Fault::CredentialsMissing), "it is there, and refused: {found:#?}");
     world.cluster.delete(&secret, &DeleteOptions::default()).await.expect("is deleted");
     assert!(has(&examine(&world, None).await, Fault::CredentialsMissing));
     world.forge.state.lock().expect("not poisoned").is_read_only = true;

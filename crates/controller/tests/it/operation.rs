@@ -4,12 +4,15 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::json;
 use sha2::Sha256;
+use slipway_cluster::crd;
 use slipway_http::Method;
+use slipway_kro::ApiGroup;
+use slipway_manifest::ObjectRef;
 use slipway_promotion::audit::{ChainFault, list_events, verify_chain};
 use slipway_promotion::kinds::{AuditAction, BundlePhase, StepState};
 
 use crate::forge::{TOKEN, WEBHOOK_SECRET};
-use crate::world::{API_TOKEN, HMAC_KEY, Process, World, until};
+use crate::world::{API_TOKEN, HMAC_KEY, NAMESPACE, Process, World, until};
 
 fn signature(body: &str, key: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("any key");
@@ -126,6 +129,32 @@ async fn a_webhook_to_a_standby_moves_a_promotion_and_figures_tell_of_it() {
     .await;
     let figures = world.get(&next.metrics()).await.text;
     assert!(!figures.contains("kardinal_promotions_merged_total{"), "nothing is counted twice: {figures}");
+}
+
+/// F08: Graphs of a group that another controller works on are neither read nor written.
+#[tokio::test(flavor = "multi_thread")]
+async fn graphs_of_another_controller_are_left_alone() {
+    let world = World::new(&["dev"]).await;
+    for definition in slipway_kro::definitions(ApiGroup::Embedded) {
+        world.create(definition.clone()).await;
+        let patience = std::time::Duration::from_secs(20);
+        crd::wait_until_served(&world.cluster, &definition, patience).await.expect("is served");
+    }
+    let theirs = json!({"apiVersion": "experimental.kro.run/v1alpha1", "kind": "Graph",
+        "metadata": {"name": "theirs", "namespace": NAMESPACE},
+        "spec": {"nodes": [{"id": "settings", "template": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"key": "value"}}}]}});
+    world.create(theirs.clone()).await;
+    let at = ObjectRef::of(&theirs);
+    let before = world.cluster.get(&at).await.expect("is read");
+    world.pipeline("app", json!([{"name": "dev"}])).await;
+    let process = world.start_with("one", |options| options.promotion.group = ApiGroup::Embedded).await;
+    world.bundle("app-1", "1.29.0").await;
+    until("the bundle is verified", async || world.is_in("app-1", BundlePhase::Verified).await).await;
+    assert_eq!(world.cluster.get(&at).await.expect("is read"), before);
+    let settings = ObjectRef::core("ConfigMap", Some(NAMESPACE), "theirs");
+    assert!(world.cluster.get(&settings).await.expect("is read").is_none(), "nobody carried it out");
+    process.end().await.expect("ends well");
 }
 
 /// F15: the trail holds, survives a change of the leader without a second entry, and shows when it was tampered with.

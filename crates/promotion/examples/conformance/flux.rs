@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_manifest::{Gvk, ObjectRef};
-use slipway_promotion::kinds::StepState;
+use slipway_promotion::kinds::{PromotionStep, StepState};
 
 use crate::gitea::Gitea;
-use crate::rig::{Rig, environment_files};
+use crate::rig::{HOOK_SECRET, Rig, environment_files};
 use crate::{Failure, PATIENCE, PAUSE, case};
 
 const REPOSITORY: &str = "flux-gitops";
@@ -101,6 +101,7 @@ pub(crate) async fn run(gitea: &Gitea, programs: &Programs) -> Result<(), Failur
     let _source = start(&programs.source, place.path(), &kubeconfig, &files, &more)?;
     let _kustomize = start(&programs.kustomize, place.path(), &kubeconfig, &files, &[])?;
     gitea.create_repository(REPOSITORY, &environment_files(&["dev"])).await?;
+    gitea.create_hook(REPOSITORY, &rig.hook, HOOK_SECRET).await?;
     rig.create_credentials(gitea).await?;
     sync_with_flux(&rig, gitea).await?;
     let result = promote_often(&rig, gitea, programs.runs).await;
@@ -137,7 +138,8 @@ async fn sync_with_flux(rig: &Rig, gitea: &Gitea) -> Result<(), Failure> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    let environments = json!([{"name": "dev", "approval": "auto", "health": {"timeout": "2m"}}]);
+    // By a pull request that the controller merges: the commit that counts is the merge.
+    let environments = json!([{"name": "dev", "approval": "auto", "pr": true, "health": {"timeout": "2m"}}]);
     rig.create_pipeline(gitea, "my-app", REPOSITORY, environments).await
 }
 
@@ -151,52 +153,82 @@ async fn request_sync(rig: &Rig, round: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Promotes again and again. The order of events in the cluster's store tells whether a promotion was verified too early.
 async fn promote_often(rig: &Rig, gitea: &Gitea, runs: u64) -> Result<(), Failure> {
-    let mut early = 0;
+    let mut early = Vec::new();
     for round in 1..=runs {
         let version = format!("2.0.{round}");
         let bundle = rig.create_bundle("my-app", &version).await?;
+        let since: u64 = rig.bundle(&bundle).await?.metadata.resource_version.parse()?;
         rig.wait_for(&bundle, "dev", StepState::HealthChecking).await?;
         // A delay that looks random and is the same in every run.
         let delay =
             Duration::from_millis(round.wrapping_mul(6_364_136_223_846_793_005) >> 33).as_millis() % 3_000;
-        let delay = Duration::from_millis(u64::try_from(delay)?);
-        let sync = async {
-            tokio::time::sleep(delay).await;
-            request_sync(rig, round).await
-        };
-        let watch = async {
-            let end = tokio::time::Instant::now() + PATIENCE;
-            loop {
-                // First the step, then the cluster: a step that is verified too early is seen.
-                let step = rig.step(&bundle, "dev").await?.ok_or("the step is gone")?;
-                let image = rig.image("dev").await?;
-                match step.state() {
-                    StepState::Verified => {
-                        return Ok::<(Value, bool), Failure>((
-                            json!(step.status.health),
-                            image.ends_with(&version),
-                        ));
-                    }
-                    state if state.is_terminal() => {
-                        return Err(format!("{state:?}: {:?}", step.status).into());
-                    }
-                    _ if tokio::time::Instant::now() > end => {
-                        return Err(format!("waits: {:?}", step.status.health).into());
-                    }
-                    _ => tokio::time::sleep(PAUSE / 4).await,
-                }
-            }
-        };
-        let (synced, watched) = tokio::join!(sync, watch);
-        synced?;
-        let (health, is_live) = watched?;
-        early += u64::from(!is_live);
+        tokio::time::sleep(Duration::from_millis(u64::try_from(delay)?)).await;
+        request_sync(rig, round).await?;
+        let step = wait_for_verified(rig, &bundle).await?;
+        let health = json!(step.status.health);
         if round == 1 {
             case("Flux proves the revision", health["adapter"] == "flux", &health)?;
         }
+        let merged = step.status.merge_sha.clone().ok_or("no commit was merged")?;
+        let verified = first_event(rig, "promotionsteps.kardinal.io", since, |object| {
+            object["metadata"]["name"] == step.name() && object["status"]["state"] == "Verified"
+        })?;
+        let applied = first_event(rig, "kustomizations.kustomize.toolkit.fluxcd.io", since, |object| {
+            let revision = object["status"]["lastAppliedRevision"].as_str();
+            revision.is_some_and(|revision| revision.ends_with(&merged))
+        })?;
+        let runs_it = first_event(rig, "deployments.apps", since, |object| {
+            let image = object.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
+            image.is_some_and(|image| image.ends_with(&format!(":{version}")))
+        })?;
+        if verified <= applied.max(runs_it) {
+            early.push(format!(
+                "{version}: verified at {verified}, applied at {applied}, runs since {runs_it}"
+            ));
+        }
+        let wanted = format!("[kardinal] Promote my-app {version} to dev");
+        let pulls = gitea.pull_requests(REPOSITORY, "all").await?;
+        let own: Vec<&Value> = pulls.iter().filter(|pull| pull["title"] == wanted.as_str()).collect();
+        if own.len() != 1 || own.iter().any(|pull| pull["merge_commit_sha"] != merged.as_str()) {
+            return Err(format!("{version}: merged as {merged}, pull requests: {own:?}").into());
+        }
     }
-    let commits = gitea.commits(REPOSITORY).await?.len();
-    case("every version is one commit", commits as u64 == runs.min(48) + 2, commits)?;
-    case(&format!("none of {runs} promotions was verified before the cluster ran it"), early == 0, early)
+    let subjects = gitea.subjects(REPOSITORY, "main").await?;
+    let promoted = subjects.iter().filter(|subject| subject.starts_with("[kardinal] Promote ")).count();
+    case("every version is one commit", promoted as u64 == runs, promoted)?;
+    case(
+        &format!("none of {runs} promotions was verified before the cluster ran the merged commit"),
+        early.is_empty(),
+        early,
+    )
+}
+
+async fn wait_for_verified(rig: &Rig, bundle: &str) -> Result<PromotionStep, Failure> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let step = rig.step(bundle, "dev").await?.ok_or("the step is gone")?;
+        match step.state() {
+            StepState::Verified => return Ok(step),
+            state if state.is_terminal() => return Err(format!("{state:?}: {:?}", step.status).into()),
+            _ if tokio::time::Instant::now() > end => {
+                return Err(format!("waits: {:?}", step.status.health).into());
+            }
+            _ => tokio::time::sleep(PAUSE / 4).await,
+        }
+    }
+}
+
+/// The revision of the first change after another that left an object as wanted.
+fn first_event(
+    rig: &Rig,
+    table: &str,
+    since: u64,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Result<u64, Failure> {
+    let events = rig.sandbox.store().events_after(table, since, usize::MAX);
+    let events = events.map_err(|_| format!("the history of {table} is gone"))?;
+    let found = events.iter().find(|event| is_wanted(&event.object.value()));
+    found.map(|event| event.rev).ok_or_else(|| format!("no change of {table} is the one").into())
 }

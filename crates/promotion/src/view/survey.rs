@@ -25,8 +25,6 @@ const SILENCE: i64 = 60;
 /// Where to look.
 #[derive(Clone, Debug)]
 pub struct SurveySettings {
-    /// The group Graphs are served under.
-    pub group: ApiGroup,
     /// Namespaces whose gates bind every pipeline.
     pub policy_namespaces: BTreeSet<String>,
 }
@@ -133,7 +131,7 @@ pub async fn survey_pipeline(
     templates.retain(|gate| !gate.metadata.is_being_deleted());
     templates.extend(read_contract_gates(cluster, &pipeline).await?);
     refresh_values(cluster, &mut gates, &bundles, &steps, now).await;
-    let graphs = read_graphs(cluster, settings.group, &bundles).await?;
+    let graphs = read_graphs(cluster, &bundles).await?;
     let missing_secret = find_missing_secret(cluster, &pipeline).await?;
     let agents = read_agents(cluster, &pipeline, now).await;
     let step_templates = read_step_templates(cluster, &pipeline).await?;
@@ -194,28 +192,37 @@ impl GateReader<'_> {
     }
 }
 
+/// The Graphs of bundles, in whichever group the controller keeps them.
 async fn read_graphs(
     cluster: &Cluster,
-    group: ApiGroup,
     bundles: &[Bundle],
 ) -> Result<BTreeMap<String, SurveyedGraph>, KindError> {
     let mut graphs = BTreeMap::new();
-    if cluster.find_kind(&group.graph()).await?.is_none() {
-        return Ok(graphs);
-    }
-    // What has ended is told by the record of the bundle.
-    for bundle in
-        bundles.iter().filter(|bundle| !bundle.phase().is_terminal() || bundle.phase() == BundlePhase::Failed)
-    {
-        let Some(name) = &bundle.status.graph_ref else { continue };
-        let at = ObjectRef::new(group.graph(), Some(bundle.namespace()), name);
-        if let Some(mut graph) = cluster.get(&at).await? {
-            let environments = graph_environments(&graph);
-            let status = serde_json::from_value(graph["status"].take()).unwrap_or_default();
-            graphs.insert(bundle.name().to_owned(), SurveyedGraph { status, environments });
+    for group in ApiGroup::ALL {
+        if cluster.find_kind(&group.graph()).await?.is_none() {
+            continue;
+        }
+        // What has ended is told by the record of the bundle.
+        for bundle in bundles
+            .iter()
+            .filter(|bundle| !bundle.phase().is_terminal() || bundle.phase() == BundlePhase::Failed)
+        {
+            let Some(name) = &bundle.status.graph_ref else { continue };
+            let at = ObjectRef::new(group.graph(), Some(bundle.namespace()), name);
+            // In a group that another controller works on, somebody else may have the name.
+            if let Some(mut graph) = cluster.get(&at).await?.filter(|graph| is_owned_by(graph, bundle)) {
+                let environments = graph_environments(&graph);
+                let status = serde_json::from_value(graph["status"].take()).unwrap_or_default();
+                graphs.insert(bundle.name().to_owned(), SurveyedGraph { status, environments });
+            }
         }
     }
     Ok(graphs)
+}
+
+fn is_owned_by(graph: &Value, bundle: &Bundle) -> bool {
+    let owners = graph["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["uid"] == bundle.metadata.uid.as_str())
 }
 
 async fn find_missing_secret(cluster: &Cluster, pipeline: &Pipeline) -> Result<Option<ObjectRef>, KindError> {

@@ -368,10 +368,7 @@ impl<'a> Play<'a> {
             }
             BundlePhase::Available | BundlePhase::Promoting => {}
         }
-        let settings = SurveySettings {
-            group: PromotionSettings::default().group,
-            policy_namespaces: self.request.policy_namespaces.clone(),
-        };
+        let settings = SurveySettings { policy_namespaces: self.request.policy_namespaces.clone() };
         let survey = survey_pipeline(
             &self.stage.cluster,
             &settings,

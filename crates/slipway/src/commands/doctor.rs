@@ -26,6 +26,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "platform-policies")]
     policy_namespace: Vec<String>,
 
+    /// Host that may be called although it is this machine's, as the controller may; repeat for more
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
+
     /// Show what is as it should be as well
     #[arg(long)]
     all: bool,
@@ -45,6 +49,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         )?;
         let mut steps = PromotionSettings::default().steps;
         steps.promotion.policy_namespaces = args.policy_namespace.iter().cloned().collect();
+        steps.outbound.addresses.allowed_hosts.extend(args.allow_host.iter().cloned());
         let services = DoctorServices {
             cluster,
             clock,

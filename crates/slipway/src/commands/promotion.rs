@@ -30,10 +30,7 @@ impl PolicyNamespaceFlags {
     }
 
     pub fn settings(&self) -> SurveySettings {
-        SurveySettings {
-            group: slipway_promotion::PromotionSettings::default().group,
-            policy_namespaces: self.names(),
-        }
+        SurveySettings { policy_namespaces: self.names() }
     }
 }
 

@@ -12,8 +12,7 @@ use crate::promotion::world::{NAMESPACE, POLICY, World};
 
 /// Everything about the pipeline `app`.
 pub(crate) async fn survey(world: &World) -> PipelineSurvey {
-    let settings =
-        SurveySettings { group: ApiGroup::Experimental, policy_namespaces: [POLICY.to_owned()].into() };
+    let settings = SurveySettings { policy_namespaces: [POLICY.to_owned()].into() };
     let found = survey_pipeline(&world.cluster, &settings, NAMESPACE, "app", world.now()).await;
     found.expect("is read").expect("the pipeline exists")
 }

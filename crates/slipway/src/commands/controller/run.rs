@@ -11,7 +11,7 @@ use slipway_controller::{
     run_controller,
 };
 use slipway_event::SystemClock;
-use slipway_promotion::PromotionSettings;
+use slipway_promotion::{ApiGroup, PromotionSettings};
 
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -89,12 +89,24 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "default")]
     bundle_namespace: String,
 
+    /// API group of Graphs: `experimental.kro.run`, or `graph.kardinal.io` where another controller works on those
+    #[arg(long, value_name = "GROUP", default_value = "experimental.kro.run", value_parser = graph_group)]
+    graph_group: ApiGroup,
+
     /// Let emergency bundles pass a pause
     #[arg(long)]
     emergency_bypasses_freeze: bool,
 
     #[command(flatten)]
     process: ProcessFlags,
+}
+
+/// Reads the name of a group.
+fn graph_group(text: &str) -> Result<ApiGroup, String> {
+    ApiGroup::parse(text).ok_or_else(|| {
+        let known = ApiGroup::ALL.map(ApiGroup::name).join(" and ");
+        format!("`{text}` is no API group of Graphs; there are {known}")
+    })
 }
 
 /// An address, or none.
@@ -130,6 +142,7 @@ pub fn run(args: &RunArgs, session: &Session) -> anyhow::Result<Exit> {
             .map(|(certificate, key)| TlsFiles { certificate, key });
         options.bundle_namespace.clone_from(&args.bundle_namespace);
         options.promotion = args.process.settings();
+        options.promotion.group = args.graph_group;
         let promotion = &mut options.promotion.steps.promotion;
         promotion.policy_namespaces = args.policy_namespace.iter().cloned().collect::<BTreeSet<_>>();
         promotion.emergency_bypasses_freeze = args.emergency_bypasses_freeze;
