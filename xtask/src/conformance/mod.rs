@@ -15,6 +15,7 @@ mod runbook;
 mod sandbox;
 mod scm;
 mod secrets;
+mod shells;
 mod sql;
 mod unit;
 
@@ -60,6 +61,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "promotion", run: promotion::run, when: When::Named },
     Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
+    Suite { name: "shells", run: shells::run, when: When::Named },
     Suite { name: "unit-registry", run: unit::run_registry, when: When::Named },
     Suite { name: "unit-images", run: unit::run_images, when: When::Named },
     Suite { name: "unit", run: unit::run, when: When::Named },
