@@ -13,6 +13,7 @@ use crate::{book, shell};
 const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/cli.md", &["reference", "cli"]),
     ("docs/reference/exit-codes.md", &["reference", "exit-codes"]),
+    ("docs/reference/errors.md", &["reference", "errors"]),
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
     ("docs/reference/failure.schema.json", &["reference", "failure-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
@@ -60,6 +61,12 @@ pub fn write() -> Result<()> {
         eprintln!("wrote {path}");
     }
     Ok(())
+}
+
+/// Draws the pictures of `docs/images` anew. The test that draws them fails when one is stale.
+pub fn draw_pictures() -> Result<()> {
+    let mut test = shell::cargo(&["test", "--workspace", "--locked", "--test", "it", "pictures"]);
+    shell::run(test.env("SLIPWAY_PICTURES", "write"))
 }
 
 /// Fails when a page is not what the program prints now, cannot be found from the table of contents or has a link that leads nowhere.

@@ -5,6 +5,7 @@ mod book;
 mod charts;
 mod ci;
 mod conformance;
+mod dist;
 mod docs;
 mod fuzz;
 mod gitea;
@@ -31,6 +32,9 @@ cargo xtask COMMAND
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale, a page is
                            not in docs/SUMMARY.md or a link leads nowhere
   site                     the documentation as a site in target/site, by mdBook
+  pictures                 draw the pictures in docs/images anew, from real runs on a terminal
+  dist [--target TRIPLE].. [--binary FILE] [--out DIR]
+                           archives of static binaries with completions, manual pages and checksums
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   bench release --real     a release on a real API server beside Helm: install, upgrade, no change
   bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
@@ -66,6 +70,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         ["site"] => book::build(),
+        ["pictures"] => docs::draw_pictures(),
+        ["dist", rest @ ..] => dist::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
         ["image", rest @ ..] => image::run(rest),

@@ -403,7 +403,7 @@ pub fn gnupg() -> Result<PathBuf> {
 }
 
 /// A program on `PATH`, installed from a package of the system if it is not there.
-fn system_package(program: &str, package: &str) -> Result<PathBuf> {
+pub fn system_package(program: &str, package: &str) -> Result<PathBuf> {
     let installed = || {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())

@@ -54,7 +54,14 @@ pub enum Failure {
     NotFound(String),
     /// The work began and failed; the report says how far it came.
     #[error("release {} failed: {why}", report.release)]
-    Run { cause: FailureCause, part: FailedPart, why: String, report: Box<ReleaseReport> },
+    Run {
+        cause: FailureCause,
+        part: FailedPart,
+        why: String,
+        /// The same in a line a reason, for those who saw the events of the run.
+        brief: String,
+        report: Box<ReleaseReport>,
+    },
     /// Another run holds the lock of the release, for longer than there is time.
     #[error("{0}")]
     Locked(String),

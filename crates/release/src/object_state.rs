@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
-use slipway_cluster::track::{Readiness, ReadinessContext, readiness_of};
-use slipway_manifest::{ObjectRef, object};
+use slipway_cluster::track::{Readiness, ReadinessContext, describe_unready_pods, readiness_of};
+use slipway_cluster::{Cluster, ListOptions};
+use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_source::RecordPart;
 
 use crate::failure::Failure;
@@ -49,6 +49,9 @@ pub struct ObjectState {
     /// The reason, where the object is not ready.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The reasons its pods are not ready, a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
     /// The time of its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<jiff::Timestamp>,
@@ -70,19 +73,47 @@ pub async fn read_object_states(cluster: &Cluster, release: &Release) -> Result<
         });
     }
     let found = cluster.get_many(&places).await;
-    let states = places.into_iter().zip(found).map(|(object, live)| match live {
-        Ok(Some(live)) => object_state(object, &live),
-        Ok(None) => {
-            ObjectState { object, condition: ObjectCondition::Missing, reason: String::new(), created: None }
-        }
-        Err(error) => ObjectState {
+    let mut states = Vec::new();
+    for (object, live) in places.into_iter().zip(found) {
+        let unseen = |object, condition, reason| ObjectState {
             object,
-            condition: ObjectCondition::Unknown,
-            reason: error.to_string(),
+            condition,
+            reason,
+            pods: Vec::new(),
             created: None,
-        },
-    });
-    Ok(states.collect())
+        };
+        states.push(match live {
+            Ok(Some(live)) => {
+                let mut state = object_state(object, &live);
+                if matches!(state.condition, ObjectCondition::Progressing | ObjectCondition::Failed) {
+                    state.pods = describe_pods(cluster, &state.object, &live).await;
+                }
+                state
+            }
+            Ok(None) => unseen(object, ObjectCondition::Missing, String::new()),
+            Err(error) => unseen(object, ObjectCondition::Unknown, error.to_string()),
+        });
+    }
+    Ok(states)
+}
+
+/// Says why the pods of a workload are not ready; nothing where they may not be read.
+async fn describe_pods(cluster: &Cluster, object: &ObjectRef, live: &Value) -> Vec<String> {
+    let labels = live.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let wanted: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(label, value)| Some(format!("{label}={}", value.as_str()?)))
+        .collect();
+    let (Some(namespace), false) = (object.namespace.as_deref(), wanted.is_empty()) else {
+        return Vec::new();
+    };
+    let Ok(Some(kind)) = cluster.find_kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
+    let options = ListOptions::with_labels(wanted.join(","));
+    match cluster.list(&kind, Some(namespace), &options).await {
+        Ok(pods) => describe_unready_pods(&pods.items),
+        Err(_) => Vec::new(),
+    }
 }
 
 fn object_state(object: ObjectRef, live: &Value) -> ObjectState {
@@ -93,5 +124,5 @@ fn object_state(object: ObjectRef, live: &Value) -> ObjectState {
         Readiness::Failed(why) => (ObjectCondition::Failed, why),
     };
     let created = live["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
-    ObjectState { object, condition, reason, created }
+    ObjectState { object, condition, reason, pods: Vec::new(), created }
 }

@@ -17,8 +17,8 @@ use crate::resource::{FailMode, TrackingSettings};
 pub struct NotReady {
     pub cause: FailureCause,
     pub message: String,
-    /// The reason the object did not become ready, if it was neither time nor the cluster.
-    pub unready: Option<String>,
+    /// What is to be said of the object, without its name; none where a request to the cluster failed.
+    pub verdict: Option<String>,
 }
 
 impl From<TrackError> for NotReady {
@@ -29,10 +29,7 @@ impl From<TrackError> for NotReady {
             digest => format!("{text}\n{digest}"),
         };
         let message = with_digest(&error.to_string());
-        let unready = match &error {
-            TrackError::NotReady { why, .. } => Some(with_digest(why)),
-            _ => None,
-        };
+        let verdict = error.verdict().map(|verdict| with_digest(&verdict));
         let cause = match &error {
             // The cluster kept it from being seen.
             TrackError::TimedOut { trouble: Some(error), .. } => FailureCause::Cluster(error.class),
@@ -40,7 +37,7 @@ impl From<TrackError> for NotReady {
             TrackError::Cluster(error) => FailureCause::Cluster(error.class),
             TrackError::NotReady { .. } | TrackError::Deleted { .. } => FailureCause::NotReady,
         };
-        Self { cause, message, unready }
+        Self { cause, message, verdict }
     }
 }
 

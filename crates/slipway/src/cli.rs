@@ -11,9 +11,9 @@ use clap::{Args, CommandFactory, FromArgMatches as _, Parser, Subcommand, ValueE
 use crate::commands;
 use crate::config::ProgressInterval;
 use crate::deferred::Deferred;
-use crate::examples::tree_with_examples;
+use crate::help::help_pages;
 
-const STYLES: Styles = Styles::styled()
+pub const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
@@ -28,7 +28,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     propagate_version = false,
     disable_help_subcommand = true,
-    after_help = "Data goes to standard output, everything else to standard error.\n\
+    after_long_help = "Data goes to standard output, everything else to standard error.\n\
                   Exit codes: 0 done, 1 failed, 2 changes pending, 3 only a new revision pending,\n\
                   10 invalid files, 11 nothing selected, 12 inputs or cluster changed since the plan,\n\
                   13 locked by somebody else, 14 not confirmed, 15 refused by policy or gate,\n\
@@ -58,9 +58,7 @@ impl Cli {
             Err(_) => {}
         }
         Self::parse(Self::command(), &words).map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp => {
-                tree_with_examples().try_get_matches_from(&words).err().unwrap_or(error)
-            }
+            ErrorKind::DisplayHelp => help_pages().try_get_matches_from(&words).err().unwrap_or(error),
             _ => error,
         })
     }

@@ -316,7 +316,7 @@ impl Variable {
 }
 
 /// A variable that is set to something.
-fn variable(name: &str) -> Option<OsString> {
+pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

@@ -48,23 +48,27 @@ impl Session {
     }
 }
 
-/// Settles how to connect; says every half of a login whose other half is missing.
-fn options(settings: &Settings) -> Result<ConnectOptions, UsageError> {
-    let connection = &settings.connection;
-    let kubeconfig = match (&connection.kubeconfig_text.value, &settings.kubeconfig.value) {
+/// The kubeconfig the user means.
+pub fn kubeconfig_source(settings: &Settings) -> KubeconfigSource {
+    match (&settings.connection.kubeconfig_text.value, &settings.kubeconfig.value) {
         (Some(text), _) => KubeconfigSource::Text(text.clone()),
         // $KUBECONFIG may list several.
         (None, Some(paths)) => KubeconfigSource::Files(
             std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()).collect(),
         ),
         (None, None) => KubeconfigSource::Default(crate::config::user_home().map(own_kubeconfig)),
-    };
+    }
+}
+
+/// Settles how to connect; says every half of a login whose other half is missing.
+fn options(settings: &Settings) -> Result<ConnectOptions, UsageError> {
+    let connection = &settings.connection;
     let mut problems = Problems::new();
     let basic_login = problems.collect_from(connection.basic_login());
     let client_certificate = problems.collect_from(connection.client_certificate());
     let certificate_authority = problems.collect_from(connection.certificate_authority());
     let options = ConnectOptions {
-        kubeconfig,
+        kubeconfig: kubeconfig_source(settings),
         cluster: connection.context_cluster.value.clone(),
         user: connection.context_user.value.clone(),
         context: settings.context.value.clone(),

@@ -1,5 +1,6 @@
 //! Examples at the end of `--help`: one list for all commands, each line read by the parser in a test.
 
+use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
 use crate::cli::Cli;
@@ -359,10 +360,19 @@ pub fn tree_with_examples() -> Command {
 
 fn add_examples(command: &mut Command, name: &str) {
     if let Some((_, lines)) = EXAMPLES.iter().find(|(known, _)| *known == name) {
-        let before = command.get_after_help().map(|help| format!("{help}\n\n")).unwrap_or_default();
         let lines: Vec<String> = lines.iter().map(|line| format!("  slipway {line}")).collect();
-        let help = format!("{before}Examples:\n{}", lines.join("\n"));
-        *command = std::mem::take(command).after_help(help);
+        let examples = format!("Examples:\n{}", lines.join("\n"));
+        let below = |text: Option<&StyledStr>| match text {
+            Some(text) => format!("{text}\n\n{examples}"),
+            None => examples.clone(),
+        };
+        let (help, long) =
+            (below(command.get_after_help()), command.get_after_long_help().map(|long| below(Some(long))));
+        let changed = std::mem::take(command).after_help(help);
+        *command = match long {
+            Some(long) => changed.after_long_help(long),
+            None => changed,
+        };
     }
     for child in command.get_subcommands_mut() {
         let name = format!("{name} {}", child.get_name());

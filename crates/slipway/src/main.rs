@@ -14,6 +14,7 @@ mod examples;
 mod exit;
 mod files;
 mod helm;
+mod help;
 mod interrupt;
 mod logs;
 mod memory;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::error::ContextKind;
 
 use crate::cli::Cli;
+use crate::commands::completions::{self, ASKING_SHELL};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::failure::FailureForm;
@@ -37,9 +39,12 @@ use crate::term::style::{HINT, paint};
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panic::report_panic));
     let words: Vec<_> = std::env::args_os().collect();
-    let exit = match Cli::read(&words) {
-        Ok(cli) => run(cli),
-        Err(error) => usage(error, &words),
+    let exit = match config::variable(ASKING_SHELL) {
+        Some(shell) => completions::answer(&shell, &words),
+        None => match Cli::read(&words) {
+            Ok(cli) => run(cli),
+            Err(error) => usage(error, &words),
+        },
     };
     let exit = match output::finish() {
         Ending::Written | Ending::Closed => exit,

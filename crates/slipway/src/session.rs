@@ -31,6 +31,9 @@ impl Session {
         let settings = Settings::resolve(globals).map_err(UsageError)?;
         term::style::choose(settings.color.value);
         let verbosity = Verbosity::from_flags(globals.verbose, globals.quiet);
+        if verbosity != Verbosity::Quiet {
+            term::next::remember_cluster(&settings);
+        }
         let redactor = Redactor::new();
         settings.connection.register_secrets(&redactor);
         for secret in config::release_secrets() {

@@ -18,6 +18,7 @@ mod runbook;
 mod sandbox;
 mod scm;
 mod secrets;
+mod shells;
 mod sql;
 mod unit;
 
@@ -66,6 +67,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
     Suite { name: "clients", run: clients::run, when: When::Named },
     Suite { name: "e2e", run: e2e::run, when: When::Named },
+    Suite { name: "shells", run: shells::run, when: When::Named },
     Suite { name: "unit-registry", run: unit::run_registry, when: When::Named },
     Suite { name: "unit-images", run: unit::run_images, when: When::Named },
     Suite { name: "unit", run: unit::run, when: When::Named },

@@ -9,9 +9,10 @@ use crate::package::{PackageOptions, package_chart};
 /// The longest name a chart may have.
 const LONGEST_NAME: usize = 250;
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("Chart.yaml", include_str!("files/Chart.yaml")),
     ("values.yaml", include_str!("files/values.yaml")),
+    ("values.schema.json", include_str!("files/values.schema.json")),
     (".helmignore", include_str!("files/helmignore")),
     ("templates/_names.tpl", include_str!("files/_names.tpl")),
     ("templates/workload.yaml", include_str!("files/workload.yaml")),

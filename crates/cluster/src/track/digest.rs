@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use slipway_manifest::{Gvk, ObjectRef};
 
-use super::failures::without_account_details;
+use super::failures::{waiting_text, without_account_details};
 use super::status::text_at;
 use crate::logs::{self, LogSource};
 use crate::{Cluster, ListOptions};
@@ -58,24 +58,91 @@ impl FailureDigest {
 }
 
 impl fmt::Display for FailureDigest {
+    /// Tells each fact once, however many pods it is true of: replicas of one workload mostly fail alike.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for container in &self.containers {
-            let FailingContainer { pod, container, state, restarts } = container;
-            let again = if *restarts > 0 { format!(", restarted {restarts} times") } else { String::new() };
+        let mut told: Vec<PodGroup<'_, (&str, &str), i64>> = Vec::new();
+        for FailingContainer { pod, container, state, restarts } in &self.containers {
+            PodGroup::add(&mut told, (container, state), pod, *restarts);
+        }
+        for PodGroup { fact: (container, state), pods, values: restarts } in &told {
+            let again = match restarts.iter().max() {
+                Some(1) => ", restarted once".to_owned(),
+                Some(most @ 2..) => format!(", restarted {most} times"),
+                _ => String::new(),
+            };
             // A pod that no node takes has no containers yet.
             let whose = if container.is_empty() { String::new() } else { format!(", container {container}") };
-            writeln!(f, "pod {pod}{whose}: {state}{again}")?;
+            writeln!(f, "{}{whose}: {state}{again}", pods_text(pods))?;
         }
+        let mut events: Vec<String> = Vec::new();
         for event in &self.events {
+            let event =
+                self.containers.iter().fold(event.clone(), |event, one| without_pod(&event, &one.pod));
+            if !events.contains(&event) && !self.is_known(&event) {
+                events.push(event);
+            }
+        }
+        for event in events {
             writeln!(f, "event {event}")?;
         }
-        for words in &self.logs {
-            writeln!(f, "last lines of pod {}, container {}:", words.pod, words.container)?;
-            for line in &words.lines {
+        let mut logs: Vec<PodGroup<'_, (&str, &[String]), ()>> = Vec::new();
+        for LogTail { pod, container, lines } in &self.logs {
+            PodGroup::add(&mut logs, (container, lines), pod, ());
+        }
+        for PodGroup { fact: (container, lines), pods, .. } in &logs {
+            writeln!(f, "last lines of {}, container {container}:", pods_text(pods))?;
+            for line in *lines {
                 writeln!(f, "  {line}")?;
             }
         }
         Ok(())
+    }
+}
+
+impl FailureDigest {
+    /// Returns true if a container is said to back off already: the event about it adds nothing.
+    fn is_known(&self, event: &str) -> bool {
+        event.starts_with("BackOff:") && self.containers.iter().any(|one| one.state.contains("BackOff"))
+    }
+}
+
+/// Pods of which the same is true, with what differs between them.
+struct PodGroup<'d, Fact, Value> {
+    fact: Fact,
+    pods: Vec<&'d str>,
+    values: Vec<Value>,
+}
+
+impl<'d, Fact: PartialEq, Value> PodGroup<'d, Fact, Value> {
+    fn add(groups: &mut Vec<Self>, fact: Fact, pod: &'d str, value: Value) {
+        match groups.iter_mut().find(|group| group.fact == fact) {
+            Some(group) => {
+                group.pods.push(pod);
+                group.values.push(value);
+            }
+            None => groups.push(Self { fact, pods: vec![pod], values: vec![value] }),
+        }
+    }
+}
+
+fn pods_text(pods: &[&str]) -> String {
+    match pods {
+        [] => String::new(),
+        [pod] => format!("pod {pod}"),
+        [pod, other] => format!("pods {pod} and {other}"),
+        [pod, others @ ..] => format!("pod {pod} and {} others", others.len()),
+    }
+}
+
+/// The text of an event without the pod it is about, which the kubelet writes as `in pod NAME_NAMESPACE(UID)`.
+fn without_pod(event: &str, pod: &str) -> String {
+    let place = format!(" in pod {pod}_");
+    match event.split_once(&place) {
+        Some((before, after)) => {
+            let after = after.split_once(')').map_or("", |(_, after)| after);
+            format!("{before}{after}")
+        }
+        None => event.to_owned(),
     }
 }
 
@@ -86,19 +153,12 @@ fn failing_containers(pod: &Value) -> Vec<FailingContainer> {
     let name = text_at(pod, "/metadata/name");
     let mut found: Vec<FailingContainer> = statuses
         .filter_map(|status| {
-            let told = |state: &Value| match (
-                text_at(state, "/reason"),
-                without_account_details(text_at(state, "/message")),
-            ) {
-                (reason, "") => reason.to_owned(),
-                (reason, message) => format!("{reason}: {message}"),
-            };
             let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
             let ended =
                 |ended: &Value| format!("{} (exit code {})", text_at(ended, "/reason"), ended["exitCode"]);
             let state = if state["waiting"].is_object() {
                 let before = if last.is_object() { format!(", last {}", ended(last)) } else { String::new() };
-                format!("waiting: {}{before}", told(&state["waiting"]))
+                format!("waiting: {}{before}", waiting_text(&state["waiting"]))
             } else if state["terminated"].is_object() {
                 if state["terminated"]["exitCode"] == 0 {
                     return None;
@@ -123,6 +183,13 @@ fn failing_containers(pod: &Value) -> Vec<FailingContainer> {
         found.push(FailingContainer { pod: name.to_owned(), container: String::new(), state, restarts: 0 });
     }
     found
+}
+
+/// Says why pods are not ready: a line a fact, with the pods it is true of. Pods that are ready say nothing.
+pub fn describe_unready_pods<'p>(pods: impl IntoIterator<Item = &'p Value>) -> Vec<String> {
+    let containers = pods.into_iter().flat_map(failing_containers).collect();
+    let digest = FailureDigest { containers, ..FailureDigest::default() };
+    digest.to_string().lines().map(str::to_owned).collect()
 }
 
 /// Collects the facts about a failure; what may not be read is left out.
@@ -199,4 +266,42 @@ async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String,
             (time.to_owned(), told)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_true_of_several_pods_is_told_once() {
+        let container = |pod: &str, restarts| FailingContainer {
+            pod: pod.to_owned(),
+            container: "app".to_owned(),
+            state: "waiting: CrashLoopBackOff, last Error (exit code 1)".to_owned(),
+            restarts,
+        };
+        let tail = |pod: &str, line: &str| LogTail {
+            pod: pod.to_owned(),
+            container: "app".to_owned(),
+            lines: vec![line.to_owned()],
+        };
+        let pods = ["web-a", "web-b", "web-c"];
+        let back_off = |pod: &&str| {
+            format!("BackOff: Back-off restarting failed container app in pod {pod}_shop(1-2-3)")
+        };
+        let failed_mount =
+            |pod: &&str| format!("FailedMount: no volume in pod {pod}_shop(1-2-3), tried again");
+        let digest = FailureDigest {
+            containers: vec![container("web-a", 1), container("web-b", 2), container("web-c", 1)],
+            events: pods.iter().map(back_off).chain(pods.iter().map(failed_mount)).collect(),
+            logs: vec![tail("web-a", "no database"), tail("web-b", "no database"), tail("web-c", "no cache")],
+        };
+        assert_eq!(
+            digest.to_string(),
+            "pod web-a and 2 others, container app: waiting: CrashLoopBackOff, last Error (exit code 1), restarted 2 times\n\
+             event FailedMount: no volume, tried again\n\
+             last lines of pods web-a and web-b, container app:\n  no database\n\
+             last lines of pod web-c, container app:\n  no cache\n"
+        );
+    }
 }

@@ -22,6 +22,11 @@ const WAITING: &[&str] = &[
 /// Reasons that only a change of the manifest can mend.
 const PERMANENT: &[&str] = &["InvalidImageName", "ErrImageNeverPull"];
 
+/// Returns true if a container that waits for this reason has failed.
+pub(crate) fn is_failure(waiting_reason: &str) -> bool {
+    WAITING.contains(&waiting_reason)
+}
+
 /// Every failure so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodFailures {
@@ -78,18 +83,14 @@ impl PodFailures {
             }
             let waiting = &status["state"]["waiting"];
             let reason = text_at(waiting, "/reason");
-            if !WAITING.contains(&reason) {
+            if !is_failure(reason) {
                 continue;
             }
             let is_crash = reason == "CrashLoopBackOff";
             if is_crash && crashes == CrashCounting::LeaveToController {
                 continue;
             }
-            let told = || {
-                let message = without_account_details(text_at(waiting, "/message"));
-                let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-                format!("pod {name}, container {container}: {reason}{message}")
-            };
+            let told = || format!("pod {name}, container {container}: {}", waiting_text(waiting));
             if PERMANENT.contains(&reason) {
                 self.permanent.get_or_insert_with(told);
             }
@@ -249,6 +250,16 @@ pub(crate) fn probe_window(container: &Value) -> Duration {
     };
     let window = before + timeout + (thresholds - 3) * period + period / 2 + timeout;
     Duration::from_secs(u64::try_from(window).unwrap_or(0))
+}
+
+/// Says why a container waits. Of a crash the kubelet only adds how long it waits until the next start.
+pub(crate) fn waiting_text(waiting: &Value) -> String {
+    let reason = text_at(waiting, "/reason");
+    match without_account_details(text_at(waiting, "/message")) {
+        "" => reason.to_owned(),
+        _ if reason == "CrashLoopBackOff" => reason.to_owned(),
+        message => format!("{reason}: {message}"),
+    }
 }
 
 /// Leaves out the account details registries put into their messages.

@@ -27,7 +27,7 @@ use crate::request::format_seconds;
 use crate::{Cluster, Deadline};
 
 pub use crate::observe::{EarlyWatch, SeenObject};
-pub use digest::{FailingContainer, FailureDigest, LogTail};
+pub use digest::{FailingContainer, FailureDigest, LogTail, describe_unready_pods};
 pub use generic::has_stale_status;
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar_text;
@@ -38,9 +38,9 @@ pub use status::{
 /// The reason an object did not become ready, present or absent.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TrackError {
-    #[error("{at} did not become ready: {why}")]
+    #[error("{at} {}", self.verdict().unwrap_or_default())]
     NotReady { at: Box<ObjectRef>, why: String, digest: Box<FailureDigest> },
-    #[error("{at} is not {goal} after {}: {why}{}", format_seconds(*after), last_error_text(trouble.as_deref()))]
+    #[error("{at} {}", self.verdict().unwrap_or_default())]
     TimedOut {
         at: Box<ObjectRef>,
         /// `ready`, `there` or `gone`.
@@ -51,13 +51,27 @@ pub enum TrackError {
         trouble: Option<Box<Error>>,
         digest: Box<FailureDigest>,
     },
-    #[error("{at} was deleted while it was waited for")]
+    #[error("{at} {}", self.verdict().unwrap_or_default())]
     Deleted { at: Box<ObjectRef> },
     #[error(transparent)]
     Cluster(#[from] Error),
 }
 
 impl TrackError {
+    /// What is to be said of the object, without its name: `did not become ready: …`.
+    pub fn verdict(&self) -> Option<String> {
+        match self {
+            TrackError::NotReady { why, .. } => Some(format!("did not become ready: {why}")),
+            TrackError::TimedOut { goal, after, why, trouble, .. } => Some(format!(
+                "is not {goal} after {}: {why}{}",
+                format_seconds(*after),
+                last_error_text(trouble.as_deref())
+            )),
+            TrackError::Deleted { .. } => Some("was deleted while it was waited for".to_owned()),
+            TrackError::Cluster(_) => None,
+        }
+    }
+
     /// The digest of the failure, if one was collected.
     pub fn digest(&self) -> Option<&FailureDigest> {
         match self {

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::failures::{CrashCounting, PodFailures, without_account_details};
+use super::failures::{CrashCounting, PodFailures, is_failure, without_account_details};
 use super::status::{self, Readiness, ReadinessContext, readiness_of, text_at};
 use super::{ReadyRules, TrackError, Tracker, digest, generic, time_waited};
 use crate::logs::LogSource;
@@ -619,14 +619,20 @@ fn pod_state(pod: &Value) -> (ObjectState, String) {
     };
     let waiting = statuses().find_map(|status| {
         let reason = text_at(status, "/state/waiting/reason");
-        (!reason.is_empty()).then(|| format!("{}: {reason}", text_at(status, "/name")))
+        let state = if is_failure(reason) { ObjectState::Failed } else { ObjectState::Waiting };
+        let again = match status["restartCount"].as_i64().unwrap_or(0) {
+            0 => String::new(),
+            1 => ", restarted once".to_owned(),
+            count => format!(", restarted {count} times"),
+        };
+        (!reason.is_empty()).then(|| (state, format!("{}: {reason}{again}", text_at(status, "/name"))))
     });
     let is_ready = status::find_condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
     match (phase, waiting) {
         ("Failed", _) => (ObjectState::Failed, phase.to_owned()),
         ("Succeeded", _) => (ObjectState::Ready, phase.to_owned()),
         (_, None) if is_ready => (ObjectState::Ready, phase.to_owned()),
-        (_, Some(why)) => (ObjectState::Waiting, why),
+        (_, Some(why)) => why,
         (_, None) => (ObjectState::Waiting, if phase.is_empty() { "Pending" } else { phase }.to_owned()),
     }
 }

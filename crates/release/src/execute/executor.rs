@@ -44,8 +44,8 @@ pub(super) struct OpError {
     pub(super) message: String,
     pub(super) cause: FailureCause,
     class: Class,
-    /// The reason an object did not become ready, if that is what happened.
-    pub(super) unready: Option<String>,
+    /// What is to be said of an object that was waited for, without its name.
+    pub(super) verdict: Option<String>,
     /// There was no time to try it again.
     pub(super) is_late: bool,
 }
@@ -65,7 +65,7 @@ impl Classify for OpError {
 impl From<slipway_cluster::Error> for OpError {
     fn from(error: slipway_cluster::Error) -> Self {
         let (message, cause) = (error.to_string(), FailureCause::Cluster(error.class));
-        Self { message, cause, class: Class::Permanent, unready: None, is_late: error.is_late }
+        Self { message, cause, class: Class::Permanent, verdict: None, is_late: error.is_late }
     }
 }
 
@@ -75,7 +75,7 @@ impl From<crate::wait::NotReady> for OpError {
             message: error.message,
             cause: error.cause,
             class: Class::Permanent,
-            unready: error.unready,
+            verdict: error.verdict,
             is_late: false,
         }
     }
@@ -110,7 +110,7 @@ impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
             message: "stopped".to_owned(),
             cause: FailureCause::Cancelled,
             class: Class::Cancelled,
-            unready: None,
+            verdict: None,
             is_late: false,
         };
         let (operation, id) = (cx.value(), cx.id().as_str());
@@ -271,7 +271,7 @@ impl<'p> OperationExecutor<'p> {
             message,
             cause: FailureCause::LockLost,
             class: Class::Permanent,
-            unready: None,
+            verdict: None,
             is_late: false,
         })
     }

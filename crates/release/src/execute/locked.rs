@@ -85,7 +85,7 @@ impl LockedRun<'_> {
         failure: RunFailure,
         mut report: ReleaseReport,
     ) -> Failure {
-        let RunFailure { mut why, cause, part } = failure;
+        let RunFailure { mut why, mut brief, cause, part } = failure;
         // What the chart has to say is about a release that works.
         report.notes.clear();
         if let Some(way) =
@@ -94,8 +94,10 @@ impl LockedRun<'_> {
             // Deleting objects one by one through the same trouble would outlast the run's own limit.
             let is_first = matches!(way, UndoAction::Delete { .. });
             if is_troubled(cause) && (is_first || !self.cluster_answers().await) {
-                why.push_str("\nnot undone: the cluster does not answer as it should");
-                return Failure::Run { cause, part, why, report: Box::new(report) };
+                let outcome = "\nnot undone: the cluster does not answer as it should";
+                why.push_str(outcome);
+                brief.push_str(outcome);
+                return Failure::Run { cause, part, why, brief, report: Box::new(report) };
             }
             let undone = undo_run(self, plan, &way).await;
             report.rollback_graph = undone.graph;
@@ -103,11 +105,13 @@ impl LockedRun<'_> {
                 Ok(undone) => {
                     report.notes = way.outcome_text(&undone);
                     why = format!("{why}\n{}", report.notes);
+                    brief = format!("{brief}\n{}", report.notes);
                     report.rollback = Some(Box::new(undone));
                 }
                 Err(failure) => {
-                    let why = format!("{why}; {} failed too: {failure}", way.progress_text());
-                    return Failure::Run { cause, part, why, report: Box::new(report) };
+                    let outcome = format!("; {} failed too: {failure}", way.progress_text());
+                    let (why, brief) = (why + &outcome, brief + &outcome);
+                    return Failure::Run { cause, part, why, brief, report: Box::new(report) };
                 }
             }
         }
@@ -116,7 +120,7 @@ impl LockedRun<'_> {
             let message = format!("release {} failed: {why}", plan.name);
             Failure::Cancelled { message, report: Some(report) }
         } else {
-            Failure::Run { cause, part, why, report }
+            Failure::Run { cause, part, why, brief, report }
         }
     }
 

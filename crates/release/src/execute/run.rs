@@ -26,6 +26,8 @@ const BACKSTOP: Duration = Duration::from_millis(500);
 /// The bad end of a run.
 pub(super) struct RunFailure {
     pub(super) why: String,
+    /// The first line of each reason.
+    pub(super) brief: String,
     pub(super) cause: FailureCause,
     pub(super) part: FailedPart,
 }
@@ -67,6 +69,7 @@ pub(super) async fn run_graph(
     };
     let ended = ended.map_err(|error| RunFailure {
         why: error.to_string(),
+        brief: error.to_string(),
         cause: FailureCause::Other,
         part: FailedPart::Release,
     })?;
@@ -126,16 +129,18 @@ pub(super) async fn run_graph(
         errors().next().map_or(FailureCause::Other, |error| error.cause)
     };
     let why = reasons.join("; ");
+    let first_lines: Vec<&str> = reasons.iter().filter_map(|reason| reason.lines().next()).collect();
+    let brief = first_lines.join("; ");
     let message = format!("release {} failed: {why}", plan.name);
     // Whoever failed because the cluster does not answer does not wait long to tell it so.
     let closing = if is_troubled(cause) { CLOSING_LIMIT } else { options.grace };
     let executor = executor.with_deadline(Deadline::after(closing));
     let repaired = after_failure(&executor, &ended, &message, closing, lost.is_cancelled(), events).await;
-    let why = match repaired {
-        Ok(()) => why,
-        Err(more) => format!("{why}; {more}"),
+    let (why, brief) = match repaired {
+        Ok(()) => (why, brief),
+        Err(more) => (format!("{why}; {more}"), format!("{brief}; {more}")),
     };
-    Err(RunFailure { why, cause, part })
+    Err(RunFailure { why, brief, cause, part })
 }
 
 /// Tells that a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
@@ -144,12 +149,12 @@ fn is_passing(cause: FailureCause) -> bool {
         || matches!(cause, FailureCause::Timeout | FailureCause::Cancelled | FailureCause::LockLost)
 }
 
-/// Says why an operation failed. What did not become ready says enough itself, and its name is the release's.
+/// Says why an operation failed. Of an object that was waited for the verdict says enough, and its name is the release's.
 fn failure_reason(plan: &ReleasePlan, id: &str, failure: &AttemptFailure<OpError>) -> String {
     let kind = plan.graph.get(id).map(|operation| &operation.kind);
-    let unready = failure.error().and_then(|error| error.unready.as_ref());
-    match (kind.and_then(|kind| crate::show::operation_subject(plan, kind)), unready) {
-        (Some(object), Some(why)) => format!("{object} did not become ready: {why}"),
+    let verdict = failure.error().and_then(|error| error.verdict.as_ref());
+    match (kind.and_then(|kind| crate::show::operation_subject(plan, kind)), verdict) {
+        (Some(object), Some(verdict)) => format!("{object} {verdict}"),
         _ => format!("{id}: {failure}"),
     }
 }
@@ -235,7 +240,12 @@ async fn after_failure(
     let title = format!("clean up after {}", plan.name);
     let run = Run::new(&graph, executor)
         .policy(policy)
-        .observe(|event| forward_event(events, &title, &graph, &event))
+        .observe(|event| {
+            // Of the record alone only a failure is told, by the reason below.
+            if !unwanted.is_empty() {
+                forward_event(events, &title, &graph, &event);
+            }
+        })
         .run()
         .await;
     let ended = run.map_err(|error| error.to_string())?;

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod config;
 pub mod controller;
 pub mod doctor;
+pub mod errors;
 pub mod flags;
 pub mod gate;
 pub mod graph;

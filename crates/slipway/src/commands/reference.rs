@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 #[cfg(debug_assertions)]
 use super::outputs;
-use super::{graph, schemas};
+use super::{errors, graph, schemas};
 use crate::exit::Exit;
 use crate::term::{failure, show};
 use crate::{config, reference};
@@ -23,6 +23,8 @@ enum Page {
     Flags,
     /// The table of exit codes, as Markdown
     ExitCodes,
+    /// The catalogue of codes of problems, as Markdown
+    Errors,
     /// JSON Schema of what standard error says of a failure to programs
     FailureSchema,
     /// JSON Schema of the configuration file
@@ -58,6 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::Cli => reference::markdown(),
         Page::Flags => reference::flag_list(),
         Page::ExitCodes => Exit::markdown(),
+        Page::Errors => errors::markdown(),
         Page::FailureSchema => serde_json::to_string_pretty(&failure::schema())? + "\n",
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",

@@ -8,6 +8,7 @@ mod channel;
 pub mod diff;
 pub mod escape;
 pub mod failure;
+pub mod next;
 pub mod progress;
 pub mod prompt;
 pub mod report;

@@ -12,11 +12,17 @@ use slipway_secrets::SecretsError;
 use slipway_unit::UnitError;
 
 use crate::exit::{PolicyFileError, PolicyRefusal, SecretError, UsageError};
-use crate::term::output;
 use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
+use crate::term::{next, output};
 
 /// Says on standard error, for people, why the command failed.
 pub fn failure(failure: &anyhow::Error) {
+    if let Some(Failure::Run { brief, report, .. }) = failure.downcast_ref() {
+        // Whoever followed the run knows the rest.
+        say!("{} release {} failed: {}", paint(ERROR, "error:"), report.release, without_numbers(brief));
+        next::after_failure(report);
+        return;
+    }
     let problems = problems_of(failure);
     if problems.is_empty() {
         say!("{} {}", paint(ERROR, "error:"), without_numbers(&chain(failure.as_ref())));

@@ -21,6 +21,8 @@ mod leaks;
 mod mistakes;
 #[cfg(unix)]
 mod output;
+#[cfg(target_os = "linux")]
+mod pictures;
 mod policy;
 mod promotion;
 mod release;
@@ -29,6 +31,8 @@ mod runbook;
 mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod screen;
 #[cfg(unix)]
 mod secret_interrupt;
 mod secret_sources;
@@ -44,3 +48,5 @@ mod terminal;
 mod unbounded;
 mod unit;
 mod unit_mistakes;
+#[cfg(target_os = "linux")]
+mod watching;

@@ -1,10 +1,10 @@
 //! Texts of others on a terminal: their escapes are shown, never obeyed.
 
-use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
 
 use crate::sandbox::Down;
+use crate::screen::open_terminal;
 use crate::support::Place;
 
 /// Renames the window and asks the terminal for an answer.
@@ -13,19 +13,13 @@ const SHOWN: &str = "\\x1b]0;pwned\\x07\\x1b[6n";
 
 /// Runs a command on a terminal of its own; gives everything the terminal got.
 fn on_terminal(place: &Place, words: &[&str]) -> String {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let (mut master, terminal) = open_terminal();
     let mut command = place.command(words);
     command.env("TERM", "xterm").stdin(Stdio::null());
     command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
     let mut child = command.spawn().unwrap();
     // The command holds the other end; only then does reading end with it.
     drop(command);
-    let mut master = File::from(master);
     let mut got = Vec::new();
     let mut chunk = [0; 4096];
     // Linux ends a terminal whose last user left with an error.

@@ -139,9 +139,6 @@ pub struct PlanningFlags {
     #[arg(long, value_name = "KEY=VALUE")]
     release_info_annotations: Vec<String>,
 
-    #[command(flatten)]
-    metadata: MetadataFlags,
-
     /// When removed objects are deleted
     #[arg(long, value_name = "WHEN", default_value = "after")]
     prune_order: Prune,
@@ -160,6 +157,10 @@ pub struct PlanningFlags {
 
     #[command(flatten)]
     pub storage: StorageFlag,
+
+    // Groups with a heading of their own come last: what follows one is shown in it.
+    #[command(flatten)]
+    metadata: MetadataFlags,
 
     #[command(flatten)]
     pub policy: PolicyFlags,

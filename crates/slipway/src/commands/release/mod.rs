@@ -43,15 +43,14 @@ pub use test::{TestArgs, test};
 use flags::{DiffFlags, RunFlags};
 
 use crate::cli::Output;
-use crate::config::Origin;
 use crate::connect::reached;
 use crate::exit::{Exit, StoppedRun};
 use crate::interrupt::Interrupt;
 use crate::logs::Verbosity;
 use crate::session::Session;
 use crate::term::failure::FailureForm;
-use crate::term::show;
-use crate::term::style::{DIM, ERROR, HINT, paint};
+use crate::term::style::{DIM, ERROR, paint};
+use crate::term::{next, show};
 
 /// A failure with its type, which decides how the process ends.
 fn fail(failure: Failure) -> anyhow::Error {
@@ -86,33 +85,6 @@ fn say_target(connection: &Connection, session: &Session) {
         None => server.clone(),
     };
     say!("{} {target}, namespace {namespace}", paint(DIM, "cluster:"));
-}
-
-/// Names the commands people want after a first install, with the flags that reach the same cluster.
-fn say_next(report: &ReleaseReport, session: &Session) {
-    let is_first = report.status == ReleaseStatus::Deployed && report.revision == 1;
-    if session.is_quiet() || session.output() != Output::Table || !is_first {
-        return;
-    }
-    let settings = &session.settings;
-    let mut flags = String::new();
-    if settings.sandbox {
-        flags.push_str(" --sandbox");
-    }
-    if let (Some(context), Origin::Flag) = (&settings.context.value, &settings.context.origin) {
-        flags = format!("{flags} --context {context}");
-    }
-    if settings.namespace.origin == Origin::Flag {
-        flags = format!("{flags} -n {}", report.namespace);
-    }
-    let name = &report.release;
-    for (command, purpose) in [
-        (format!("status {name}{flags} --show-resources"), "its objects"),
-        (format!("history {name}{flags}"), "its revisions"),
-        (format!("delete {name}{flags}"), "remove it"),
-    ] {
-        say!("{} slipway {command}  {}", paint(HINT, "next:"), paint(DIM, format!("# {purpose}")));
-    }
 }
 
 /// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.
@@ -294,7 +266,10 @@ fn finish(
                 say!("{}", report.requests);
             }
             show::show(session.output(), &report, text::report_text)?;
-            say_next(&report, session);
+            let is_first = report.status == ReleaseStatus::Deployed && report.revision == 1;
+            if is_first && !session.is_quiet() && session.output() == Output::Table {
+                next::after_install(&report);
+            }
             Ok(Exit::Done)
         }
         Err(failure) => match interrupt.exit() {
@@ -303,6 +278,7 @@ fn finish(
             }
             Some(exit) => {
                 say!("{failure}");
+                failure.report().into_iter().for_each(next::after_failure);
                 Ok(exit)
             }
             None => Err(fail(failure)),

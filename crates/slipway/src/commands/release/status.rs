@@ -99,6 +99,9 @@ fn object_table(objects: &[ObjectState], namespace: &str) -> String {
         let mut object = state.object.clone();
         object.namespace = object.namespace.filter(|own| own != namespace);
         table.row([object.to_string(), state.condition.to_string(), state.reason.clone()]);
+        for line in &state.pods {
+            table.row([String::new(), String::new(), line.clone()]);
+        }
     }
     table.render()
 }

@@ -111,7 +111,7 @@ pub fn store(root: &Path) -> anyhow::Result<RunStore> {
 }
 
 /// Tells that a process of this machine lives; nobody can tell of another one's.
-fn is_alive(process: &RunProcess) -> bool {
+pub fn is_alive(process: &RunProcess) -> bool {
     if process.host != config::machine_name() {
         return true;
     }

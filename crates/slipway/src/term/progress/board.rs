@@ -185,16 +185,18 @@ impl Board {
     pub fn lines(&self, now: Instant, width: usize, height: usize) -> Vec<BoardLine> {
         let Some(started) = self.started.filter(|_| !self.rows.is_empty()) else { return Vec::new() };
         let most = height.saturating_sub(2).max(1);
-        let mut shown: Vec<&Row> = self.rows.iter().collect();
+        let mut shown: Vec<(&Row, RowCondition)> = self.conditions().collect();
         if shown.len() > most {
-            shown.sort_by_key(|row| (row.condition == RowCondition::Waiting, row.place == RowPlace::Beneath));
+            shown.sort_by_key(|(row, condition)| {
+                (*condition == RowCondition::Waiting, row.place == RowPlace::Beneath)
+            });
             shown.truncate(most);
         }
         let name_width = |row: &Row| row.indent() + row.name.chars().count();
-        let names = shown.iter().map(|row| name_width(row)).max().unwrap_or(0).min(width / 2);
-        let counts = shown.iter().map(|row| row.counts().len()).max().unwrap_or(0);
+        let names = shown.iter().map(|(row, _)| name_width(row)).max().unwrap_or(0).min(width / 2);
+        let counts = shown.iter().map(|(row, _)| row.counts().len()).max().unwrap_or(0);
         let mut lines = Vec::new();
-        for row in &shown {
+        for (row, condition) in &shown {
             let name = cut(&format!("{}{}", " ".repeat(row.indent()), row.name), names);
             let age = short_time(now.saturating_duration_since(row.since));
             let detail = row.detail.replace(['\n', '\t'], " ");
@@ -202,7 +204,7 @@ impl Board {
                 0 => format!("  {name:names$}  {age:>5}  {detail}"),
                 _ => format!("  {name:names$}  {age:>5}  {:>counts$}  {detail}", row.counts()),
             };
-            let style = match (row.condition, row.place) {
+            let style = match (condition, row.place) {
                 (RowCondition::Failing, _) => ERROR,
                 (RowCondition::Waiting, RowPlace::Top) => anstyle::Style::new(),
                 (RowCondition::Waiting, RowPlace::Beneath) => DIM,
@@ -225,11 +227,20 @@ impl Board {
         lines
     }
 
+    /// Every row with its condition: what has a failing pod is failing.
+    fn conditions(&self) -> impl Iterator<Item = (&Row, RowCondition)> {
+        self.rows.iter().enumerate().map(|(at, row)| {
+            let mut pods = self.rows[at + 1..].iter().take_while(|below| below.place == RowPlace::Beneath);
+            let has_failing_pod =
+                row.place == RowPlace::Top && pods.any(|pod| pod.condition == RowCondition::Failing);
+            (row, if has_failing_pod { RowCondition::Failing } else { row.condition })
+        })
+    }
+
     fn summary(&self, hidden: usize, elapsed: Duration, width: usize) -> BoardLine {
-        let count = |condition| {
-            let rows =
-                self.rows.iter().filter(|row| row.place == RowPlace::Top && row.condition == condition);
-            rows.count()
+        let count = |wanted| {
+            let rows = self.conditions();
+            rows.filter(|(row, condition)| row.place == RowPlace::Top && *condition == wanted).count()
         };
         let (waiting, failing) = (count(RowCondition::Waiting), count(RowCondition::Failing));
         let parts =
@@ -362,7 +373,7 @@ mod tests {
                 "    Pod/web-b     1m10s  CrashLoopBackOff",
                 "      | no database",
                 "  StatefulSet/db  1m11s  0 of 1 replicas ready",
-                "  2 under way · 1m15s",
+                "  1 under way, 1 failing · 1m15s",
             ]
         );
         for name in ["web-a", "web-b"] {

@@ -1,7 +1,7 @@
 //! Lines of a run: what a person reads of an event, and what needs no saying.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipway_event::{
@@ -28,7 +28,7 @@ struct Told {
     changes: ChangeCounts,
 }
 
-/// The objects of a release by what was done to them.
+/// The objects of a release by what was done to them, and by what became of those that were waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ChangeCounts {
     created: usize,
@@ -36,6 +36,10 @@ struct ChangeCounts {
     recreated: usize,
     deleted: usize,
     unchanged: usize,
+    ready: usize,
+    /// Waited for until something else failed.
+    abandoned: usize,
+    not_reached: usize,
 }
 
 impl ChangeCounts {
@@ -50,17 +54,31 @@ impl ChangeCounts {
         }
     }
 
-    /// The end of a release in objects; what went wrong is counted in operations.
+    /// Counts what became of an object that was written or waited for.
+    fn count_end(&mut self, kind: NodeKind, status: NodeOutcome) {
+        match (kind, status) {
+            (NodeKind::TrackReadiness, NodeOutcome::Succeeded) => self.ready += 1,
+            (NodeKind::TrackReadiness, NodeOutcome::Cancelled) => self.abandoned += 1,
+            (NodeKind::Deploy | NodeKind::Delete, NodeOutcome::Blocked | NodeOutcome::NotStarted) => {
+                self.not_reached += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of a release in objects. Where all went well, everything is ready.
     fn summary(self, totals: &NodeTotals) -> String {
+        let is_whole = totals.failed + totals.cancelled == 0;
         join_counts(&[
             (self.created, "created"),
             (self.updated, "updated"),
             (self.recreated, "recreated"),
             (self.deleted, "deleted"),
             (self.unchanged, "unchanged"),
+            (if is_whole { 0 } else { self.ready }, "ready"),
             (totals.failed, "failed"),
-            (totals.blocked + totals.not_started, "not reached"),
-            (totals.cancelled, "cancelled"),
+            (self.abandoned, "not ready yet"),
+            (self.not_reached, "not reached"),
         ])
     }
 }
@@ -75,13 +93,17 @@ impl Teller {
         Self { verbosity, told: Mutex::default() }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The line for a record; none if it says nothing new.
     pub fn line(&self, record: &Record) -> Option<String> {
         if self.is_known(record) && self.verbosity < Verbosity::Verbose {
             return None;
         }
         if let (Event::Summary { totals }, []) = (&record.event, record.scope.as_slice()) {
-            let changes = self.told.lock().unwrap_or_else(PoisonError::into_inner).changes;
+            let changes = self.lock().changes;
             if changes != ChangeCounts::default() {
                 return Some(changes.summary(totals));
             }
@@ -90,11 +112,15 @@ impl Teller {
     }
 
     fn is_known(&self, record: &Record) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.lock();
         let key = |node: &NodeId| (record.scope.clone(), node.clone());
         // Of a release among others the lines about its records tell that it is done.
         let is_silent = |node: &NodeName| record.scope.is_empty() && is_silent(node.kind);
         match &record.event {
+            Event::RunStarted { .. } if record.scope.is_empty() => {
+                told.changes = ChangeCounts::default();
+                false
+            }
             Event::Object { node, object, state, .. } => {
                 if record.scope.is_empty() {
                     told.changes.count(*state);
@@ -104,16 +130,22 @@ impl Teller {
                     return false;
                 }
                 told.nodes.extend(node.as_ref().map(key));
-                // The end of the node says the same.
-                if *state == ObjectState::Failed && node.is_some() {
+                // The end of the node says the same of its object; a pod may recover.
+                if *state == ObjectState::Failed && node.is_some() && object.gvk.kind != "Pod" {
                     return true;
                 }
                 *state == ObjectState::Ready && !told.waiting.remove(&object.to_string())
             }
-            Event::NodeFinished { node, status: NodeOutcome::Succeeded, .. } => {
-                told.nodes.remove(&key(&node.id)) || is_silent(node)
+            Event::NodeFinished { node, status, .. } => {
+                if record.scope.is_empty() {
+                    told.changes.count_end(node.kind, *status);
+                }
+                match status {
+                    NodeOutcome::Succeeded => told.nodes.remove(&key(&node.id)) || is_silent(node),
+                    NodeOutcome::Blocked => is_silent(node),
+                    _ => false,
+                }
             }
-            Event::NodeFinished { node, status: NodeOutcome::Blocked, .. } => is_silent(node),
             _ => false,
         }
     }
@@ -184,7 +216,12 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
             let (first, more) = reason.split_once('\n').unwrap_or((&reason, ""));
             let more: String = more.lines().map(|line| format!("\n  {}", line.trim_start())).collect();
             let time = paint(DIM, seconds(*duration_ms));
-            format!("{} {node}{first} {time}{more}", status_word(*status))
+            // The reason names the object that was waited for.
+            let first = match (node.kind, first.strip_prefix(": ")) {
+                (NodeKind::TrackReadiness, Some(reason)) => reason.to_owned(),
+                _ => format!("{node}{first}"),
+            };
+            format!("{} {first} {time}{more}", status_word(*status))
         }
         Event::Object { object, state, message, replicas, .. } => {
             let replicas = replicas.map(|replicas| format!(" {replicas}")).unwrap_or_default();

@@ -14,7 +14,9 @@ use crate::term::escape::{Controls, settle};
 use crate::term::output;
 
 /// The shortest time between two frames: many events at once make one of them.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME: Duration = Duration::from_millis(250);
+/// Bytes a second that frames may take. A frame that changes much is followed by a longer pause, at most [`TICK`].
+const PACE: u32 = 2000;
 /// The time after which timers are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -58,6 +60,8 @@ struct ViewState {
     /// Lines to be printed with the next frame.
     above: String,
     last_frame: Option<Instant>,
+    /// The time until the next frame.
+    pause: Duration,
     is_over: bool,
 }
 
@@ -69,6 +73,7 @@ impl Live {
             region: Region::new(output::colors(&io::stderr())),
             above: String::new(),
             last_frame: None,
+            pause: FRAME,
             is_over: false,
         };
         let view = Arc::new(View { state: Mutex::new(state), changed: Condvar::new() });
@@ -85,9 +90,9 @@ impl Live {
 fn keep_drawing(view: &Weak<View>) {
     while let Some(view) = view.upgrade() {
         let mut state = view.lock();
-        let wait = if state.above.is_empty() { TICK } else { FRAME };
+        let wait = if state.above.is_empty() { TICK } else { state.pause };
         state = view.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
-        if !state.is_over && state.last_frame.is_none_or(|last| last.elapsed() >= FRAME) {
+        if !state.is_over && state.is_due(Instant::now()) {
             state.draw(Instant::now());
         }
     }
@@ -103,8 +108,15 @@ impl ViewState {
     fn draw(&mut self, now: Instant) {
         let (width, height) = terminal_size();
         let rows = self.board.lines(now, width, height.saturating_sub(1));
-        self.region.show(&std::mem::take(&mut self.above), rows, (width, height));
+        let written = self.region.show(&std::mem::take(&mut self.above), rows, (width, height));
+        let written = u32::try_from(written).unwrap_or(u32::MAX);
+        self.pause = (Duration::from_secs(1) * written / PACE).clamp(FRAME, TICK);
         self.last_frame = Some(now);
+    }
+
+    /// Returns true once the pause after the last frame is over.
+    fn is_due(&self, now: Instant) -> bool {
+        self.last_frame.is_none_or(|last| now.duration_since(last) >= self.pause)
     }
 
     fn close(&mut self) {
@@ -126,7 +138,9 @@ impl Sink for Live {
         let is_in_row = match &record.event {
             Event::Object { state: ObjectState::Waiting, .. } => true,
             // The end of a pod's row says it.
-            Event::Object { state: ObjectState::Ready, object, .. } => object.gvk.kind == "Pod",
+            Event::Object { state: ObjectState::Ready | ObjectState::Failed, object, .. } => {
+                object.gvk.kind == "Pod"
+            }
             Event::Progress { node, .. } => node.is_some() || !record.scope.is_empty(),
             _ => false,
         };
@@ -147,7 +161,7 @@ impl Sink for Live {
         }
         if matches!(record.event, Event::RunFinished { .. }) && record.scope.is_empty() {
             state.close();
-        } else if state.last_frame.is_none_or(|last| now.duration_since(last) >= FRAME) {
+        } else if state.is_due(now) {
             state.draw(now);
         } else {
             self.0.changed.notify_all();

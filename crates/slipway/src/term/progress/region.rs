@@ -37,10 +37,12 @@ impl Region {
         Self { drawn: Vec::new(), width: USUAL_SIZE.0, colors }
     }
 
-    /// Prints `above` over the region and shows `rows` in it.
-    pub fn show(&mut self, above: &str, rows: Vec<BoardLine>, size: (usize, usize)) {
+    /// Prints `above` over the region and shows `rows` in it; returns the bytes this took.
+    pub fn show(&mut self, above: &str, rows: Vec<BoardLine>, size: (usize, usize)) -> usize {
+        let frame = self.frame(above, rows, size);
         // A terminal that is gone shows nothing; the run goes on.
-        let _ = Stderr.write_all(self.frame(above, rows, size).as_bytes());
+        let _ = Stderr.write_all(frame.as_bytes());
+        frame.len()
     }
 
     /// Takes the region away.
