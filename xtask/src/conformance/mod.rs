@@ -2,8 +2,8 @@
 
 mod charts;
 mod clients;
-mod e2e;
 mod controller;
+mod e2e;
 mod helm;
 mod helm4;
 mod kubectl;
