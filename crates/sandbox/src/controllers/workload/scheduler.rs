@@ -51,10 +51,11 @@ impl Controller for Scheduler {
             }
             // A gate may have been lifted.
             "pods" if self.waiting.contains(&WorkItem::of(event)) => queue.push(WorkItem::of(event)),
-            "pods" if self.placed.get(&event.object.uid).is_some_and(|pod| pod.ends_by_itself) => {
-                if is_finished(&event.object.value()) {
-                    self.release_pod(&event.object.uid, queue);
-                }
+            "pods"
+                if self.placed.get(&event.object.uid).is_some_and(|pod| pod.ends_by_itself)
+                    && is_finished(&event.object.value()) =>
+            {
+                self.release_pod(&event.object.uid, queue);
             }
             "nodes" | "persistentvolumeclaims" => self.retry_waiting(queue),
             _ => {}
