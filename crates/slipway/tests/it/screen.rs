@@ -295,6 +295,11 @@ impl OnTerminal {
         self.received.lock().unwrap()
     }
 
+    /// How much was written so far.
+    pub fn bytes(&self) -> usize {
+        self.received().bytes
+    }
+
     pub fn screen(&self) -> Screen {
         self.received().screen.clone()
     }
