@@ -461,7 +461,7 @@ def promotions(controller):
 
     def gate_of(name):
         gates = [item for item in get("policygates", "-A")["items"] if item["metadata"].get("labels", {}).get("kardinal.io/bundle") == name]
-        return [item for item in gates if (item.get("status") or {}).get("ready") is False]
+        return [item for item in gates if (item.get("status") or {}).get("phase") == "Block"]
     play_sync("gitops", ("dev",))
 
     def is_held():
