@@ -73,7 +73,7 @@ fn check_table(screen: &Screen, size: ScreenSize, started: Instant) {
         assert!(row.contains("  0/1  0 of 1 replicas"), "{row}");
         assert!(timer(row) <= started.elapsed().as_secs(), "no timer is ahead of the clock: {row}");
         assert_eq!(
-            visible.iter().filter(|line| line.contains(name) && line.contains("Deployment")).count(),
+            visible.iter().filter(|line| line.contains(name) && line.starts_with("  Deployment ")).count(),
             1
         );
     }
