@@ -95,7 +95,11 @@ pub async fn patch_status<S: KindSpec>(
     }
     let at = read.reference();
     let malformed = |source| KindError::Malformed { object: at.clone(), source };
-    let before = serde_json::to_value(&read.status).map_err(malformed)?;
+    // Of a status that is not there yet every field is new, also one that is false or zero.
+    let before = match read.status == S::Status::default() {
+        true => json!({}),
+        false => serde_json::to_value(&read.status).map_err(malformed)?,
+    };
     let after = serde_json::to_value(status).map_err(malformed)?;
     let changes = patch::merge::create(&before, &after).unwrap_or(after);
     let body = json!({"metadata": {"resourceVersion": read.metadata.resource_version}, "status": changes});

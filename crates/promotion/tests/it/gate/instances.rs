@@ -23,6 +23,9 @@ async fn a_weekend_gate_opens_when_monday_begins() {
     let (gate, requeue) = world.reconcile(&gate).await;
     assert!(!gate.status.ready);
     assert_eq!(gate.status.phase, Some(GatePhase::Block));
+    // Printed as a column: written out although it is what a gate without a status is taken for.
+    let stored = world.cluster.get(&gate.reference()).await.unwrap().unwrap();
+    assert_eq!(stored["status"]["ready"], json!(false));
     // Texts with `${x}` and quotes are nobody's to change.
     let reason = "not on weekends: ${x} \"quoted\" (schedule.isWeekend = true)";
     assert_eq!(gate.status.reason.as_deref(), Some(reason));
