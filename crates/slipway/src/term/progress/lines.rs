@@ -217,8 +217,8 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
             let more: String = more.lines().map(|line| format!("\n  {}", line.trim_start())).collect();
             let time = paint(DIM, seconds(*duration_ms));
             // The reason names the object that was waited for.
-            let first = match (node.kind, first.strip_prefix(": ")) {
-                (NodeKind::TrackReadiness, Some(reason)) => reason.to_owned(),
+            let first = match (node.kind, status, first.strip_prefix(": ")) {
+                (NodeKind::TrackReadiness, NodeOutcome::Failed, Some(reason)) => reason.to_owned(),
                 _ => format!("{node}{first}"),
             };
             format!("{} {first} {time}{more}", status_word(*status))
