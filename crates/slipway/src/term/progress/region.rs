@@ -105,8 +105,14 @@ impl Region {
             }
             if index < line {
                 let _ = write!(frame, "\u{1b}[{}A", line - index);
-            } else if index > line {
-                let _ = write!(frame, "\u{1b}[{}B", index - line);
+            } else {
+                // A few rows further down: shorter than the escape that says so.
+                match index - line {
+                    down @ 0..=3 => frame.push_str(&"\n".repeat(down)),
+                    down => {
+                        let _ = write!(frame, "\u{1b}[{down}B");
+                    }
+                }
             }
             line = index;
             frame.push_str(&self.changed_part(old, new));
@@ -128,7 +134,7 @@ impl Region {
     fn changed_part(&self, old: &BoardLine, new: &BoardLine) -> String {
         let (before, after): (Vec<char>, Vec<char>) =
             (old.text.chars().collect(), new.text.chars().collect());
-        if old.style != new.style || !(new.text.is_ascii() && old.text.is_ascii()) {
+        if old.style != new.style || !(has_plain_columns(&new.text) && has_plain_columns(&old.text)) {
             return format!("\r{}\u{1b}[K", self.painted(new, 0, usize::MAX));
         }
         let first = before.iter().zip(&after).take_while(|(old, new)| old == new).count();
@@ -149,6 +155,11 @@ impl Region {
         let part = if row.style.is_plain() { part } else { paint(row.style, part) };
         settle(&part, self.colors, Controls::Show)
     }
+}
+
+/// Returns true if every character takes one column on every terminal.
+fn has_plain_columns(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii() || matches!(letter, '·' | '…'))
 }
 
 /// Goes up some rows and takes away everything from there on.
@@ -288,6 +299,10 @@ mod tests {
         );
         let rows = vec![row("  Deployment/web  10s  0 of 2 replicas ready"), row("  1 under way")];
         let frame = region.frame("", rows, (80, 24));
+        assert!(frame.len() < 24, "{frame:?}");
+        let rows = vec![row("  Deployment/web  10s  0 of 2 replicas ready"), row("  1 under way · 10s")];
+        region.frame("", rows.clone(), (80, 24));
+        let frame = region.frame("", vec![rows[0].clone(), row("  1 under way · 11s")], (80, 24));
         assert!(frame.len() < 24, "{frame:?}");
     }
 
