@@ -23,6 +23,13 @@ const ELECTION: &str = "15s";
 /// How long a server is away while informers watch it.
 const AWAY: Duration = Duration::from_secs(2);
 
+/// A server that programs are run on.
+struct ComparedServer<'s> {
+    name: &'static str,
+    kubeconfig: PathBuf,
+    restart: &'s dyn Fn() -> Result<()>,
+}
+
 pub fn run() -> Result<()> {
     let part = std::env::var("PART").ok();
     let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
@@ -36,15 +43,15 @@ pub fn run() -> Result<()> {
 
     let real = Real::start(&work.join("real"), Parts::All)?;
     let sandbox = RunningSandbox::start(&slipway, &work.join("sandbox"))?;
-    let servers: [(&str, PathBuf, &dyn Fn() -> Result<()>); 2] = [
-        ("real", real.kubeconfig(), &|| real.restart_api(AWAY)),
-        ("sandbox", sandbox.kubeconfig(), &|| sandbox.restart()),
+    let servers = [
+        ComparedServer { name: "real", kubeconfig: real.kubeconfig(), restart: &|| real.restart_api(AWAY) },
+        ComparedServer { name: "sandbox", kubeconfig: sandbox.kubeconfig(), restart: &|| sandbox.restart() },
     ];
     let mut tally = Tally::new("clients");
     if wanted("go") {
         let program = peers::client_program("clientgo")?;
         let lead = std::env::var("ELECTION").unwrap_or_else(|_| ELECTION.to_owned());
-        let [a, b] = servers.each_ref().map(|(name, kubeconfig, restart)| {
+        let [a, b] = servers.each_ref().map(|ComparedServer { name, kubeconfig, restart }| {
             let transcript = work.join(format!("clientgo.{name}.jsonl"));
             let mut command = Command::new(&program);
             command.arg("-kubeconfig").arg(kubeconfig).arg("-kinds").arg(&kinds).args(["-lead", &lead]);
@@ -55,7 +62,7 @@ pub fn run() -> Result<()> {
     }
     if wanted("runtime") {
         let program = peers::client_program("controllerruntime")?;
-        let [a, b] = servers.each_ref().map(|(name, kubeconfig, _)| {
+        let [a, b] = servers.each_ref().map(|ComparedServer { name, kubeconfig, .. }| {
             let transcript = work.join(format!("controllerruntime.{name}.jsonl"));
             let log = fs::File::create(work.join(format!("controllerruntime.{name}.log")))?;
             let mut command = Command::new(&program);
@@ -66,7 +73,7 @@ pub fn run() -> Result<()> {
     }
     if wanted("rust") {
         for tests in peers::kube_rs_tests()? {
-            let [a, b] = servers.each_ref().map(|(name, kubeconfig, _)| {
+            let [a, b] = servers.each_ref().map(|ComparedServer { name, kubeconfig, .. }| {
                 println!("kube-rs on the {name} server: {}", tests.display());
                 kube_rs_results(&tests, kubeconfig)
             });

@@ -5,7 +5,6 @@ mod cookbook;
 mod reasons;
 mod written;
 
-use slipway_kro::ApiGroup;
 use slipway_promotion::view::{PipelineSurvey, SurveySettings, survey_pipeline};
 
 use crate::promotion::world::{NAMESPACE, POLICY, World};
