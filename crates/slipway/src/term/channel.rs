@@ -1,9 +1,12 @@
-//! A stream written by a thread of its own, so that a reader who stops reading stops nobody else.
+//! A stream that is written at once while its reader takes everything, and else by a thread of its own, so that a reader who
+//! stops reading stops nobody else.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use super::stream::Stream;
 
 /// Bytes that wait for a reader before writers wait too, or leave something out.
 const CAPACITY: usize = 4 << 20;
@@ -15,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time until a stream that is not ready, and was opened not to block, is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// The queue and the thread of one stream.
+/// One stream, and once its reader does not keep up, its queue and its thread.
 pub struct Channel(Arc<Shared>);
 
 struct Shared {
@@ -23,8 +26,9 @@ struct Shared {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
+    /// The stream, until the thread has it.
+    idle: Option<Box<dyn Stream>>,
     queue: VecDeque<Vec<u8>>,
     /// Bytes not written yet, those the thread holds included.
     waiting: usize,
@@ -60,22 +64,43 @@ pub enum Ending {
 }
 
 impl Channel {
+    /// A channel to `out`.
+    pub fn new(out: impl Stream + 'static) -> Self {
+        let state = State {
+            idle: Some(Box::new(out)),
+            queue: VecDeque::new(),
+            waiting: 0,
+            is_stuck: false,
+            is_ending: false,
+            left_out: 0,
+            failure: None,
+        };
+        Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
     /// Starts the thread that writes to `out`.
-    pub fn new(out: impl Write + Send + 'static) -> Self {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
-        let thread = Arc::clone(&shared);
+    fn start_thread(&self, out: Box<dyn Stream>, state: &mut State) {
+        let thread = Arc::clone(&self.0);
         let started =
             std::thread::Builder::new().name("output".to_owned()).spawn(move || thread.write_out(out));
         if let Err(error) = started {
-            shared.lock().failure = Some((error.kind(), error.to_string()));
+            state.failure = Some((error.kind(), error.to_string()));
         }
-        Self(shared)
     }
 
-    /// Hands a text to the thread and waits for it to be out, though never for long.
-    pub fn write(&self, text: Vec<u8>, when_full: WhenFull) {
+    /// Writes a text, or hands it to the thread and waits for it to be out, though never for long.
+    pub fn write(&self, mut text: Vec<u8>, when_full: WhenFull) {
         let shared = &*self.0;
         let mut state = shared.lock();
+        if let Some(mut out) = state.idle.take() {
+            let written = out.write_at_once(&text);
+            if written == text.len() {
+                state.idle = Some(out);
+                return;
+            }
+            text.drain(..written);
+            self.start_thread(out, &mut state);
+        }
         while state.waiting > CAPACITY && state.failure.is_none() {
             if when_full == WhenFull::LeaveOut || state.is_ending {
                 state.left_out += 1;
@@ -140,7 +165,7 @@ impl Shared {
     }
 
     /// Writes what is queued until the process ends or the stream fails.
-    fn write_out(&self, mut out: impl Write) {
+    fn write_out(&self, mut out: Box<dyn Stream>) {
         let mut state = self.lock();
         loop {
             let Some(text) = state.queue.pop_front() else {
@@ -209,6 +234,8 @@ mod tests {
             Ok(())
         }
     }
+
+    impl Stream for Gate {}
 
     type Permits = mpsc::Sender<io::Result<()>>;
 

@@ -13,5 +13,6 @@ pub mod progress;
 pub mod prompt;
 pub mod report;
 pub mod show;
+mod stream;
 pub mod style;
 pub mod table;

@@ -15,6 +15,9 @@ use slipway_problem::describe_io;
 pub use super::channel::Ending;
 use super::channel::{Channel, WhenFull};
 use super::escape::{Colors, Controls, settle};
+use super::stream::Stream;
+#[cfg(unix)]
+use super::stream::UnbufferedStream;
 
 static STDOUT: OnceLock<Channel> = OnceLock::new();
 static STDERR: OnceLock<Channel> = OnceLock::new();
@@ -126,26 +129,24 @@ fn stdout_controls() -> Controls {
 }
 
 fn stdout() -> &'static Channel {
-    STDOUT.get_or_init(|| Channel::new(unbuffered_stdout()))
+    STDOUT.get_or_init(|| open_channel(io::stdout()))
 }
 
 fn stderr() -> &'static Channel {
-    STDERR.get_or_init(|| Channel::new(io::stderr()))
+    STDERR.get_or_init(|| open_channel(io::stderr()))
 }
 
-/// Standard output without the buffer of the standard library, which would try again what failed.
 #[cfg(unix)]
-fn unbuffered_stdout() -> Box<dyn Write + Send> {
-    use std::os::fd::AsFd as _;
-    match io::stdout().as_fd().try_clone_to_owned() {
-        Ok(descriptor) => Box::new(std::fs::File::from(descriptor)),
-        Err(_) => Box::new(io::stdout()),
+fn open_channel(stream: impl Stream + std::os::fd::AsFd + 'static) -> Channel {
+    match UnbufferedStream::beside(&stream) {
+        Ok(unbuffered) => Channel::new(unbuffered),
+        Err(_) => Channel::new(stream),
     }
 }
 
 #[cfg(not(unix))]
-fn unbuffered_stdout() -> Box<dyn Write + Send> {
-    Box::new(io::stdout())
+fn open_channel(stream: impl Stream + 'static) -> Channel {
+    Channel::new(stream)
 }
 
 /// Standard error for lines that are masked already and made for programs, or for the terminal itself.
