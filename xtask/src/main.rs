@@ -36,6 +36,8 @@ cargo xtask COMMAND
   dist [--target TRIPLE].. [--binary FILE] [--out DIR]
                            archives of static binaries with completions, manual pages and checksums
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
+  bench [NAME..] --gate    the same, and fail when a ratio is a tenth below the median of the last five runs on this kind of
+                           machine, which are kept beside the peers; SLIPWAY_BENCH_HISTORY moves them
   bench release --real     a release on a real API server beside Helm: install, upgrade, no change
   bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
   bench compare OLD NEW    two builds of slipway in instructions (needs valgrind): render, install, stacks, sandbox

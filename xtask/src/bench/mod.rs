@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
 mod compare;
+mod history;
 mod release;
 mod units;
 
@@ -13,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use self::history::Comparison;
 use crate::real::{Parts, Real};
 use crate::{charts, peers, shell};
 
@@ -64,8 +66,10 @@ pub fn run(args: &[&str]) -> Result<()> {
         }
         args => args,
     };
+    let comparison = if args.contains(&"--gate") { Comparison::Gate } else { Comparison::Record };
     let benches = if args.contains(&"--real") { REAL } else { BENCHES };
-    let names: Vec<&str> = args.iter().copied().filter(|arg| !["--short", "--real"].contains(arg)).collect();
+    let names: Vec<&str> =
+        args.iter().copied().filter(|arg| !["--short", "--real", "--gate"].contains(arg)).collect();
     if let Some(unknown) = names.iter().find(|name| !benches.iter().any(|bench| bench.name == **name)) {
         let known: Vec<_> = benches.iter().map(|bench| bench.name).collect();
         bail!("there is no benchmark `{unknown}`; there are: {}", known.join(", "));
@@ -73,7 +77,11 @@ pub fn run(args: &[&str]) -> Result<()> {
     let suffix = if args.contains(&"--real") { "-real" } else { "" };
     for bench in benches.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
         let rows = (bench.run)(effort).with_context(|| format!("benchmark {}", bench.name))?;
-        finish(&format!("{}{suffix}", bench.name), &rows)?;
+        let name = format!("{}{suffix}", bench.name);
+        finish(&name, &rows)?;
+        if effort == Effort::Full {
+            history::keep(&name, &rows, comparison)?;
+        }
     }
     Ok(())
 }
@@ -281,7 +289,7 @@ fn charts(effort: Effort) -> Result<Vec<Value>> {
         rows.push(row);
     }
     let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
-    let mut rows = with_median(rows);
+    let mut rows = with_middles(rows);
     rows.extend(example("slipway-chart", "chart_bench", effort, size)?);
     Ok(rows)
 }
@@ -484,18 +492,21 @@ fn median(numbers: &mut [f64]) -> f64 {
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Adds a row with the medians of the ratios.
-fn with_median(mut rows: Vec<Value>) -> Vec<Value> {
-    let ratios = |key: &str| rows.iter().filter_map(|row| row[key].as_f64()).collect::<Vec<f64>>();
-    let middle = |key: &str| {
-        let mut ratios = ratios(key);
-        if ratios.is_empty() { Value::Null } else { json!(median(&mut ratios)) }
-    };
-    if let Some(mut last) = rows.last().cloned() {
+fn geometric_mean(numbers: &mut [f64]) -> f64 {
+    (numbers.iter().map(|number| number.ln()).sum::<f64>() / numbers.len() as f64).exp()
+}
+
+/// Adds a row with the medians of the ratios and one with their geometric means.
+fn with_middles(mut rows: Vec<Value>) -> Vec<Value> {
+    let middles = [("median", median as fn(&mut [f64]) -> f64), ("geometric mean", geometric_mean)];
+    let cases = rows.clone();
+    for (name, middle) in middles {
+        let Some(mut last) = cases.last().cloned() else { break };
         for (key, value) in last.as_object_mut().into_iter().flatten() {
+            let mut ratios: Vec<f64> = cases.iter().filter_map(|row| row[key.as_str()].as_f64()).collect();
             *value = match key.as_str() {
-                "case" => json!("median"),
-                "times faster" | "of its memory" => middle(key),
+                "case" => json!(name),
+                "times faster" | "of its memory" if !ratios.is_empty() => json!(middle(&mut ratios)),
                 _ => Value::Null,
             };
         }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BYTE_ORDER_MARK, ChartFile, IgnoreRules, LoadLimits, strip_bom};
 use crate::error::{LogNotice, Notices};
@@ -11,6 +12,9 @@ use slipway_go::GoError;
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
 const DEEPEST: usize = 128;
+
+/// Fewer files are read before another thread has started.
+const WORTH_A_THREAD: usize = 64;
 
 /// Reads every file of the chart, in lexical order per directory, following symbolic links.
 pub(super) fn read_directory(
@@ -23,17 +27,24 @@ pub(super) fn read_directory(
         Err(_) => IgnoreRules::parse(""),
     }
     .map_err(|error| error.to_string())?;
-    let mut walk = Walk { ignore, limits, notices, files: Vec::new(), total: 0 };
-    walk.walk_directory(root, "", 0)?;
-    Ok(walk.files)
+    let mut walk = Walk { ignore, notices, found: Vec::new() };
+    // What was found before an error may have one of its own, which comes first.
+    let walked = walk.walk_directory(root, "", 0);
+    let files = read_files(walk.found, limits)?;
+    walked.map(|()| files)
+}
+
+/// A file that belongs to the chart.
+struct FoundFile {
+    path: PathBuf,
+    /// Its slash path inside the chart.
+    name: String,
 }
 
 struct Walk<'w> {
     ignore: IgnoreRules,
-    limits: &'w LoadLimits,
     notices: &'w mut Notices,
-    files: Vec<ChartFile>,
-    total: u64,
+    found: Vec<FoundFile>,
 }
 
 impl Walk<'_> {
@@ -53,26 +64,26 @@ impl Walk<'_> {
             let path = path.join(&name);
             let name = name.to_string_lossy();
             let relative = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
-            self.read_entry(&path, relative, kind, depth)?;
+            self.visit_entry(path, relative, kind, depth)?;
         }
         Ok(())
     }
 
-    fn read_entry(
+    fn visit_entry(
         &mut self,
-        path: &Path,
+        path: PathBuf,
         relative: String,
         kind: fs::FileType,
         depth: usize,
     ) -> Result<(), GoError> {
         let kind = if kind.is_symlink() {
-            let resolved = resolve_link(path)?;
+            let resolved = resolve_link(&path)?;
             self.notices.push(LogNotice(format!(
                 "walk.go:75: found symbolic link in path: {} resolves to {}. Contents of linked file included and used",
                 path.display(),
                 resolved.display()
             )));
-            fs::metadata(path).map_err(|error| go_io("stat", path, &error))?.file_type()
+            fs::metadata(&path).map_err(|error| go_io("stat", &path, &error))?.file_type()
         } else {
             kind
         };
@@ -80,7 +91,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if kind.is_dir() {
-            return self.walk_directory(path, &relative, depth + 1);
+            return self.walk_directory(&path, &relative, depth + 1);
         }
         if !kind.is_file() {
             return Err(format!(
@@ -89,24 +100,56 @@ impl Walk<'_> {
             )
             .into());
         }
-        let failed = |error| format!("error reading {relative}: {}", go_io("open", path, &error));
-        let mut file = fs::File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
-        if length > self.limits.file {
-            return Err(format!(
-                "chart file {relative:?} is larger than the maximum file size {}",
-                self.limits.file
-            )
-            .into());
-        }
-        self.total += length;
-        if self.total > self.limits.directory {
-            return Err(format!("chart is larger than the maximum size {}", self.limits.directory).into());
-        }
-        let data = read_contents(&mut file, length as usize).map_err(failed)?;
-        self.files.push(ChartFile { name: relative, data });
+        self.found.push(FoundFile { path, name: relative });
         Ok(())
     }
+}
+
+/// Reads the files, many of them by two threads. The error is that of the first file that has one.
+fn read_files(found: Vec<FoundFile>, limits: &LoadLimits) -> Result<Vec<ChartFile>, GoError> {
+    let total = AtomicU64::new(0);
+    let read = |file: FoundFile| read_found_file(file, limits, &total);
+    if found.len() < WORTH_A_THREAD {
+        return found.into_iter().map(read).collect();
+    }
+    let queue = Mutex::new(found.into_iter().enumerate());
+    let work = || {
+        let mut results = Vec::new();
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((at, file)) = next else { return results };
+            results.push((at, read(file)));
+        }
+    };
+    let mut results = std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, work);
+        let mut results = work();
+        // A thread that cannot be had is not missed.
+        if let Ok(other) = other {
+            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Reads one file; `total` counts the bytes of all.
+fn read_found_file(found: FoundFile, limits: &LoadLimits, total: &AtomicU64) -> Result<ChartFile, GoError> {
+    let FoundFile { path, name } = found;
+    let failed = |error| format!("error reading {name}: {}", go_io("open", &path, &error));
+    let mut file = fs::File::open(&path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    if length > limits.file {
+        return Err(
+            format!("chart file {name:?} is larger than the maximum file size {}", limits.file).into()
+        );
+    }
+    if total.fetch_add(length, Ordering::Relaxed) + length > limits.directory {
+        return Err(format!("chart is larger than the maximum size {}", limits.directory).into());
+    }
+    let data = read_contents(&mut file, length as usize).map_err(failed)?;
+    Ok(ChartFile { name, data })
 }
 
 /// Reads a file into the allocation it is kept in: a chart may be made of hundreds.
