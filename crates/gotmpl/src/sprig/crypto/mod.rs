@@ -6,6 +6,7 @@ mod cipher;
 mod der;
 #[cfg(feature = "crypto")]
 mod keys;
+mod montgomery;
 #[cfg(feature = "crypto")]
 mod password;
 #[cfg(feature = "crypto")]

@@ -8,10 +8,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::super::random;
+use super::montgomery::{Digits, MontgomeryField, to_number};
 use crate::func::FuncContext;
-
-/// A number of `N` digits of 64 bits, lowest first.
-type Digits<const N: usize> = [u64; N];
 
 /// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
 const SIEVE: u32 = 1 << 15;
@@ -83,42 +81,57 @@ fn random_digits<const N: usize>(random: &mut StdRng) -> Digits<N> {
     std::array::from_fn(|_| random.next_u64())
 }
 
-/// The first of some candidates that is prime.
+/// The first of some candidates that is prime. Candidates are odd and their highest bit is set.
 fn first_prime<const N: usize>(candidates: &[Digits<N>], random: &mut StdRng) -> Option<Digits<N>> {
-    let two = BigUint::from(2_u8);
-    let one = BigUint::from(1_u8);
-    let mut passes = |candidate: &Digits<N>| {
-        let number = to_number(candidate);
-        // Fermat's test: hardly any number passes that is not prime.
-        two.modpow(&(&number - &one), &number) == one && passes_rounds::<N>(&number, random)
-    };
-    candidates.iter().find(|candidate| passes(candidate)).copied()
+    candidates.iter().find(|candidate| is_prime(candidate, random)).copied()
+}
+
+fn is_prime<const N: usize>(candidate: &Digits<N>, random: &mut StdRng) -> bool {
+    let Some(field) = MontgomeryField::new(*candidate) else { return false };
+    let mut less_one = *candidate;
+    less_one[0] -= 1;
+    // Fermat's test: hardly any number passes that is not prime.
+    field.power_of_two(&less_one) == *field.one() && passes_rounds(&field, &less_one, random)
 }
 
 /// Returns true if a number passes tests that only a prime can expect to pass.
-fn passes_rounds<const N: usize>(number: &BigUint, random: &mut StdRng) -> bool {
+fn passes_rounds<const N: usize>(
+    field: &MontgomeryField<N>,
+    less_one: &Digits<N>,
+    random: &mut StdRng,
+) -> bool {
     let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
-    (0..rounds).all(|_| passes_miller_rabin(number, &to_number(&random_digits::<N>(random))))
+    (0..rounds).all(|_| passes_miller_rabin(field, less_one, &random_digits(random)))
 }
 
 /// One round of Miller and Rabin with any base.
-fn passes_miller_rabin(number: &BigUint, base: &BigUint) -> bool {
-    let one = BigUint::from(1_u8);
-    let less = number - &one;
-    let twos = less.trailing_zeros().unwrap_or_default();
-    let mut power = base.modpow(&(&less >> twos), number);
-    if power == one || power == less {
+fn passes_miller_rabin<const N: usize>(
+    field: &MontgomeryField<N>,
+    less_one: &Digits<N>,
+    base: &Digits<N>,
+) -> bool {
+    let (one, minus_one) = (*field.one(), field.minus_one());
+    let (odd, twos) = without_twos(less_one);
+    let mut power = field.power(&field.represent(base), &odd);
+    if power == one || power == minus_one {
         return true;
     }
     (1..twos).any(|_| {
-        power = &power * &power % number;
-        power == less
+        power = field.multiply(&power, &power);
+        power == minus_one
     })
 }
 
-fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
-    let bytes: Vec<u8> = digits.iter().flat_map(|digit| digit.to_le_bytes()).collect();
-    BigUint::from_bytes_le(&bytes)
+/// A number that is not zero divided by two as often as that leaves no rest, and how often that is.
+fn without_twos<const N: usize>(number: &Digits<N>) -> (Digits<N>, u32) {
+    let empty = number.iter().take_while(|digit| **digit == 0).count();
+    let bits = number.get(empty).map_or(0, |digit| digit.trailing_zeros());
+    let digit = |at: usize| number.get(at).copied().unwrap_or_default();
+    let shifted = std::array::from_fn(|at| {
+        let (low, high) = (digit(at + empty) >> bits, digit(at + empty + 1));
+        if bits == 0 { low } else { low | high << (64 - bits) }
+    });
+    (shifted, empty as u32 * 64 + bits)
 }
 
 /// A random prime of `N` digits whose two highest bits are set and that fits the exponent 65537.
@@ -202,14 +215,24 @@ mod tests {
     #[test]
     fn primes_pass_and_others_do_not() {
         let random = &mut StdRng::from_seed([7; 32]);
-        // 2^256 - 189 is prime, 2^256 - 187 is not, and 2047 passes Fermat's test without being prime.
+        // 2^256 - 189 is prime, 2^256 - 187 is not; the last one of 64 bits passes Fermat's test for every base.
         for (digits, prime) in [
             ([u64::MAX - 188, u64::MAX, u64::MAX, u64::MAX], true),
             ([u64::MAX - 186, u64::MAX, u64::MAX, u64::MAX], false),
-            ([2047, 0, 0, 0], false),
-            ([2039, 0, 0, 0], true),
         ] {
-            assert_eq!(first_prime(&[digits], random).is_some(), prime, "{digits:?}");
+            assert_eq!(is_prime(&digits, random), prime, "{digits:?}");
+        }
+        for (digit, prime) in [(u64::MAX - 58, true), (u64::MAX - 56, false), (9237750053364305929, false)] {
+            assert_eq!(is_prime(&[digit], random), prime, "{digit}");
+        }
+    }
+
+    #[test]
+    fn twos_are_taken_out_across_digits() {
+        for (number, odd, twos) in
+            [([12, 0, 0], [3, 0, 0], 2), ([0, 1, 5], [1, 5, 0], 64), ([0, 2, 1], [1 << 63 | 1, 0, 0], 65)]
+        {
+            assert_eq!(without_twos(&number), (odd, twos), "{number:?}");
         }
     }
 
