@@ -86,14 +86,15 @@ fn write_without_waiting(_: &File, _: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
-    use super::*;
-
     #[test]
+    #[cfg(target_os = "linux")]
     fn a_pipe_takes_what_fits_and_files_take_everything() {
+        use std::io::Read as _;
+
+        use super::*;
+
         let (mut reader, writer) = io::pipe().unwrap();
         let mut stream = UnbufferedStream::beside(&writer).unwrap();
         drop(writer);
