@@ -22,8 +22,16 @@ fn cases() -> Vec<(Event, &'static str)> {
     let node = || NodeName::new(NodeKind::Deploy, id());
     vec![
         (
-            Event::PlanMade { title: "apply web".into(), nodes: 3 },
+            Event::PlanMade { title: "apply web".into(), nodes: 3, changes: None },
             r#""type":"plan.made","title":"apply web","nodes":3"#,
+        ),
+        (
+            Event::PlanMade {
+                title: "apply web".into(),
+                nodes: 3,
+                changes: Some(PlannedChanges { create: 2, update: 1, ..PlannedChanges::default() }),
+            },
+            r#""type":"plan.made","title":"apply web","nodes":3,"changes":{"create":2,"recreate":0,"update":1,"apply":0,"delete":0}"#,
         ),
         (
             Event::LockWaiting { lock: "release/web".into(), holder: None },
