@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use slipway_event::{
     Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals,
-    ObjectState, PromptAnswer, Record, Redactor, ReplicaCounts, RunOutcome, Scope, SystemClock,
+    ObjectState, PlannedChanges, PromptAnswer, Record, Redactor, ReplicaCounts, RunOutcome, Scope,
+    SystemClock,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
