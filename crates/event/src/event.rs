@@ -28,6 +28,17 @@ pub struct Record {
     pub event: Event,
 }
 
+/// The objects a plan changes, counted by what is done to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PlannedChanges {
+    pub create: usize,
+    pub recreate: usize,
+    pub update: usize,
+    /// Sent to the server, which says whether something changes.
+    pub apply: usize,
+    pub delete: usize,
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "type")]
@@ -39,6 +50,9 @@ pub enum Event {
         title: String,
         /// The number of nodes it has.
         nodes: usize,
+        /// The objects a release would change; none of a plan that consists of releases or steps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<PlannedChanges>,
     },
     /// Somebody else holds a lock, and the run waits for it.
     #[serde(rename = "lock.waiting")]

@@ -19,8 +19,8 @@ mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{
-    Event, FORMAT_VERSION, LogStream, NodeOutcome, ObjectState, PromptAnswer, Record, ReplicaCounts,
-    RunOutcome,
+    Event, FORMAT_VERSION, LogStream, NodeOutcome, ObjectState, PlannedChanges, PromptAnswer, Record,
+    ReplicaCounts, RunOutcome,
 };
 pub use events::Events;
 pub use node::{NodeId, NodeKind, NodeName};

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 use slipway_event::Redactor;
+use slipway_process::shell_word;
 use tempfile::TempDir;
 
 use crate::address::RepositoryAddress;
@@ -81,13 +82,13 @@ fn basic(user: &str, password: &SecretString) -> String {
 
 /// `ssh` with this key, these hosts, and nothing of the user's.
 fn ssh_command(key: &Path, hosts: &Path) -> String {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+    let (key, hosts) = (key.display().to_string(), hosts.display().to_string());
     format!(
         "ssh -F {NOTHING} -i {} -o UserKnownHostsFile={} -o GlobalKnownHostsFile={NOTHING} \
          -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes \
          -o ConnectTimeout=30 -o ForwardAgent=no",
-        quoted(key),
-        quoted(hosts)
+        shell_word(&key),
+        shell_word(&hosts)
     )
 }
 

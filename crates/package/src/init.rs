@@ -8,7 +8,9 @@ use slipway_manifest::object::expand_lists;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 
+use crate::files::PackageFiles;
 use crate::output::{OutFile, order_keys};
+use crate::package::{EXPORTED_SCHEMA, LoadOptions, Package};
 use crate::report::{coded_error, object_codes, with_code};
 use crate::schema::KindTypes;
 
@@ -30,7 +32,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
 pub fn scaffold(name: &str) -> Result<PackageScaffold, Problem> {
     check_name(name)?;
     let file = |path: &str, text: String| OutFile { path: path.to_owned(), text };
-    Ok(PackageScaffold {
+    Ok(with_schema(PackageScaffold {
         directory: format!("{name}.kurel"),
         files: vec![
             file("README.md", format!("# {name}\n\nBuild it with `slipway package build {name}.kurel`.\n")),
@@ -65,7 +67,20 @@ pub fn scaffold(name: &str) -> Result<PackageScaffold, Problem> {
                 ),
             ),
         ],
-    })
+    }))
+}
+
+/// The package with the schema of its parameters, which their first line names for editors.
+fn with_schema(mut scaffold: PackageScaffold) -> PackageScaffold {
+    let files = scaffold.files.iter().map(|file| (file.path.clone(), file.text.clone()));
+    let package = Package::from_files(PackageFiles::of(files), None, &LoadOptions::default());
+    // A package of manifests that contradict each other has none yet; building it says why.
+    let Ok((schema, _)) = package.schema() else { return scaffold };
+    if let Some(parameters) = scaffold.files.iter_mut().find(|file| file.path == "parameters.yaml") {
+        parameters.text.insert_str(0, &format!("# yaml-language-server: $schema={EXPORTED_SCHEMA}\n"));
+        scaffold.files.push(OutFile { path: EXPORTED_SCHEMA.to_owned(), text: schema.to_text() });
+    }
+    scaffold
 }
 
 /// A package of existing manifests (name and text of each file): one file per kind, parameters for what
@@ -142,7 +157,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<PackageScaff
         text: format!("# {name}\n\nTaken in from existing manifests.\n"),
     });
     all.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(PackageScaffold { directory: format!("{name}.kurel"), files: all })
+    Ok(with_schema(PackageScaffold { directory: format!("{name}.kurel"), files: all }))
 }
 
 fn same_version(text: &str, object: &Json) -> bool {

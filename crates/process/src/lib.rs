@@ -19,4 +19,4 @@ pub use group::ProcessGroup;
 pub use program::{Program, ProgramLimits, ProgramOutput};
 pub use run::block_on;
 pub use session::ProgramSession;
-pub use shell::{OutputStream, ShellCommand};
+pub use shell::{OutputStream, ShellCommand, shell_word};

@@ -1,5 +1,6 @@
 //! Commands that users write for a shell, their output passed on while they run.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -12,6 +13,15 @@ use crate::error::ProgramError;
 use crate::guard::Guard;
 
 const SHELL: &str = "sh";
+
+/// The text as one word of a line for a shell: as it is, or in single quotes where a shell would read it otherwise.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', "'\\''"))),
+    }
+}
 
 /// The stream a line of output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

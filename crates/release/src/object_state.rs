@@ -73,8 +73,7 @@ pub async fn read_object_states(cluster: &Cluster, release: &Release) -> Result<
         });
     }
     let found = cluster.get_many(&places).await;
-    let mut states = Vec::new();
-    for (object, live) in places.into_iter().zip(found) {
+    let states = places.into_iter().zip(found).map(|(object, live)| async move {
         let unseen = |object, condition, reason| ObjectState {
             object,
             condition,
@@ -82,7 +81,7 @@ pub async fn read_object_states(cluster: &Cluster, release: &Release) -> Result<
             pods: Vec::new(),
             created: None,
         };
-        states.push(match live {
+        match live {
             Ok(Some(live)) => {
                 let mut state = object_state(object, &live);
                 if matches!(state.condition, ObjectCondition::Progressing | ObjectCondition::Failed) {
@@ -92,9 +91,10 @@ pub async fn read_object_states(cluster: &Cluster, release: &Release) -> Result<
             }
             Ok(None) => unseen(object, ObjectCondition::Missing, String::new()),
             Err(error) => unseen(object, ObjectCondition::Unknown, error.to_string()),
-        });
-    }
-    Ok(states)
+        }
+    });
+    // The cluster's own limit says how many requests are under way at once.
+    Ok(futures::future::join_all(states).await)
 }
 
 /// Says why the pods of a workload are not ready; nothing where they may not be read.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use slipway_event::PlannedChanges;
 use slipway_manifest::diff::{self, DiffOptions, LineKind, NoiseFilter, Significance, ValueRedactor};
 use slipway_manifest::object;
 use slipway_policy::PolicyReport;
@@ -122,6 +123,30 @@ impl ReleasePlan {
         }
     }
 
+    /// The objects that change, counted as [`ReleasePlan::view`] shows them.
+    pub fn planned_changes(&self) -> PlannedChanges {
+        let mut changes = PlannedChanges { delete: self.deletions.len(), ..PlannedChanges::default() };
+        changes.create += usize::from(self.has_namespace_view());
+        for visit in self.objects.iter().filter_map(|object| object.visits.first()) {
+            match visit.change {
+                ObjectChange::None { .. } => {}
+                ObjectChange::Create => changes.create += 1,
+                ObjectChange::Update => changes.update += 1,
+                ObjectChange::Recreate { .. } => changes.recreate += 1,
+                ObjectChange::Apply { .. } => changes.apply += 1,
+            }
+        }
+        changes
+    }
+
+    /// Returns true if the namespace is created before anything else, and is no object of the release itself.
+    fn has_namespace_view(&self) -> bool {
+        let is_own = |planned: &PlannedObject| {
+            is_namespace(&planned.resource.gvk) && planned.resource.id.name == *self.namespace
+        };
+        self.will_create_namespace() && !self.objects.iter().any(is_own)
+    }
+
     /// The graph for Graphviz.
     pub fn to_dot(&self) -> String {
         self.graph.draw().group(|node| Some(node.value().stage.to_string())).dot()
@@ -179,10 +204,7 @@ fn change_views(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
 
 /// The namespace that is created before anything else, unless it is an object of the release too.
 fn namespace_view(plan: &ReleasePlan, options: &ViewOptions) -> Option<ChangeView> {
-    let is_own = |planned: &PlannedObject| {
-        is_namespace(&planned.resource.gvk) && planned.resource.id.name == *plan.namespace
-    };
-    if !plan.will_create_namespace() || plan.objects.iter().any(is_own) {
+    if !plan.has_namespace_view() {
         return None;
     }
     let lines = match options.show_verbose {

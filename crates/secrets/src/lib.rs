@@ -40,7 +40,7 @@ pub use audit::{
 };
 pub use config::{
     AuditFailure, AuditSettings, ConfigLayer, ConfigOrigin, ConfigPlaces, ProviderType, ResolveLimits,
-    SecretsConfig, find_layers, repository_root,
+    SecretsConfig, config_schema, find_layers, repository_root,
 };
 pub use discover::{DiscoveredReference, discover_references};
 pub use environment::Environment;

@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory, FromArgMatches as _, Parser, Subcommand, ValueE
 use crate::commands;
 use crate::config::ProgressInterval;
 use crate::deferred::Deferred;
-use crate::help::help_pages;
+use crate::help::{Usual, help_pages};
 
 pub const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -113,19 +113,19 @@ pub struct Globals {
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use
-    #[arg(long, global = true, value_name = "NAME", alias = "kube-context")]
+    #[arg(long, global = true, value_name = "NAME", alias = "kube-context", add = Usual)]
     pub context: Option<String>,
 
     /// Use the embedded cluster: the sandbox that runs, or one that keeps its objects between commands
-    #[arg(long, global = true, conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, global = true, conflicts_with_all = ["kubeconfig", "context"], add = Usual)]
     pub sandbox: bool,
 
     /// Namespace to work in
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = Usual)]
     pub namespace: Option<String>,
 
     /// Form of what is shown
-    #[arg(short, long, global = true, value_name = "FORM")]
+    #[arg(short, long, global = true, value_name = "FORM", add = Usual)]
     pub output: Option<Output>,
 
     /// When to use colours

@@ -395,6 +395,9 @@ type FileSettings = Vec<(&'static str, String, Location)>;
 const KEYS: [&str; 7] =
     ["kubeconfig", "context", "namespace", "output", "color", "logFormat", "progressInterval"];
 
+/// Go's notation of durations, from zero on.
+const DURATION: &str = "^\\+?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
+
 /// What editors should know of the file.
 pub fn schema() -> serde_json::Value {
     let words = |key: &str| match key {
@@ -409,12 +412,14 @@ pub fn schema() -> serde_json::Value {
         if !words.is_empty() {
             schema["enum"] = words.into();
         }
+        if key == "progressInterval" {
+            schema["pattern"] = DURATION.into();
+        }
         (key.to_owned(), schema)
     };
     let mut properties: serde_json::Map<_, _> = KEYS.into_iter().map(property).collect();
-    for section in ["secrets", "environments", "promotion"] {
-        properties.insert(section.to_owned(), serde_json::json!({ "type": "object" }));
-    }
+    properties.insert("secrets".to_owned(), slipway_secrets::config_schema());
+    properties.extend(slipway_unit::environments_schema());
     serde_json::json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Slipway configuration file",

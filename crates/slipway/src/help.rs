@@ -1,6 +1,6 @@
 //! Help pages: `-h` fits a screen, `--help` says everything.
 
-use clap::builder::StyledStr;
+use clap::builder::{ArgExt, StyledStr};
 use clap::{Arg, Command};
 
 use crate::cli::STYLES;
@@ -9,48 +9,11 @@ use crate::examples::tree_with_examples;
 /// Commands with at most as many flags of their own show all of them with `-h`.
 const FEW_FLAGS: usize = 14;
 
-/// Flags that `-h` shows of commands with many.
-const USUAL_FLAGS: &[&str] = &[
-    "all",
-    "allow_drift",
-    "auto_rollback",
-    "cluster",
-    "concurrency",
-    "dry_run",
-    "env",
-    "exit_code",
-    "explain",
-    "file",
-    "follow",
-    "git_range",
-    "include_deps",
-    "no_hooks",
-    "only",
-    "out",
-    "policy",
-    "profile",
-    "rehearse",
-    "release",
-    "repo",
-    "rerun",
-    "rerun_failed",
-    "resume",
-    "root",
-    "run_id",
-    "saved",
-    "set",
-    "settings",
-    "show_only",
-    "tag",
-    "timeout",
-    "to",
-    "values",
-    "version",
-    "yes",
-];
+/// Marks a flag that `-h` shows of a command with many, or a global one that `-h` shows: `#[arg(long, add = Usual)]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual;
 
-/// Flags of every command that `-h` shows.
-const USUAL_GLOBALS: &[&str] = &["context", "namespace", "output", "sandbox"];
+impl ArgExt for Usual {}
 
 /// The commands below the headings the first page shows.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -100,11 +63,8 @@ fn shorten(command: Command, name: &str) -> Command {
     let is_flag = |arg: &&Arg| !arg.is_positional() && !arg.is_hide_set() && !is_help(arg);
     let own = command.get_arguments().filter(is_flag).filter(|arg| !arg.is_global_set()).count();
     let is_shown = |arg: &Arg| {
-        let id = arg.get_id().as_str();
-        match arg.is_global_set() {
-            true => USUAL_GLOBALS.contains(&id),
-            false => own <= FEW_FLAGS || USUAL_FLAGS.contains(&id) || is_help(arg),
-        }
+        let is_one_of_few = own <= FEW_FLAGS && !arg.is_global_set();
+        is_one_of_few || is_help(arg) || arg.get::<Usual>().is_some()
     };
     let command = command.mut_args(|arg| match arg.is_positional() || is_shown(&arg) {
         true => arg,

@@ -88,7 +88,9 @@ fn usage(mut error: clap::Error, line: &[OsString]) -> Exit {
         // What sounds alike is not what is meant.
         error.remove(ContextKind::SuggestedSubcommand);
     }
-    let text = term::escape::mark(&error.render().ansi().to_string());
+    // The line of a suggestion that was taken away leaves a gap.
+    let text = error.render().ansi().to_string().replace("\n\n\n", "\n\n");
+    let text = term::escape::mark(&text);
     if !error.use_stderr() {
         output::print(&text);
         return Exit::Done;

@@ -107,13 +107,25 @@ const TRANSLATIONS: &[Translation] = &[
 
 /// Returns a hint where a command line failed on a command of another tool.
 pub fn translation_hint(error: &clap::Error, line: &[OsString]) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
+    let words: Vec<&str> = line.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    match (error.kind(), words.first()) {
+        (ErrorKind::InvalidSubcommand, _) => {}
+        (ErrorKind::MissingRequiredArgument, Some(&"apply" | &"plan"))
+            if words.contains(&"-f") || words.contains(&"--filename") =>
+        {
+            return Some(
+                "manifests need the name of a release: `slipway apply NAME FILE|DIR`; -f names values"
+                    .to_owned(),
+            );
+        }
+        (ErrorKind::InvalidValue, Some(&"get")) => {
+            return Some("`slipway status NAME --show-resources` shows the objects of a release".to_owned());
+        }
+        _ => return None,
     }
     let ContextValue::String(unknown) = error.get(ContextKind::InvalidSubcommand)? else {
         return None;
     };
-    let words: Vec<&str> = line.iter().skip(1).filter_map(|word| word.to_str()).collect();
     let at = words.iter().position(|word| word == unknown)?;
     // The unknown word may be the first of the other tool's command or follow a word that we know.
     let starts = [at.checked_sub(1), Some(at)];
@@ -152,12 +164,20 @@ mod tests {
             ("slipway search hub nginx", "no hub"),
             ("slipway search repo nginx", "slipway chart search repo WORD"),
             ("slipway build overlays/prod", "slipway kustomize build DIR"),
+            ("slipway apply -f web.yaml", "slipway apply NAME FILE|DIR"),
+            ("slipway get pods", "slipway status NAME --show-resources"),
         ];
         for (line, expected) in cases {
             let said = hint(line).unwrap_or_default();
             assert!(said.contains(expected), "{line}: {said}");
         }
-        for line in ["slipway frobnicate", "slipway chart frobnicate", "slipway render", "slipway --nope"] {
+        for line in [
+            "slipway frobnicate",
+            "slipway chart frobnicate",
+            "slipway render",
+            "slipway apply",
+            "slipway --nope",
+        ] {
             assert_eq!(hint(line), None, "{line}");
         }
     }

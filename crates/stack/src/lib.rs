@@ -46,5 +46,5 @@ pub use plan::{
     Command, CompiledStack, ConfirmPolicy, ConfirmQuestion, FailMode, NeedsPolicy, Node, PlannedRun,
     RemoteCharts, Request, ResumedPlan, RunRequest, SavedRun, Stack, StackPlan, acquire_lock, load, plan,
 };
-pub use schema::{release_schema, stack_schema};
+pub use schema::{check_release_file, check_stack_file, release_schema, stack_schema};
 pub use select::{SelectMode, Selector};

@@ -501,28 +501,68 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     found
 }
 
+/// Checks one `stack.yaml` by itself, as that of a root.
+pub fn check_stack_file(text: &str, name: &str) -> Result<(), Problems> {
+    check_file(Kind::Stack, text, name)
+}
+
+/// Checks one `release.yaml` by itself.
+pub fn check_release_file(text: &str, name: &str) -> Result<(), Problems> {
+    check_file(Kind::Release, text, name)
+}
+
+fn check_file(kind: Kind, text: &str, name: &str) -> Result<(), Problems> {
+    let mut problems = Problems::new();
+    let place = Place { dir: "", path: name, shown: name };
+    if let Read::Foreign(reason) = read(kind, text, &place, &mut problems) {
+        problems.push(Problem::error(format!("this is no {}: {reason}", file_name(kind))));
+    }
+    problems.into_result(())
+}
+
+/// Names that become parts of paths and ids.
+const WORD: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$";
+/// Go's notation of durations.
+const DURATION: &str = "^\\+?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$";
+const TAG: &str = "^[A-Za-z0-9][A-Za-z0-9._/-]*$";
+/// A name, or a namespace and a name.
+const NEED: &str = "^([^/]+|[^/]*/[^/]*)$";
+
 /// The JSON Schema of `stack.yaml`, for editors.
 pub fn stack_schema() -> Value {
-    let mut root = object(settings_properties());
     let settings = object(settings_properties());
     let mut release = settings_properties();
     release.extend(release_properties());
-    root["properties"] = json!({
-        "apiVersion": {"const": API_VERSION},
-        "kind": {"const": "Stack"},
-        "name": {"type": "string", "description": "Name of the stack; the root file alone"},
-        "defaultProfile": {"type": "string", "description": "Profile used unless --profile names one; the root file alone"},
-        "defaults": settings,
-        "profiles": {"type": "object", "additionalProperties": object(vec![("defaults", object(settings_properties()))])},
-        "runner": object(vec![
-            ("concurrency", json!({"type": "integer", "minimum": 1})),
-            ("concurrencyPerCluster", json!({"oneOf": [
-                {"type": "integer", "minimum": 1},
-                {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
-            ]})),
-        ]),
-        "releases": {"type": "array", "items": required(object(release))},
-    });
+    let word = |about: &str| json!({"type": "string", "pattern": WORD, "description": about});
+    let mut name = word("Name of the stack; the root file alone");
+    name["not"] = json!({"enum": RESERVED});
+    let limit = json!({"type": "integer", "minimum": 1});
+    let root = object(vec![
+        ("apiVersion", json!({"const": API_VERSION})),
+        ("kind", json!({"const": "Stack"})),
+        ("name", name),
+        ("defaultProfile", word("Profile used unless --profile names one; the root file alone")),
+        ("defaults", settings.clone()),
+        (
+            "profiles",
+            json!({
+                "type": "object",
+                "propertyNames": {"pattern": WORD},
+                "additionalProperties": object(vec![("defaults", settings)]),
+            }),
+        ),
+        (
+            "runner",
+            object(vec![
+                ("concurrency", limit.clone()),
+                (
+                    "concurrencyPerCluster",
+                    json!({"oneOf": [limit, {"type": "object", "additionalProperties": limit}]}),
+                ),
+            ]),
+        ),
+        ("releases", json!({"type": "array", "items": required(object(release))})),
+    ]);
     title(root, "Slipway stack file")
 }
 
@@ -559,50 +599,82 @@ fn object(properties: Vec<(&'static str, Value)>) -> Value {
     })
 }
 
+/// A DNS label.
+fn label(longest: u32, about: &str) -> Value {
+    json!({
+        "type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "maxLength": longest, "description": about,
+    })
+}
+
 fn release_properties() -> Vec<(&'static str, Value)> {
-    let strings = json!({"type": "array", "items": {"type": "string"}});
     vec![
-        ("name", json!({"type": "string", "description": "Release name"})),
+        ("name", label(53, "Release name")),
         (
             "chart",
-            json!({"type": "string", "description": "Chart, package or kustomization: a path, repo/name or oci://…"}),
+            json!({"type": "string", "minLength": 1, "description": "Chart, package or kustomization: a path, repo/name or oci://…"}),
         ),
         (
             "chartVersion",
-            json!({"type": "string", "description": "Version, or range of versions, of a chart that is not a path"}),
+            json!({"type": ["string", "number"], "description": "Version, or range of versions, of a chart that is not a path"}),
         ),
-        ("needs", strings),
+        (
+            "needs",
+            json!({
+                "type": "array",
+                "items": {"type": "string", "pattern": NEED},
+                "description": "Releases that come first: a name, or a namespace and a name",
+            }),
+        ),
     ]
 }
 
 fn settings_properties() -> Vec<(&'static str, Value)> {
-    let strings = json!({"type": ["array", "null"], "items": {"type": "string"}});
-    let text = json!({"type": "string"});
-    let flag = json!({"type": "boolean"});
-    let timeout = json!({"type": "string", "description": "90s, 10m, 1h30m"});
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let flag = |about: &str| json!({"type": "boolean", "description": about});
+    // Zero is no limit of time.
+    let timeout = json!({
+        "type": "string", "pattern": DURATION, "not": {"pattern": "^[^1-9]*$"}, "description": "90s, 10m, 1h30m",
+    });
     vec![
         (
             "cluster",
-            object(vec![("name", text.clone()), ("kubeconfig", text.clone()), ("context", text.clone())]),
+            object(vec![
+                (
+                    "name",
+                    json!({"type": "string", "pattern": WORD, "description": "Name of the cluster in plans and records"}),
+                ),
+                ("kubeconfig", text("Kubeconfig file of the cluster")),
+                ("context", text("Context of the kubeconfig")),
+            ]),
         ),
-        ("namespace", text),
-        ("values", strings.clone()),
+        ("namespace", label(63, "Namespace of the release")),
+        (
+            "values",
+            json!({"type": ["array", "null"], "items": {"type": "string", "minLength": 1}, "description": "Values files"}),
+        ),
         (
             "set",
-            json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}),
+            json!({
+                "type": "object",
+                "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+                "description": "Single values by their path: `image.tag: 1.2.3`",
+            }),
         ),
-        ("tags", strings),
+        (
+            "tags",
+            json!({"type": ["array", "null"], "items": {"type": "string", "pattern": TAG}, "description": "Words to select releases by"}),
+        ),
         (
             "apply",
             object(vec![
-                ("atomic", flag.clone()),
+                ("atomic", flag("Go back to the last good revision when it fails")),
                 ("timeout", timeout.clone()),
-                ("wait", flag.clone()),
-                ("createNamespace", flag.clone()),
+                ("wait", flag("Wait until every object is ready")),
+                ("createNamespace", flag("Create the namespace if it is missing")),
             ]),
         ),
         ("delete", object(vec![("timeout", timeout)])),
-        ("resetValues", flag.clone()),
-        ("resetTags", flag),
+        ("resetValues", flag("Leave out the values files of the layers above")),
+        ("resetTags", flag("Leave out the tags of the layers above")),
     ]
 }

@@ -71,7 +71,7 @@ pub use render::Hazard;
 pub use replay::{RecordedApply, read_apply};
 pub use resume::{abort_unit, resume_unit};
 pub use rollback::{RollbackStatus, rollback_unit};
-pub use schema::{image_map_schema, settings_schema};
+pub use schema::{environments_schema, image_map_schema, settings_schema};
 pub use sign::{PublicKey, SigningKey, sign_unit};
 pub use transport::{ARTIFACT_TYPE, RegistryImages, pull_unit, push_unit};
 pub use verify::{

@@ -1,7 +1,7 @@
 //! JSON Schemas of the files units are made with, for editors. They are as strict as the readers are; what a schema cannot
 //! say is listed with the tests.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Durations as settings write them: `30s`, `1h30m`, `3d`.
 const DURATION: &str = r"^(0|[0-9]+d(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))*|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+)$";
@@ -82,6 +82,24 @@ pub fn image_map_schema() -> Value {
         "autodetect": truth("Whether places are looked for as well; true where left out"),
     });
     titled("Slipway image map", object("Where images belong", &["apiVersion"], properties))
+}
+
+/// The sections `environments` and `promotion` of `slipway.yaml`, by their keys.
+pub fn environments_schema() -> Map<String, Value> {
+    let environment = object(
+        "A place with a name",
+        &[],
+        json!({
+            "context": text("Context of the kubeconfig"),
+            "cluster": text("The same as `context`"),
+            "namespace": text("Namespace there"),
+        }),
+    );
+    let environments =
+        json!({"type": "object", "additionalProperties": environment, "description": "Environments by name"});
+    let order = texts("Environments in the order units move through them");
+    let promotion = object("How units move", &[], json!({"order": order}));
+    Map::from_iter([("environments".to_owned(), environments), ("promotion".to_owned(), promotion)])
 }
 
 fn strategy() -> Value {

@@ -3,6 +3,7 @@
 mod compare;
 mod history;
 mod release;
+mod terminal;
 mod units;
 
 use std::fs;
@@ -48,6 +49,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "promotion", run: promotion },
     Bench { name: "controller", run: controller },
     Bench { name: "units", run: units::run },
+    Bench { name: "terminal", run: terminal::run },
 ];
 
 /// Beside real programs on a real control plane; only when asked for.

@@ -4,11 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::join_all;
-use serde::Serialize;
 use serde_json::Value;
 use slipway_manifest::{Gvk, ObjectRef};
 
-use super::failures::{waiting_text, without_account_details};
+use super::failures::{waiting_message, without_account_details};
 use super::status::text_at;
 use crate::logs::{self, LogSource};
 use crate::{Cluster, ListOptions};
@@ -22,29 +21,58 @@ const EVENTS: usize = 8;
 const LINES: u32 = 15;
 
 /// The known facts about a failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureDigest {
     pub containers: Vec<FailingContainer>,
-    /// `Reason: message`, the newest last.
-    pub events: Vec<String>,
+    /// The newest last.
+    pub events: Vec<WarningEvent>,
     pub logs: Vec<LogTail>,
 }
 
-/// A container that waits or has failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A container that waits or has failed, or a pod that no node takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailingContainer {
     pub pod: String,
+    /// Empty for a pod that no node takes: it has no containers yet.
     pub container: String,
-    /// `waiting: CrashLoopBackOff`, `terminated: Error (exit code 1)`.
-    pub state: String,
+    pub state: FailingState,
     pub restarts: i64,
 }
 
+/// The state of a container that waits or has failed. Prints as `waiting: ImagePullBackOff: no such image`,
+/// `terminated: Error (exit code 1)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailingState {
+    Waiting {
+        reason: String,
+        /// Empty where the reason says it all.
+        message: String,
+        /// The end of the container's run before.
+        last: Option<ContainerEnd>,
+    },
+    Terminated(ContainerEnd),
+    /// It runs and is not ready.
+    Unready,
+    /// No node takes the pod, for the reason of its condition.
+    Unschedulable(String),
+}
+
+/// The end of a container's run. Prints as `Error (exit code 1)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerEnd {
+    pub reason: String,
+    pub exit_code: i64,
+}
+
+/// A warning the cluster recorded. Prints as `Reason: message`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WarningEvent {
+    pub reason: String,
+    pub message: String,
+}
+
 /// The last log lines of a container.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTail {
     pub pod: String,
     pub container: String,
@@ -60,7 +88,7 @@ impl FailureDigest {
 impl fmt::Display for FailureDigest {
     /// Tells each fact once, however many pods it is true of: replicas of one workload mostly fail alike.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told: Vec<PodGroup<'_, (&str, &str), i64>> = Vec::new();
+        let mut told: Vec<PodGroup<'_, (&str, &FailingState), i64>> = Vec::new();
         for FailingContainer { pod, container, state, restarts } in &self.containers {
             PodGroup::add(&mut told, (container, state), pod, *restarts);
         }
@@ -70,15 +98,16 @@ impl fmt::Display for FailureDigest {
                 Some(most @ 2..) => format!(", restarted {most} times"),
                 _ => String::new(),
             };
-            // A pod that no node takes has no containers yet.
             let whose = if container.is_empty() { String::new() } else { format!(", container {container}") };
             writeln!(f, "{}{whose}: {state}{again}", pods_text(pods))?;
         }
-        let mut events: Vec<String> = Vec::new();
-        for event in &self.events {
-            let event =
-                self.containers.iter().fold(event.clone(), |event, one| without_pod(&event, &one.pod));
-            if !events.contains(&event) && !self.is_known(&event) {
+        let mut events: Vec<WarningEvent> = Vec::new();
+        for event in self.events.iter().filter(|event| !self.is_known(event)) {
+            let WarningEvent { reason, message } = event.clone();
+            let message =
+                self.containers.iter().fold(message, |message, one| without_pod(&message, &one.pod));
+            let event = WarningEvent { reason, message };
+            if !events.contains(&event) {
                 events.push(event);
             }
         }
@@ -100,9 +129,42 @@ impl fmt::Display for FailureDigest {
 }
 
 impl FailureDigest {
-    /// Returns true if a container is said to back off already: the event about it adds nothing.
-    fn is_known(&self, event: &str) -> bool {
-        event.starts_with("BackOff:") && self.containers.iter().any(|one| one.state.contains("BackOff"))
+    /// Returns true if the state of a container or pod tells the same: the event about it adds nothing.
+    fn is_known(&self, event: &WarningEvent) -> bool {
+        self.containers.iter().any(|one| match (&one.state, event.reason.as_str()) {
+            (FailingState::Waiting { reason, .. }, "BackOff") => reason.ends_with("BackOff"),
+            (FailingState::Unschedulable(_), "FailedScheduling") => true,
+            _ => false,
+        })
+    }
+}
+
+impl fmt::Display for FailingState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting { reason, message, last } => {
+                write!(f, "waiting: {reason}")?;
+                if !message.is_empty() {
+                    write!(f, ": {message}")?;
+                }
+                last.iter().try_for_each(|last| write!(f, ", last {last}"))
+            }
+            Self::Terminated(end) => write!(f, "terminated: {end}"),
+            Self::Unready => f.write_str("running, not ready"),
+            Self::Unschedulable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl fmt::Display for ContainerEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (exit code {})", self.reason, self.exit_code)
+    }
+}
+
+impl fmt::Display for WarningEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.message)
     }
 }
 
@@ -134,15 +196,15 @@ fn pods_text(pods: &[&str]) -> String {
     }
 }
 
-/// The text of an event without the pod it is about, which the kubelet writes as `in pod NAME_NAMESPACE(UID)`.
-fn without_pod(event: &str, pod: &str) -> String {
+/// The message of an event without the pod it is about, which the kubelet writes as `in pod NAME_NAMESPACE(UID)`.
+fn without_pod(message: &str, pod: &str) -> String {
     let place = format!(" in pod {pod}_");
-    match event.split_once(&place) {
+    match message.split_once(&place) {
         Some((before, after)) => {
             let after = after.split_once(')').map_or("", |(_, after)| after);
             format!("{before}{after}")
         }
-        None => event.to_owned(),
+        None => message.to_owned(),
     }
 }
 
@@ -154,18 +216,23 @@ fn failing_containers(pod: &Value) -> Vec<FailingContainer> {
     let mut found: Vec<FailingContainer> = statuses
         .filter_map(|status| {
             let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
-            let ended =
-                |ended: &Value| format!("{} (exit code {})", text_at(ended, "/reason"), ended["exitCode"]);
+            let end = |ended: &Value| ContainerEnd {
+                reason: text_at(ended, "/reason").to_owned(),
+                exit_code: ended["exitCode"].as_i64().unwrap_or(0),
+            };
             let state = if state["waiting"].is_object() {
-                let before = if last.is_object() { format!(", last {}", ended(last)) } else { String::new() };
-                format!("waiting: {}{before}", waiting_text(&state["waiting"]))
+                FailingState::Waiting {
+                    reason: text_at(&state["waiting"], "/reason").to_owned(),
+                    message: waiting_message(&state["waiting"]).to_owned(),
+                    last: last.is_object().then(|| end(last)),
+                }
             } else if state["terminated"].is_object() {
                 if state["terminated"]["exitCode"] == 0 {
                     return None;
                 }
-                format!("terminated: {}", ended(&state["terminated"]))
+                FailingState::Terminated(end(&state["terminated"]))
             } else if status["ready"] == false {
-                "running, not ready".to_owned()
+                FailingState::Unready
             } else {
                 return None;
             };
@@ -179,7 +246,7 @@ fn failing_containers(pod: &Value) -> Vec<FailingContainer> {
         .collect();
     let unscheduled = super::status::find_condition(pod, "PodScheduled").filter(|c| c["status"] == "False");
     if let Some(condition) = unscheduled {
-        let state = super::status::condition_text(condition);
+        let state = FailingState::Unschedulable(super::status::condition_text(condition));
         found.push(FailingContainer { pod: name.to_owned(), container: String::new(), state, restarts: 0 });
     }
     found
@@ -221,7 +288,8 @@ pub(super) async fn collect_digest(
                 pod: text_at(pod, "/metadata/name").to_owned(),
                 container: container.container.clone(),
             };
-            (source, container.restarts > 0 && container.state.starts_with("waiting"))
+            let is_waiting = matches!(container.state, FailingState::Waiting { .. });
+            (source, container.restarts > 0 && is_waiting)
         })
         .collect();
     let words = join_all(speakers.iter().map(|(source, previous)| async move {
@@ -238,18 +306,18 @@ pub(super) async fn collect_digest(
     let collected = tokio::time::timeout(patience, futures::future::join(events, words)).await;
     digest.containers = sick.into_iter().flat_map(|(_, unwell)| unwell).collect();
     if let Ok((events, words)) = collected {
-        let mut events: Vec<(String, String)> = events.into_iter().flatten().collect();
+        let mut events: Vec<(String, WarningEvent)> = events.into_iter().flatten().collect();
         events.sort();
         events.dedup_by(|a, b| a.1 == b.1);
         let surplus = events.len().saturating_sub(EVENTS);
-        digest.events = events.into_iter().skip(surplus).map(|(_, told)| told).collect();
+        digest.events = events.into_iter().skip(surplus).map(|(_, event)| event).collect();
         digest.logs = words.into_iter().flatten().collect();
     }
     digest
 }
 
 /// The warnings about an object, each with its time.
-async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String, String)> {
+async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String, WarningEvent)> {
     let Ok(Some(kind)) = cluster.find_kind(&Gvk::new("", "v1", "Event")).await else { return Vec::new() };
     let options = ListOptions { fields: format!("involvedObject.uid={uid}"), ..ListOptions::default() };
     let Ok(listed) = cluster.list(&kind, at.namespace.as_deref(), &options).await else { return Vec::new() };
@@ -258,12 +326,9 @@ async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String,
         .map(|event| {
             let time = [text_at(event, "/lastTimestamp"), text_at(event, "/eventTime")];
             let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
-            let told = format!(
-                "{}: {}",
-                text_at(event, "/reason"),
-                without_account_details(text_at(event, "/message"))
-            );
-            (time.to_owned(), told)
+            let (reason, message) = (text_at(event, "/reason"), text_at(event, "/message"));
+            let message = without_account_details(message).to_owned();
+            (time.to_owned(), WarningEvent { reason: reason.to_owned(), message })
         })
         .collect()
 }
@@ -272,12 +337,39 @@ async fn events_of(cluster: &Cluster, at: &ObjectRef, uid: &str) -> Vec<(String,
 mod tests {
     use super::*;
 
+    fn event(reason: &str, message: &str) -> WarningEvent {
+        WarningEvent { reason: reason.to_owned(), message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_pod_no_node_takes_is_told_once() {
+        let pod = serde_json::json!({"metadata": {"name": "web-a"}, "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available"}]}});
+        let digest = FailureDigest {
+            containers: failing_containers(&pod),
+            events: vec![
+                event("FailedScheduling", "0/2 nodes are available"),
+                event("FailedCreate", "BackOff: not what it is about"),
+            ],
+            logs: Vec::new(),
+        };
+        assert_eq!(
+            digest.to_string(),
+            "pod web-a: Unschedulable: 0/2 nodes are available\n\
+             event FailedCreate: BackOff: not what it is about\n"
+        );
+    }
+
     #[test]
     fn what_is_true_of_several_pods_is_told_once() {
         let container = |pod: &str, restarts| FailingContainer {
             pod: pod.to_owned(),
             container: "app".to_owned(),
-            state: "waiting: CrashLoopBackOff, last Error (exit code 1)".to_owned(),
+            state: FailingState::Waiting {
+                reason: "CrashLoopBackOff".to_owned(),
+                message: String::new(),
+                last: Some(ContainerEnd { reason: "Error".to_owned(), exit_code: 1 }),
+            },
             restarts,
         };
         let tail = |pod: &str, line: &str| LogTail {
@@ -287,10 +379,10 @@ mod tests {
         };
         let pods = ["web-a", "web-b", "web-c"];
         let back_off = |pod: &&str| {
-            format!("BackOff: Back-off restarting failed container app in pod {pod}_shop(1-2-3)")
+            event("BackOff", &format!("Back-off restarting failed container app in pod {pod}_shop(1-2-3)"))
         };
         let failed_mount =
-            |pod: &&str| format!("FailedMount: no volume in pod {pod}_shop(1-2-3), tried again");
+            |pod: &&str| event("FailedMount", &format!("no volume in pod {pod}_shop(1-2-3), tried again"));
         let digest = FailureDigest {
             containers: vec![container("web-a", 1), container("web-b", 2), container("web-c", 1)],
             events: pods.iter().map(back_off).chain(pods.iter().map(failed_mount)).collect(),

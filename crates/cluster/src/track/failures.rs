@@ -255,10 +255,17 @@ pub(crate) fn probe_window(container: &Value) -> Duration {
 /// Says why a container waits. Of a crash the kubelet only adds how long it waits until the next start.
 pub(crate) fn waiting_text(waiting: &Value) -> String {
     let reason = text_at(waiting, "/reason");
-    match without_account_details(text_at(waiting, "/message")) {
+    match waiting_message(waiting) {
         "" => reason.to_owned(),
-        _ if reason == "CrashLoopBackOff" => reason.to_owned(),
         message => format!("{reason}: {message}"),
+    }
+}
+
+/// The message a container waits with, where it says more than the reason.
+pub(crate) fn waiting_message(waiting: &Value) -> &str {
+    match text_at(waiting, "/reason") {
+        "CrashLoopBackOff" => "",
+        _ => without_account_details(text_at(waiting, "/message")),
     }
 }
 

@@ -27,7 +27,9 @@ use crate::request::format_seconds;
 use crate::{Cluster, Deadline};
 
 pub use crate::observe::{EarlyWatch, SeenObject};
-pub use digest::{FailingContainer, FailureDigest, LogTail, describe_unready_pods};
+pub use digest::{
+    ContainerEnd, FailingContainer, FailingState, FailureDigest, LogTail, WarningEvent, describe_unready_pods,
+};
 pub use generic::has_stale_status;
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar_text;

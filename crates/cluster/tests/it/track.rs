@@ -133,7 +133,10 @@ async fn crashes_fail_with_a_digest() {
     let error = soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap_err();
     let TrackError::NotReady { why, digest, .. } = &error else { panic!("{error}") };
     assert!(why.contains("CrashLoopBackOff"), "{why}");
-    assert!(digest.containers.iter().all(|c| c.container == "c" && !c.state.is_empty()), "{digest}");
+    assert!(
+        digest.containers.iter().all(|c| c.container == "c" && !c.state.to_string().is_empty()),
+        "{digest}"
+    );
     assert!(
         !digest.containers.is_empty() && !digest.events.is_empty() && !digest.logs.is_empty(),
         "{digest}"

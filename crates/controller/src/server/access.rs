@@ -260,6 +260,55 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 mod tests {
     use super::*;
 
+    /// An entry with every key left out, added or given a value of every kind.
+    fn changed_entries(hash: &str) -> Vec<Value> {
+        let whole = json!({"sha256": hash, "name": "ci", "allow": ["shop/*"]});
+        let values = [
+            json!(null),
+            json!(true),
+            json!(7),
+            json!(1.5),
+            json!(""),
+            json!("x"),
+            json!(hash),
+            json!([]),
+            json!([""]),
+            json!(["x"]),
+            json!([7]),
+            json!([hash]),
+            json!({}),
+            json!({"sha256": hash}),
+        ];
+        let mut made = vec![whole.clone(), json!({})];
+        for key in ["sha256", "name", "allow", "other"] {
+            let mut without = whole.clone();
+            without.as_object_mut().expect("is an object").shift_remove(key);
+            made.push(without);
+            for value in &values {
+                let mut changed = whole.clone();
+                changed[key] = value.clone();
+                made.push(changed);
+            }
+        }
+        made.extend(values);
+        made
+    }
+
+    #[test]
+    fn the_schema_of_tokens_agrees_with_the_reader_on_every_change() {
+        let hash = "0123456789abcdefABCDEF0123456789abcdef0123456789abcdef0123456789";
+        let mut schemas = boon::Schemas::new();
+        let mut compiler = boon::Compiler::new();
+        compiler.add_resource("tokens.json", tokens_schema()).expect("adds");
+        let schema = compiler.compile("tokens.json", &mut schemas).expect("is a schema");
+        for entry in changed_entries(hash) {
+            for whole in [json!([entry]), json!({"tokens": [entry]})] {
+                let is_accepted = parse_tokens(&whole.to_string()).len() == 1;
+                assert_eq!(schemas.validate(&whole, schema).is_ok(), is_accepted, "{whole}");
+            }
+        }
+    }
+
     /// An entry the schema refuses lets nobody in, and one it takes lets somebody in.
     #[test]
     fn the_schema_of_tokens_takes_what_is_accepted() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use slipway_event::{
     Event, Events, FORMAT_VERSION, LogStream, Memory, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals,
-    ObjectState, PromptAnswer, Record, Redactor, ReplicaCounts, RunOutcome, Scope, SystemClock,
+    ObjectState, PlannedChanges, PromptAnswer, Record, Redactor, ReplicaCounts, RunOutcome, Scope,
+    SystemClock,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Location, Problem};
@@ -22,8 +23,16 @@ fn cases() -> Vec<(Event, &'static str)> {
     let node = || NodeName::new(NodeKind::Deploy, id());
     vec![
         (
-            Event::PlanMade { title: "apply web".into(), nodes: 3 },
+            Event::PlanMade { title: "apply web".into(), nodes: 3, changes: None },
             r#""type":"plan.made","title":"apply web","nodes":3"#,
+        ),
+        (
+            Event::PlanMade {
+                title: "apply web".into(),
+                nodes: 3,
+                changes: Some(PlannedChanges { create: 2, update: 1, ..PlannedChanges::default() }),
+            },
+            r#""type":"plan.made","title":"apply web","nodes":3,"changes":{"create":2,"recreate":0,"update":1,"apply":0,"delete":0}"#,
         ),
         (
             Event::LockWaiting { lock: "release/web".into(), holder: None },

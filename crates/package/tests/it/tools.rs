@@ -131,6 +131,22 @@ fn a_scaffold_builds_cleanly() {
     assert!(scaffold("Not A Name").is_err());
 }
 
+#[test]
+fn parameters_of_a_scaffold_name_their_schema() {
+    let manifest = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n";
+    let imported = import("web", &[("web.yaml".to_owned(), manifest.to_owned())]).unwrap();
+    for new in [scaffold("shop").unwrap(), imported] {
+        let text = |path: &str| {
+            let file = new.files.iter().find(|file| file.path == path);
+            file.unwrap_or_else(|| panic!("{path} of {}", new.directory)).text.clone()
+        };
+        let first = "# yaml-language-server: $schema=schemas/parameters.schema.json\n";
+        assert!(text("parameters.yaml").starts_with(first), "{}", text("parameters.yaml"));
+        let written = text("schemas/parameters.schema.json");
+        assert_eq!(written, loaded(new.files.clone()).schema().unwrap().0.to_text());
+    }
+}
+
 /// Scenario A-39 of the specification.
 #[test]
 fn imported_manifests_build_to_themselves() {

@@ -172,7 +172,7 @@ pub(crate) async fn plan_for(
     if purpose == PlanPurpose::Execute {
         plan.check_policy()?;
         let nodes = plan.graph.nodes().filter(|node| node.value().kind != OperationKind::Boundary).count();
-        events.send(Event::PlanMade { title: plan.title(), nodes });
+        events.send(Event::PlanMade { title: plan.title(), nodes, changes: Some(plan.planned_changes()) });
     }
     Ok(plan)
 }

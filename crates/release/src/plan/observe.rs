@@ -427,7 +427,8 @@ fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal, advice: Option<
             )
         }
         ObjectRefusal::Rejected(why) => {
-            Problem { hint: advice, ..Problem::error(format!("{}: {why}", resource.id)) }
+            let hint = advice.or_else(|| origin_hint(resource, why));
+            Problem { hint, ..Problem::error(format!("{}: {why}", resource.id)) }
         }
     };
     let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
@@ -435,17 +436,32 @@ fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal, advice: Option<
     resource.origin.place_problem(&resource.object, &word, problem)
 }
 
+/// Where to look for the origin of a field that a server complains about.
+fn origin_hint(resource: &Resource, message: &str) -> Option<String> {
+    let path = path_of(message)?.trim_start_matches('.');
+    let Resource { gvk, id, .. } = resource;
+    Some(format!(
+        "`slipway render NAME SOURCE --explain {}/{}:{path}` says which line and value it comes from",
+        gvk.kind, id.name
+    ))
+}
+
 /// The last name of the first field a server complains about: `.spec.nonsense: field not declared in schema`,
 /// `Pod "x" is invalid: spec.containers[0].image: Required value`.
 fn field_of(message: &str) -> Option<&str> {
+    let path = path_of(message)?;
+    path.rsplit(['.', '[', ']']).find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// The path of the first field a server complains about.
+fn path_of(message: &str) -> Option<&str> {
     let is_path = |word: &&str| {
         let path = word.trim_start_matches('.');
         path.starts_with(|first: char| first.is_ascii_lowercase())
             && path.contains(['.', '['])
             && path.chars().all(|c| c.is_ascii_alphanumeric() || ".[]_-".contains(c))
     };
-    let path = message.split_whitespace().filter_map(|word| word.strip_suffix(':')).find(is_path)?;
-    path.rsplit(['.', '[', ']']).find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+    message.split_whitespace().filter_map(|word| word.strip_suffix(':')).find(is_path)
 }
 
 /// Tells what may not be done to an object as a problem of the object; all other trouble ends the plan.

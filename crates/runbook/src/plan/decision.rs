@@ -179,7 +179,10 @@ fn known_steps(document: &Document, names: &[String], flag: &str) -> Result<(), 
     for name in names {
         if !document.steps.iter().any(|step| step.name == *name) {
             let problem = Problem::error(format!("{flag}: there is no step `{name}`"));
-            problems.push(problem.did_you_mean(name, document.steps.iter().map(|step| step.name.as_str())));
+            let known: Vec<&str> = document.steps.iter().map(|step| step.name.as_str()).collect();
+            let problem = problem.did_you_mean(name, known.iter().copied());
+            let hint = problem.hint.clone().unwrap_or_else(|| format!("the steps are {}", known.join(", ")));
+            problems.push(problem.hint(hint));
         }
     }
     if problems.has_errors() { Err(RunError::Usage(problems)) } else { Ok(()) }

@@ -346,7 +346,8 @@ pub async fn plan_run(
         }
     }
     let title = format!("{} {}", command.as_str(), document.name);
-    place.events.send(Event::PlanMade { title, nodes: document.steps.len() - decisions.skipped.len() });
+    let nodes = document.steps.len() - decisions.skipped.len();
+    place.events.send(Event::PlanMade { title, nodes, changes: None });
     plan.decisions = Some(decisions);
     Ok(plan)
 }

@@ -25,7 +25,7 @@ use crate::http::respond::{
 };
 use crate::http::service::{ApiService, CallerIdentity};
 use crate::sandbox::Sandbox;
-use crate::setting::SettingError;
+use crate::setting::{SettingError, parse_duration};
 use crate::status::{NamedResource, Result as Answer, Status};
 use crate::store::Snapshot;
 
@@ -330,16 +330,4 @@ fn credentials_reply(sandbox: &Sandbox, asked: &CredentialsRequest) -> Answer<Re
     shown["kubeconfig"] = sandbox.kubeconfig_with(address, &made).into();
     shown["rbac"] = sandbox.core().options.rbac.into();
     Ok(Reply::value(201, shown))
-}
-
-/// `200ms`, `3s`, `10m`, `1h30m`, or a number of seconds.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, SettingError> {
-    let text = text.trim();
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds)
-            .map_err(|e| format!("`{text}` is no duration: {e}").into());
-    }
-    let parsed: jiff::SignedDuration =
-        text.parse().map_err(|_| format!("`{text}` is no duration: write 200ms, 3s, 10m or 1h30m"))?;
-    Duration::try_from(parsed).map_err(|_| format!("`{text}` is negative").into())
 }

@@ -66,7 +66,7 @@ impl FlatRule {
             });
         }
         if let Some(text) = &self.delay {
-            found.push(Fault::Delay(crate::http::control::parse_duration(text)?));
+            found.push(Fault::Delay(crate::setting::parse_duration(text)?));
         }
         if self.close {
             found.push(Fault::Reset);

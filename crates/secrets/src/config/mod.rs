@@ -7,6 +7,7 @@
 mod credential;
 mod layer;
 mod provider;
+mod schema;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use url::Url;
 pub(crate) use credential::{Credential, CredentialSource};
 pub use layer::{ConfigLayer, ConfigOrigin, ConfigPlaces, find_layers, repository_root};
 pub(crate) use provider::{is_host_word, problem_of_type};
+pub use schema::config_schema;
 pub use settings::ProviderType;
 pub(crate) use settings::{
     AwsSettings, AzureSettings, EnvSettings, ExecLifetime, ExecSettings, FileFormat, FileSettings,

@@ -44,7 +44,8 @@ fn read_entry(
     let mut fields = FieldReader::new(node, problems);
     let word = fields.required_str("type");
     let kind = ProviderType::parse(word);
-    if kind.is_none() && !word.is_empty() {
+    // One that is missing or no text is told of already.
+    if kind.is_none() && fields.node_of("type").as_str().is_some() {
         let problem = Problem::error(format!("unknown type of provider `{word}`"))
             .at(fields.node_of("type").location());
         fields.problems().push(problem_of_type(problem, word));

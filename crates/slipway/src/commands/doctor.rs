@@ -75,14 +75,16 @@ fn text(findings: &[Finding]) -> String {
         return "nothing is wrong\n".to_owned();
     }
     let mut text = String::new();
-    for finding in findings {
+    for (index, finding) in findings.iter().enumerate() {
         let mark = match finding.level {
             FindingLevel::Good => "✓",
             FindingLevel::Warning => "⚠",
             FindingLevel::Broken => "✗",
         };
         text.push_str(&format!("{mark} {}: {}\n", finding.subject, finding.message));
-        if let Some(hint) = &finding.hint {
+        // Findings with one remedy are told it once, after the last of them.
+        let next = findings.get(index + 1).and_then(|next| next.hint.as_ref());
+        if let Some(hint) = finding.hint.as_ref().filter(|hint| next != Some(hint)) {
             text.push_str(&format!("  hint: {hint}\n"));
         }
     }

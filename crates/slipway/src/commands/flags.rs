@@ -14,6 +14,7 @@ use crate::config::Variable;
 use crate::exit::UsageError;
 use crate::files;
 use crate::helm;
+use crate::help::Usual;
 use crate::logs::Verbosity;
 use crate::session::Session;
 use crate::term::output;
@@ -24,7 +25,7 @@ use crate::term::output;
 #[command(next_help_heading = "Chart source")]
 pub struct SourceFlags {
     /// Version or constraint of the chart; the newest release if not given
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", add = Usual)]
     pub version: Option<String>,
 
     /// Versions not yet released as well
@@ -48,7 +49,7 @@ pub struct SourceFlags {
 #[command(next_help_heading = "Chart source")]
 pub struct AccessFlags {
     /// Address of the repository to look in
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", add = Usual)]
     pub repo: Option<String>,
 
     #[command(flatten)]
@@ -289,11 +290,11 @@ pub fn notes(notes: &[String], session: &Session) {
 #[command(next_help_heading = "Values")]
 pub struct ValueFlags {
     /// Values file or address, `-` for standard input; repeat or separate with commas
-    #[arg(short = 'f', long, value_name = "FILE", value_delimiter = ',')]
+    #[arg(short = 'f', long, value_name = "FILE", value_delimiter = ',', add = Usual)]
     pub values: Vec<String>,
 
     /// Set a value: `a.b=1,list[0]=x`
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = Usual)]
     pub set: Vec<String>,
 
     /// Set a value that is always a string

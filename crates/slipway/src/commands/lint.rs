@@ -18,6 +18,7 @@ use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::logs::Verbosity;
 use crate::session::Session;
 use crate::term::show;
@@ -30,7 +31,7 @@ pub struct Args {
     charts: Vec<PathBuf>,
 
     /// Name of the release that templates see
-    #[arg(short, long, value_name = "NAME", default_value = "test-release")]
+    #[arg(short, long, value_name = "NAME", default_value = "test-release", add = Usual)]
     release: String,
 
     /// Fail on warnings as well

@@ -13,6 +13,7 @@ use slipway_stack::survey::Surveyed;
 use slipway_stack::{Deploy, ReleasePreview, StackPlan, survey};
 
 use crate::exit::{PolicyFileError, PolicyRefusal};
+use crate::help::Usual;
 use crate::term::style::{BOLD, DIM, ERROR, GOOD, WARNING, paint};
 
 /// Policies that plans are held against.
@@ -20,11 +21,11 @@ use crate::term::style::{BOLD, DIM, ERROR, GOOD, WARNING, paint};
 #[command(next_help_heading = "Policy")]
 pub struct PolicyFlags {
     /// Policy file, or directory of policy files, that the plan is held against before anything is written; may be repeated
-    #[arg(long = "policy", value_name = "FILE|DIR")]
+    #[arg(long = "policy", value_name = "FILE|DIR", add = Usual)]
     files: Vec<PathBuf>,
 
     /// Environment the run is for, as policies name it
-    #[arg(long = "env", value_name = "NAME")]
+    #[arg(long = "env", value_name = "NAME", add = Usual)]
     environment: Option<String>,
 }
 

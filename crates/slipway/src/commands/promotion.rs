@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use slipway_cluster::Cluster;
 use slipway_cluster::connect::Connection;
+use slipway_cluster::{Cluster, ErrorClass};
 use slipway_problem::{Location, Problem, Problems, nearest_name};
 use slipway_promotion::files::PromotionFiles;
 use slipway_promotion::kinds::{Bundle, KindError, Pipeline};
@@ -108,12 +108,18 @@ pub fn check_environment(survey: &PipelineSurvey, environment: &str) -> anyhow::
 /// The error of a request, with what to do where the kinds are not installed.
 pub fn explain(error: KindError) -> anyhow::Error {
     match error {
-        KindError::NoKind { kind } => Problem::error(format!("the cluster serves no {kind}"))
-            .hint("`slipway controller install` installs the definitions and the controller")
-            .into(),
+        KindError::NoKind { kind } => {
+            Problem::error(format!("the cluster serves no {kind}")).hint(NO_KIND).into()
+        }
+        KindError::Cluster(error) if error.class == ErrorClass::NoKind => {
+            Problem::error(error.to_string()).hint(NO_KIND).into()
+        }
         error => error.into(),
     }
 }
+
+/// What to do where definitions are missing.
+const NO_KIND: &str = "`slipway controller install` installs the definitions and the controller";
 
 /// Reads files and directories of objects; every problem of all of them at once.
 pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<PromotionFiles> {

@@ -26,6 +26,7 @@ use crate::cli::Output;
 use crate::commands::secrets::flags::{ReferenceFlags, RevealFlag};
 use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
@@ -45,7 +46,9 @@ pub struct Args {
 
     /// With `server`, let `lookup` ask the cluster; nothing is ever written
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "client",
-        value_parser = ["client", "server", "none", "true", "false"])]
+        value_parser = ["client", "server", "none", "true", "false"],
+        add = Usual
+    )]
     dry_run: Option<String>,
 
     /// With --validate, do not mind objects that belong to nobody or another release
@@ -65,7 +68,7 @@ pub struct Args {
     app_version: Option<String>,
 
     /// Say which template line and which value produced a field: `Deployment/web:spec.replicas`
-    #[arg(long, value_name = "[OBJECT:]FIELD")]
+    #[arg(long, value_name = "[OBJECT:]FIELD", add = Usual)]
     explain: Option<String>,
 
     /// Make random functions and the time repeatable
@@ -73,7 +76,7 @@ pub struct Args {
     seed: Option<u64>,
 
     /// Only what these templates produce
-    #[arg(short = 's', long, value_name = "TEMPLATE")]
+    #[arg(short = 's', long, value_name = "TEMPLATE", add = Usual)]
     show_only: Vec<String>,
 
     /// Put the definitions of crds/ before everything else
@@ -85,7 +88,7 @@ pub struct Args {
     skip_crds: bool,
 
     /// Leave hooks out
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     no_hooks: bool,
 
     /// Leave tests out

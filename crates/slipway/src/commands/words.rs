@@ -4,6 +4,7 @@ use std::path::Path;
 
 use slipway_chart::check_release_name;
 use slipway_problem::Problem;
+use slipway_process::shell_word;
 use slipway_source::SourcePath;
 
 use crate::exit::UsageError;
@@ -31,7 +32,7 @@ pub fn source_word(command: &str, name: Option<&str>, source: Option<&str>) -> R
     }
     if let Some(word) = name.filter(|word| is_source(word)) {
         let problem = Problem::error(format!("`{word}` is a source, and the name of the release is missing"));
-        let hint = format!("write `slipway {command} {} {word}`", name_for(word));
+        let hint = format!("write `slipway {command} {} {}`", name_for(word), shell_word(word));
         return Err(UsageError(problem.hint(hint).into()));
     }
     match SourcePath::detect(Path::new(HERE)) {

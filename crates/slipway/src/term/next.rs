@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
+use slipway_process::shell_word;
 use slipway_release::{ReleaseReport, ReleaseStatus};
 
-use crate::config::{Origin, Settings};
+use crate::config::{Origin, Setting, Settings};
 use crate::term::style::{DIM, HINT, paint};
 
 /// The flags of this invocation that say which cluster and namespace.
@@ -17,16 +18,25 @@ type NextCommand = (String, &'static str);
 /// Keeps the flags that say which cluster and namespace; the first settings of a process count. Without them no commands
 /// are named.
 pub fn remember_cluster(settings: &Settings) {
+    let Settings { sandbox, context, namespace, .. } = settings;
+    CLUSTER_FLAGS.get_or_init(|| cluster_flags(*sandbox, context, namespace));
+}
+
+fn cluster_flags(
+    sandbox: bool,
+    context: &Setting<Option<String>>,
+    namespace: &Setting<Option<String>>,
+) -> String {
     let mut flags = String::new();
-    if settings.sandbox {
+    if sandbox {
         flags.push_str(" --sandbox");
     }
-    for (flag, setting) in [("--context", &settings.context), ("-n", &settings.namespace)] {
+    for (flag, setting) in [("--context", context), ("-n", namespace)] {
         if let (Some(value), Origin::Flag) = (&setting.value, &setting.origin) {
-            let _ = write!(flags, " {flag} {value}");
+            let _ = write!(flags, " {flag} {}", shell_word(value));
         }
     }
-    CLUSTER_FLAGS.get_or_init(|| flags);
+    flags
 }
 
 /// Names the commands people want after a first install.
@@ -74,6 +84,13 @@ fn lines(commands: &[NextCommand], flags: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::term::escape::{Colors, Controls, settle};
+
+    #[test]
+    fn flags_can_be_pasted_whatever_names_hold() {
+        let given = |text: &str| Setting { value: Some(text.to_owned()), origin: Origin::Flag };
+        let flags = cluster_flags(false, &given("my cluster's"), &given("shop"));
+        assert_eq!(flags, r" --context 'my cluster'\''s' -n shop");
+    }
 
     #[test]
     fn purposes_stand_below_each_other() {

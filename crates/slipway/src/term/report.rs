@@ -63,6 +63,7 @@ fn code_hint(code: &str) -> Option<&'static str> {
         "ST011" => "rename one of them, or give each a namespace of its own",
         "ST013" => "paths start at the directory of the file that names them, or of the chart",
         "ST023" => "take one of these needs away",
+        "ST030" => "`slipway stack plan` lists the releases there are",
         "ST053" => "`slipway stack runs` lists the runs there are",
         "KV007" => "write `kurel: {name: …, version: …, appVersion: …}`",
         _ => return None,
@@ -139,6 +140,18 @@ fn hint_of(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
     if let Some(error) = cause.downcast_ref() {
         return chart_hint(error).map(str::to_owned);
+    }
+    match cause.downcast_ref() {
+        Some(UnitError::NotAUnit { .. }) => {
+            return Some("`slipway unit bundle NAME SOURCE -O FILE` makes one".to_owned());
+        }
+        Some(UnitError::Signature(_)) => {
+            return Some(
+                "`slipway unit generate-key FILE` makes a key, `slipway unit inspect UNIT` shows who signed a unit"
+                    .to_owned(),
+            );
+        }
+        _ => {}
     }
     if let Some(Failure::NotFound(_)) = cause.downcast_ref() {
         return Some(

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `sh` | must succeed |
 //! | `sh fails` | must fail |
-//! | `sh example` | is not run: it needs what a test does not have (a cluster, a registry, a long build) |
+//! | `sh example` | is not run, since it needs what a test does not have (a cluster, a registry, a long build); its lines must be such that we take |
 //! | `text` right after a command | lines that the command prints, in this order; `…` stands for anything |
 //! | `yaml` that begins with `# NAME.yaml` | a file that later commands read |
 //!
@@ -235,6 +235,62 @@ fn every_command_of_the_documentation_does_what_its_page_says() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The scripts of a page that are not run, with the line each begins at.
+fn examples(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut lines = page.lines().zip(1..);
+    while let Some((opening, line)) = lines.next() {
+        if !opening.starts_with("```") {
+            continue;
+        }
+        let body: Vec<&str> =
+            lines.by_ref().map(|(text, _)| text).take_while(|text| *text != "```").collect();
+        if opening == "```sh example" {
+            found.push((line, body.join("\n")));
+        }
+    }
+    found
+}
+
+/// Blocks that are not run are read by a shell in which our program only looks at its words, and no other program is found.
+#[test]
+fn examples_of_the_documentation_are_lines_we_take() {
+    let place = Place::new();
+    let look = "#!/bin/sh\n\"$SLIPWAY\" \"$@\" --help > /dev/null 2>> \"$HOME/wrong\" || echo \"in: slipway $*\" >> \"$HOME/wrong\"\n\
+                echo . >> \"$HOME/seen\"\n";
+    place.write("bin/slipway", look);
+    let program = place.path().join("bin/slipway");
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut wrong = Vec::new();
+    for (name, text) in pages() {
+        for (line, script) in examples(&text) {
+            place.write("wrong", "");
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", &script]).current_dir(place.path()).env_clear();
+            // A reader's variables have a value.
+            for rest in script.split('$').skip(1) {
+                let is_other = |letter: char| !letter.is_ascii_uppercase() && letter != '_';
+                let name = rest.split(is_other).next().unwrap_or_default();
+                if !name.is_empty() {
+                    shell.env(name, "word");
+                }
+            }
+            shell.env("HOME", place.path()).env("PATH", place.path().join("bin"));
+            shell.env("SLIPWAY", env!("CARGO_BIN_EXE_slipway"));
+            shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut shell = shell.spawn().expect("a shell runs");
+            wait_for_end(&mut shell, &format!("{name}:{line}"));
+            let said = fs::read_to_string(place.path().join("wrong")).unwrap();
+            if !said.is_empty() {
+                wrong.push(format!("{name}:{line}: {said}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let seen = fs::read_to_string(place.path().join("seen")).unwrap().lines().count();
+    assert!(seen >= 40, "{seen} commands");
 }
 
 #[test]

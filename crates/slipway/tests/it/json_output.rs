@@ -1,6 +1,6 @@
 //! Data of every command with `-o json`, held against its definition in the schema, with the failure beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -231,9 +231,9 @@ const CONTROLLER: &[Case] = &[
     ("controller-uninstall", "controller uninstall --sandbox -n kardinal-system", 0),
 ];
 
-/// Commands that need what no test here has: a ledger beside a unit that cannot be written, and a step that failed. Their
-/// definitions come from the types that they print, as all do.
-const UNTRIED: &[&str] = &["unit-merge-ledger", "pipeline-retry"];
+const LEDGERS: &[Case] = &[("unit-merge-ledger", "unit merge-ledger one {ledger}", 0)];
+
+const FAILED_STEPS: &[Case] = &[("pipeline-retry", "--sandbox pipeline retry my-app --env dev", 0)];
 
 /// The schemas of data and of failures.
 struct Checker {
@@ -344,14 +344,10 @@ fn every_command_with_data_is_tried() {
         PROMOTION,
         DEMONSTRATION,
         CONTROLLER,
+        LEDGERS,
+        FAILED_STEPS,
     ];
-    let mut tried: BTreeMap<&str, usize> = UNTRIED.iter().map(|name| (*name, 0)).collect();
-    for (definition, ..) in all.into_iter().flatten() {
-        *tried.entry(definition).or_default() += 1;
-    }
-    let superfluous: Vec<&&str> = UNTRIED.iter().filter(|name| tried[*name] > 0).collect();
-    assert!(superfluous.is_empty(), "tried after all: {superfluous:?}");
-    let tried: BTreeSet<&str> = tried.into_keys().collect();
+    let tried: BTreeSet<&str> = all.into_iter().flatten().map(|(definition, ..)| *definition).collect();
     assert_eq!(known.difference(&tried).collect::<Vec<_>>(), Vec::<&&str>::new(), "are never run");
     assert_eq!(tried.difference(&known).collect::<Vec<_>>(), Vec::<&&str>::new(), "are no definitions");
 }
@@ -557,11 +553,64 @@ fn data_of_a_pipeline_that_promotes_keeps_to_its_schema() {
 }
 
 #[test]
+fn data_of_ledgers_keeps_to_its_schema() {
+    let place = units();
+    let _down = Down(&place);
+    place.run(&["unit", "bundle", "shop", "./shop", "-n", "shop", "-O", "one", "--image", IMAGE]).ok();
+    let unit = place.path().join("one");
+    let set_readonly = |readonly| {
+        let mut permissions = fs::metadata(&unit).unwrap().permissions();
+        permissions.set_readonly(readonly);
+        fs::set_permissions(&unit, permissions).unwrap();
+    };
+    // A unit that cannot be written has its ledger beside it.
+    set_readonly(true);
+    place.run(&["unit", "apply", "one", "--sandbox", "--soak", "0s"]).ok();
+    set_readonly(false);
+    let names = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let ledger =
+        names.filter_map(|name| name.into_string().ok()).find(|name| name.starts_with("one.ledger."));
+    check(&place, LEDGERS, &[("ledger", &ledger.expect("a ledger beside the unit"))]);
+}
+
+/// A demonstration's cluster, in which a step has failed, without the controller that would go on with it.
+#[test]
+fn data_of_failed_steps_keeps_to_its_schema() {
+    let (demonstration, place) = (Place::new(), Place::new());
+    let _down = Down(&place);
+    {
+        let _down = Down(&demonstration);
+        demonstration.run(&["pipeline", "demo", "--detach"]).ok();
+        let bundles = demonstration.run(&["--sandbox", "bundle", "list", "my-app", "-o", "json"]).ok();
+        let bundles: Value = serde_json::from_str(&bundles).unwrap();
+        let bundle = bundles[0]["name"].as_str().unwrap();
+        let wait = ["--sandbox", "bundle", "wait", bundle, "--env", "dev", "--timeout", "120s"];
+        demonstration.run(&wait).ok();
+        demonstration.run(&["sandbox", "save", "saved.jsonl"]).ok();
+    }
+    let saved = fs::read_to_string(demonstration.path().join("saved.jsonl")).unwrap();
+    let failed = saved.lines().map(|line| {
+        let mut object: Value = serde_json::from_str(line).unwrap();
+        if object["resource"].as_str().is_some_and(|resource| resource.starts_with("promotionsteps.")) {
+            object["object"]["status"]["state"] = "Failed".into();
+        }
+        format!("{object}\n")
+    });
+    place.write("failed.jsonl", failed.collect::<String>());
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    place.run(&["sandbox", "load", "failed.jsonl"]).ok();
+    check(&place, FAILED_STEPS, &[]);
+}
+
+#[test]
 fn data_of_the_controller_keeps_to_its_schema() {
     let place = Place::new();
     let _down = Down(&place);
     check(&place, CONTROLLER, &[]);
 }
+
+/// Signals that end a run, with its exit code and the id of its failure.
+const SIGNALS: [(&str, i32, &str); 2] = [("INT", 130, "interrupted"), ("TERM", 143, "terminated")];
 
 /// Runs that a signal ends: the object is the last line, and data that was asked for is there before it.
 #[cfg(unix)]
@@ -578,7 +627,7 @@ fn a_signal_is_told_as_an_object() {
          annotations: {sim/fail: unready}\n    spec: {containers: [{name: web, image: 'nginx:1'}]}\n",
     );
     let checker = Checker::new(&place);
-    for (name, code, id) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
+    for (name, code, id) in SIGNALS {
         let space = name.to_lowercase();
         let words = ["apply", "endless", "endless", "--sandbox", "-n", &space, "-o", "json"];
         let child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -601,10 +650,15 @@ fn every_exit_code_is_met() {
     let all = [RELEASES, PACKAGES, RUNBOOKS, STACKS, PROMOTION];
     let mut met: BTreeSet<i32> = all.into_iter().flatten().map(|(.., code)| *code).collect();
     met.extend(crate::failures::codes());
-    met.extend([130, 143]);
+    met.extend(SIGNALS.map(|(_, code, _)| code));
     let checker = Checker::new(&Place::new());
     let codes = &checker.failure["properties"]["error"]["properties"]["exitCode"]["enum"];
     let known: BTreeSet<i32> =
         codes.as_array().unwrap().iter().map(|code| code.as_i64().unwrap() as i32).collect();
     assert_eq!(known.difference(&met).collect::<Vec<_>>(), [&17]);
+    let reserved = serde_json::json!({"error": {
+        "id": "daemon-unreachable", "message": "no daemon", "file": null, "line": null, "column": null, "hint": null,
+        "exitCode": 17, "causes": [], "problems": [],
+    }});
+    assert_eq!(Checker::validate(&checker.failure, "", &reserved), Ok(()), "the form of the reserved one");
 }

@@ -143,7 +143,7 @@ pub async fn plan<D: Deploy>(
         old => plan_anew(wanted, store, git, deploy, old.map(|(run_id, _)| run_id)).await?,
     };
     let title = format!("{} {}", planned.plan.command, planned.plan.stack_name);
-    events.send(Event::PlanMade { title, nodes: planned.plan.nodes.len() });
+    events.send(Event::PlanMade { title, nodes: planned.plan.nodes.len(), changes: None });
     Ok(planned)
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::common::{annotation, text_at};
+use crate::setting::parse_duration;
 
 /// The course of a simulated pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(super) struct PodPlan {
 const START: Duration = Duration::from_millis(500);
 const RUN: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_secs(10);
+/// Three years: more than any clock here will see.
+const LONGEST: Duration = Duration::from_secs(100_000_000);
 
 impl PodPlan {
     pub(super) fn of(pod: &Value) -> PodPlan {
@@ -58,12 +61,13 @@ impl PodPlan {
             _ if failures.is_some() => PodFate::Crash,
             _ => PodFate::Run,
         };
+        let time = |key: &str| annotation(pod, key).and_then(|text| parse_duration(text).ok());
         let usual = if fate == PodFate::Flapping { TURN } else { RUN };
         PodPlan {
             fate,
             failures,
-            delay: parse_span(annotation(pod, "sim/delay")).unwrap_or(START),
-            duration: parse_span(annotation(pod, "sim/duration")).unwrap_or(usual),
+            delay: time("sim/delay").unwrap_or(START).min(LONGEST),
+            duration: time("sim/duration").unwrap_or(usual).min(LONGEST),
             exit_code: number("sim/exit-code"),
         }
     }
@@ -78,17 +82,6 @@ impl PodPlan {
 /// Returns true if a pod ends by itself.
 pub(super) fn ends_by_itself(pod: &Value) -> bool {
     matches!(text_at(pod, "/spec/restartPolicy"), "Never" | "OnFailure")
-}
-
-/// Seconds, or a number with `s` or `ms`.
-fn parse_span(text: Option<&str>) -> Option<Duration> {
-    let text = text?.trim();
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 0.001),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let seconds = number.trim().parse::<f64>().ok()? * unit;
-    Duration::try_from_secs_f64(seconds.clamp(0.0, 1e8)).ok()
 }
 
 #[cfg(test)]
@@ -114,9 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn spans() {
-        for (text, millis) in [("3", Some(3000)), ("200ms", Some(200)), ("1.5s", Some(1500)), ("x", None)] {
-            assert_eq!(parse_span(Some(text)), millis.map(Duration::from_millis), "{text}");
+    fn a_pod_starts_after_any_time_that_can_be_written() {
+        for (text, delay) in [
+            ("3", Duration::from_secs(3)),
+            ("200ms", Duration::from_millis(200)),
+            ("1.5s", Duration::from_millis(1500)),
+            ("10m", Duration::from_secs(600)),
+            ("24h", Duration::from_secs(86_400)),
+            ("1h30m", Duration::from_secs(5400)),
+            ("2d", Duration::from_secs(172_800)),
+            ("999999999999", LONGEST),
+            ("soon", START),
+            ("-3s", START),
+        ] {
+            let plan = PodPlan::of(&json!({"metadata": {"annotations": {"sim/delay": text}}}));
+            assert_eq!(plan.delay, delay, "{text}");
         }
     }
 }

@@ -46,5 +46,5 @@ pub(crate) fn simulated_latency(text: &[u8]) -> Option<Duration> {
     let whole = if text.starts_with(b"{") { text.to_vec() } else { [b"{", text].concat() };
     let value: Value = serde_json::from_slice(&whole).ok()?;
     let asked = slipway_manifest::object::annotation(&value, "sim/latency")?;
-    crate::http::control::parse_duration(asked).ok().map(|asked| asked.min(LONGEST))
+    crate::setting::parse_duration(asked).ok().map(|asked| asked.min(LONGEST))
 }

@@ -10,6 +10,7 @@ use slipway_promotion::kinds::{self, BundleType, GitCommit, Intent, Provenance};
 use super::wait::{WaitFlags, wait_for};
 use crate::commands::promotion::{PolicyNamespaceFlags, connect, explain, parse_pair, survey};
 use crate::exit::{Exit, UsageError};
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::table::Table;
@@ -84,7 +85,7 @@ pub struct CreateArgs {
     name: Option<String>,
 
     /// Only show what would be promoted where, through which gates
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     dry_run: bool,
 
     #[command(flatten)]

@@ -22,6 +22,7 @@ use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::files;
 use crate::helm;
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::table::Table;
@@ -137,7 +138,7 @@ struct Package {
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     destination: PathBuf,
     /// Another version than Chart.yaml's
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", add = Usual)]
     version: Option<String>,
     /// Another appVersion than Chart.yaml's
     #[arg(long, value_name = "VERSION")]

@@ -1,5 +1,6 @@
 //! `slipway gate simulate`: gates at another time, with other values, or on past promotions.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -81,6 +82,7 @@ pub fn run(args: &SimulateArgs, session: &Session) -> anyhow::Result<Exit> {
     let at = when.map(|text| parse_moment(text, args.tz.as_deref(), now)).transpose()?.unwrap_or(now);
     let read = read_files(&args.files)?;
     let Some(pipeline) = &args.pipeline else {
+        check_known(&read, &args.env)?;
         let context = GateContext::new(BundleContext::default(), &args.env, at);
         let windows = window_contexts(&read.windows);
         let context = GateContext { windows, ..context };
@@ -113,6 +115,19 @@ pub fn run(args: &SimulateArgs, session: &Session) -> anyhow::Result<Exit> {
             .collect();
         try_gates(args, session, &applying, context)
     })
+}
+
+/// Refuses an environment that no pipeline of the files has; files without a pipeline may be about any.
+fn check_known(read: &PromotionFiles, env: &str) -> anyhow::Result<()> {
+    let environments = read.pipelines.iter().flat_map(|pipeline| &pipeline.spec.environments);
+    let names: BTreeSet<&str> = environments.map(|environment| environment.name.as_str()).collect();
+    if names.is_empty() || names.contains(env) {
+        return Ok(());
+    }
+    let known = Vec::from_iter(names.iter().copied()).join(", ");
+    let problem = Problem::error(format!("no pipeline of the files has an environment `{env}`"));
+    let problem = problem.did_you_mean(env, names);
+    Err(if problem.hint.is_some() { problem } else { problem.hint(format!("there are: {known}")) }.into())
 }
 
 /// The gates of the cluster, with those of files in the place of their namesakes.

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
+use slipway_go::time::Duration as GoDuration;
 use slipway_graph::{Graph, GraphBuilder};
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{FieldReader, YamlNode, YamlReader};
@@ -80,11 +80,17 @@ pub fn schema() -> Value {
                 "items": {"type": "string"},
             },
             "run": {"description": "A command for sh -c", "type": "string"},
-            "timeout": {"description": "How long one attempt may take: 30s, 5m", "type": "string"},
+            "timeout": {
+                "description": "How long one attempt may take: 30s, 5m",
+                "type": "string",
+                "pattern": "^\\+?([0-9]+d)?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$",
+                "not": {"pattern": "^[^1-9]*$"},
+            },
             "retries": {
                 "description": "How many more attempts a failed command gets",
                 "type": "integer",
                 "minimum": 0,
+                "maximum": u32::MAX,
             },
         },
     });
@@ -94,7 +100,7 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "required": ["nodes"],
-        "properties": {"nodes": {"type": "object", "additionalProperties": node}},
+        "properties": {"nodes": {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": node}},
     })
 }
 
@@ -105,8 +111,7 @@ impl FromStr for Timeout {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parsed = text.parse::<SignedDuration>().ok().and_then(|parsed| Duration::try_from(parsed).ok());
-        let positive = parsed.filter(|duration| !duration.is_zero());
+        let positive = GoDuration::parse_days(text).filter(|duration| !duration.is_zero());
         positive.map(Self).ok_or("expected a time such as `30s` or `5m`")
     }
 }

@@ -1,6 +1,6 @@
 //! `slipway graph FILE`: the kernel on its own, with a small YAML of nodes and needs.
 
-mod file;
+pub mod file;
 mod shell;
 
 use std::num::NonZeroUsize;

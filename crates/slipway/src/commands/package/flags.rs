@@ -13,6 +13,7 @@ use crate::cli::Output;
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{self, ReferenceMode, ReferenceResolver};
 use crate::files;
+use crate::help::Usual;
 use crate::session::Session;
 
 /// `package build --output DIR`, as packages are built elsewhere: the directory is `--output-dir` here,
@@ -92,11 +93,11 @@ impl PackageFlags {
 #[command(next_help_heading = "Parameters")]
 pub struct ParameterFlags {
     /// Parameters file; repeat for more
-    #[arg(short = 'f', long, value_name = "FILE")]
+    #[arg(short = 'f', long, value_name = "FILE", add = Usual)]
     pub values: Vec<PathBuf>,
 
     /// Set a parameter, its value read as YAML
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = Usual)]
     pub set: Vec<String>,
 
     /// Set a parameter to text

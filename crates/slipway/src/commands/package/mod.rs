@@ -479,6 +479,8 @@ fn param_rows(
 }
 
 fn init(name: &str, from: &[PathBuf]) -> anyhow::Result<Exit> {
+    // Whoever names the directory means it.
+    let name = name.strip_suffix(".kurel").unwrap_or(name);
     let scaffold = if from.is_empty() {
         slipway_package::scaffold(name)?
     } else {

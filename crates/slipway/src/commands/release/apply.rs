@@ -19,6 +19,7 @@ use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::config::Origin;
 use crate::exit::Exit;
 use crate::files;
+use crate::help::Usual;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 
@@ -34,7 +35,8 @@ pub struct ApplyArgs {
         long = "plan",
         value_name = "FILE",
         alias = "use-plan",
-        help_heading = "Saved plans"
+        help_heading = "Saved plans",
+        add = Usual
     )]
     plan: Option<PathBuf>,
 
@@ -43,14 +45,14 @@ pub struct ApplyArgs {
     plan_lifetime: Duration,
 
     /// Carry a saved plan out although somebody changed objects since
-    #[arg(long, help_heading = "Saved plans")]
+    #[arg(long, help_heading = "Saved plans", add = Usual)]
     allow_drift: bool,
 
     #[command(flatten)]
     run: RunFlags,
 
     /// Roll back to the last good revision when it fails; delete a first install again
-    #[arg(long, alias = "atomic", alias = "rollback-on-failure")]
+    #[arg(long, alias = "atomic", alias = "rollback-on-failure", add = Usual)]
     auto_rollback: bool,
 
     /// Delete the objects it created when it fails; hooks and objects that are to be kept stay
@@ -86,7 +88,7 @@ pub struct ApplyArgs {
     disable_openapi_validation: bool,
 
     /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rehearse: bool,
 
     #[command(flatten)]

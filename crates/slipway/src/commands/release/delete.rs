@@ -7,6 +7,7 @@ use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseReques
 use super::flags::{DiffFlags, DryRunFlag, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, fail, say_target};
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 
 /// Delete a release and everything that belongs to it
@@ -33,7 +34,7 @@ pub struct DeleteArgs {
     ignore_not_found: bool,
 
     /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rehearse: bool,
 
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub struct DiffArgs {
     name: String,
 
     /// One revision: what someone changed since; two: what differs between them
-    #[arg(num_args = 0..=2)]
+    #[arg(num_args = 0..=2, value_parser = revision)]
     revisions: Vec<u32>,
 
     /// Exit with 2 if something differs
@@ -32,6 +32,10 @@ pub struct DiffArgs {
 
     #[command(flatten)]
     diff: DiffFlags,
+}
+
+fn revision(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "a revision is a number; `slipway history NAME` lists them, `slipway plan NAME SOURCE` compares a source")
 }
 
 pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {

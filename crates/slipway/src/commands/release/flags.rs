@@ -25,6 +25,7 @@ use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::commands::words::source_word;
 use crate::config::StorageKind;
 use crate::exit::UsageError;
+use crate::help::Usual;
 use crate::session::Session;
 
 /// What a release is made of.
@@ -144,7 +145,7 @@ pub struct PlanningFlags {
     prune_order: Prune,
 
     /// Leave hooks out
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     no_hooks: bool,
 
     /// Make a revision even if nothing changed; hooks run again
@@ -249,7 +250,7 @@ impl DiffFlags {
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct DryRunFlag {
     /// Only show the plan; the cluster is asked in any case, whichever of Helm's words is given
-    #[arg(long = "dry-run", value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "server")]
+    #[arg(long = "dry-run", value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "server", add = Usual)]
     way: Option<DryRunWay>,
 }
 
@@ -273,7 +274,7 @@ impl DryRunFlag {
 #[command(next_help_heading = "Running")]
 pub struct RunFlags {
     /// Time limit for the whole operation, from its first request on: `5m`, `1h30m`
-    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", value_parser = timeout, add = Usual)]
     timeout: Option<RunTimeout>,
 
     /// How many changes are under way at once

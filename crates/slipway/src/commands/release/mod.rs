@@ -75,16 +75,24 @@ async fn connect_within(session: &Session, timeout: Option<&RunTimeout>) -> anyh
 
 /// Says where a command is about to write.
 fn say_target(connection: &Connection, session: &Session) {
-    if session.is_quiet() {
-        return;
+    if !session.is_quiet() {
+        say!(
+            "{} {}, namespace {}",
+            paint(DIM, "cluster:"),
+            cluster_words(connection, session),
+            connection.namespace
+        );
     }
-    let Connection { server, namespace, context, .. } = connection;
-    let target = match context {
+}
+
+/// The cluster of a connection as people know it.
+pub fn cluster_words(connection: &Connection, session: &Session) -> String {
+    let Connection { server, context, .. } = connection;
+    match context {
         _ if session.settings.sandbox => "the sandbox".to_owned(),
         Some(context) => format!("context {context} ({server})"),
         None => server.clone(),
-    };
-    say!("{} {target}, namespace {namespace}", paint(DIM, "cluster:"));
+    }
 }
 
 /// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.

@@ -15,6 +15,7 @@ use super::flags::{DiffFlags, SourceArgs, timeout};
 use super::{connect_within, fail, plan_exit, save_graph, show_plan};
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{DIM, paint};
@@ -23,11 +24,11 @@ use crate::term::style::{DIM, paint};
 #[derive(Debug, clap::Args)]
 pub struct PlanArgs {
     /// Exit with 2 if objects change, 3 if only a revision is made
-    #[arg(long, alias = "detailed-exitcode")]
+    #[arg(long, alias = "detailed-exitcode", add = Usual)]
     exit_code: bool,
 
     /// Save the plan, for `apply --plan`; encrypted if there is a secret key
-    #[arg(long, value_name = "FILE", alias = "save-plan")]
+    #[arg(long, value_name = "FILE", alias = "save-plan", add = Usual)]
     out: Option<PathBuf>,
 
     /// Show a saved plan, and what moved since it was made
@@ -47,11 +48,11 @@ pub struct PlanArgs {
     save_graph_to: Option<PathBuf>,
 
     /// Time limit for planning, from its first request on: `5m`, `1h30m`
-    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", value_parser = timeout, add = Usual)]
     timeout: Option<RunTimeout>,
 
     /// Say which dependencies were found in the objects
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     explain: bool,
 
     #[command(flatten)]

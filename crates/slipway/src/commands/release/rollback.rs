@@ -8,6 +8,7 @@ use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseReques
 use super::flags::{DiffFlags, DryRunFlag, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, say_target};
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 
 /// Go back to an earlier revision
@@ -20,7 +21,7 @@ pub struct RollbackArgs {
     revision: Option<u32>,
 
     /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rehearse: bool,
 
     /// Delete the objects it created when it fails; hooks and objects that are to be kept stay

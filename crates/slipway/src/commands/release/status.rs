@@ -72,12 +72,20 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
             objects,
         };
         show::show(session.output(), &view, |view| {
+            // The objects tell why they are not ready; what a failure said of that is not told twice.
+            let (description, details) = match &view.objects {
+                Some(objects) => without_pod_reasons(&view.description, objects),
+                None => (view.description.as_str(), Vec::new()),
+            };
             let mut text = format!(
-                "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\nCHART: {}\nDESCRIPTION: {}\n",
-                view.name, moment(&view.updated), view.namespace, view.status, view.revision, view.chart, view.description
+                "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\nCHART: {}\nDESCRIPTION: {description}\n",
+                view.name, moment(&view.updated), view.namespace, view.status, view.revision, view.chart
             );
             if let Some(objects) = &view.objects {
                 let _ = write!(text, "OBJECTS:\n{}", object_table(objects, &view.namespace));
+            }
+            for detail in details {
+                let _ = writeln!(text, "{detail}");
             }
             if !view.notes.is_empty() {
                 let _ = writeln!(text, "NOTES:\n{}", view.notes);
@@ -91,6 +99,14 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
 /// Returns true where the objects are worth a look: a run failed or is under way.
 fn is_unsettled(status: RevisionStatus) -> bool {
     status.is_pending() || matches!(status, RevisionStatus::Failed | RevisionStatus::Uninstalling)
+}
+
+/// The first line of a description, and the others but those that tell of pods what the objects tell already.
+fn without_pod_reasons<'d>(description: &'d str, objects: &[ObjectState]) -> (&'d str, Vec<&'d str>) {
+    let mut lines = description.lines();
+    let first = lines.next().unwrap_or_default();
+    let is_told = |line: &&str| objects.iter().any(|object| object.pods.iter().any(|told| told == line));
+    (first, lines.filter(|line| !is_told(line)).collect())
 }
 
 fn object_table(objects: &[ObjectState], namespace: &str) -> String {

@@ -22,6 +22,7 @@ use crate::commands::release::show_questions;
 use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::Exit;
 use crate::files;
+use crate::help::Usual;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::table::Table;
@@ -64,15 +65,15 @@ pub struct ApplyArgs {
     no_resume: bool,
 
     /// Run this step even if the record says it is done; repeat for more
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", add = Usual)]
     rerun: Vec<String>,
 
     /// Run only these steps and what they need; repeat or separate with commas
-    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    #[arg(long, value_name = "STEP", value_delimiter = ',', add = Usual)]
     only: Vec<String>,
 
     /// Carry it out on a copy of the cluster in this process first, and stop if that fails
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rehearse: bool,
 
     #[command(flatten)]
@@ -82,11 +83,11 @@ pub struct ApplyArgs {
 #[derive(Debug, clap::Args)]
 pub struct DestroyArgs {
     /// Do not ask
-    #[arg(short, long)]
+    #[arg(short, long, add = Usual)]
     yes: bool,
 
     /// Say what would go, and leave it
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     dry_run: bool,
 
     #[command(flatten)]
@@ -149,6 +150,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         let mode = ReferenceMode::Fetch(Purpose::Apply);
         let references = args.run.document.resolver(mode, "run apply", session);
         let ground = Ground::open(session, args.run.document.base(), references).await?;
+        ground.say_target(session);
         if args.rehearse {
             let trial = rehearse_runbook(&document, ground.place(), &options, interrupt.token().clone());
             report_rehearsal(trial.await)?;
@@ -184,6 +186,7 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
         let interrupt = Interrupt::listen()?;
         let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);
         let ground = Ground::open(session, args.run.document.base(), references).await?;
+        ground.say_target(session);
         let (place, options) = (ground.place(), args.run.options());
         let asks = !args.yes && std::io::stdin().is_terminal();
         let plan = if args.dry_run || asks {

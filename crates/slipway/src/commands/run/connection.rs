@@ -12,13 +12,17 @@ use slipway_source::LoadContext;
 use super::fetch::Network;
 use crate::charts;
 use crate::commands::inputs::SecretFlags;
+use crate::commands::release::cluster_words;
 use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::UsageError;
 use crate::session::Session;
+use crate::term::style::{DIM, paint};
 
 /// The ground a runbook is run on.
 pub struct Ground {
     pub cluster: Cluster,
+    /// The cluster and the namespace as people know them.
+    target: String,
     pub context: Option<String>,
     base: PathBuf,
     sources: LoadContext,
@@ -36,7 +40,9 @@ impl Ground {
         let connection = session.with_releases(session.connect().await?)?;
         let decryption = SecretFlags::default().decryption();
         let resolver = references.clone();
+        let target = format!("{}, namespace {}", cluster_words(&connection, session), connection.namespace);
         Ok(Self {
+            target,
             cluster: connection.cluster,
             context: session.settings.context.value.clone(),
             base,
@@ -44,6 +50,13 @@ impl Ground {
             references,
             events: session.events(),
         })
+    }
+
+    /// Says where the runbook is about to write.
+    pub fn say_target(&self, session: &Session) {
+        if !session.is_quiet() {
+            say!("{} {}", paint(DIM, "cluster:"), self.target);
+        }
     }
 
     /// Gives back what backends of secrets lent.

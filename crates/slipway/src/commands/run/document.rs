@@ -9,17 +9,18 @@ use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::UsageError;
 use crate::files::{self, TextError};
+use crate::help::Usual;
 use crate::session::Session;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Runbook options")]
 pub struct Flags {
     /// The runbook; `-` for standard input
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", add = Usual)]
     file: PathBuf,
 
     /// Give a variable a value; repeat for more
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", add = Usual)]
     set: Vec<String>,
 
     /// Take variables from a YAML file; repeat for more, later ones win

@@ -13,6 +13,7 @@ use super::document;
 use crate::cli::Output;
 use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::{Exit, UsageError};
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{ADDED, BOLD, REMOVED, paint};
@@ -38,7 +39,7 @@ pub struct PlanArgs {
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
     /// Exit with 3 if anything would change
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     exit_code: bool,
 
     /// Fetch the secrets that steps refer to, instead of naming them

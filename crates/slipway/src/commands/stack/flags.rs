@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use slipway_stack::{Command, NeedsPolicy, Profile, Request, SelectMode, Selector};
 
+use crate::help::Usual;
+
 /// Which stack.
 #[derive(Debug, clap::Args)]
 pub struct RootFlags {
     /// Directory of the root stack.yaml
-    #[arg(long, value_name = "DIR", default_value = ".", env = "SLIPWAY_STACK_ROOT", hide_env = true)]
+    #[arg(long, value_name = "DIR", default_value = ".", env = "SLIPWAY_STACK_ROOT", hide_env = true, add = Usual)]
     pub root: PathBuf,
 
     /// Profile to lay over the defaults; the root's defaultProfile unless given
-    #[arg(long, value_name = "NAME", env = "SLIPWAY_STACK_PROFILE", hide_env = true)]
+    #[arg(long, value_name = "NAME", env = "SLIPWAY_STACK_PROFILE", hide_env = true, add = Usual)]
     pub profile: Option<String>,
 }
 
@@ -28,11 +30,11 @@ impl RootFlags {
 #[command(next_help_heading = "Selection")]
 pub struct SelectFlags {
     /// Only releases of these clusters
-    #[arg(long, value_name = "NAME", value_delimiter = ',', env = "SLIPWAY_STACK_CLUSTER", hide_env = true)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', env = "SLIPWAY_STACK_CLUSTER", hide_env = true, add = Usual)]
     cluster: Vec<String>,
 
     /// Releases with any of these tags
-    #[arg(long, value_name = "TAG", value_delimiter = ',', env = "SLIPWAY_STACK_TAG", hide_env = true)]
+    #[arg(long, value_name = "TAG", value_delimiter = ',', env = "SLIPWAY_STACK_TAG", hide_env = true, add = Usual)]
     tag: Vec<String>,
 
     /// Releases declared in or below this directory, relative to the root
@@ -46,16 +48,16 @@ pub struct SelectFlags {
     from_path: Vec<String>,
 
     /// Releases by name, `namespace/name` or id
-    #[arg(long, value_name = "NAME", value_delimiter = ',', env = "SLIPWAY_STACK_RELEASE", hide_env = true)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', env = "SLIPWAY_STACK_RELEASE", hide_env = true, add = Usual)]
     release: Vec<String>,
 
     /// Releases with inputs that changed between two revisions (`origin/main...HEAD`), or between one
     /// and the work tree
-    #[arg(long, value_name = "RANGE", env = "SLIPWAY_STACK_GIT_RANGE", hide_env = true)]
+    #[arg(long, value_name = "RANGE", env = "SLIPWAY_STACK_GIT_RANGE", hide_env = true, add = Usual)]
     git_range: Option<String>,
 
     /// Also what the selected releases need
-    #[arg(long, visible_alias = "git-include-deps")]
+    #[arg(long, visible_alias = "git-include-deps", add = Usual)]
     include_deps: bool,
 
     /// Also what needs the selected releases

@@ -1,5 +1,6 @@
 //! `slipway stack apply` and `slipway stack delete`: many releases carried out as one run.
 
+use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
@@ -31,16 +32,17 @@ use crate::commands::policy;
 use crate::commands::release::flags::time;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
-use crate::term::style::{ERROR, WARNING, paint};
+use crate::term::style::{DIM, ERROR, WARNING, paint};
 use crate::term::{prompt, report, show};
 
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("going_on").args(["resume", "run_id", "rerun_failed"]).multiple(true)))]
 pub struct LaunchArgs {
     /// How many releases run at once; the stack's own setting unless given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", add = Usual)]
     concurrency: Option<NonZeroUsize>,
 
     /// How many releases of one cluster run at once
@@ -72,27 +74,27 @@ pub struct LaunchArgs {
     plan_only: bool,
 
     /// Show the plan and what it would change; the same as --plan-only --diff
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     dry_run: bool,
 
     /// Carry everything out on copies of what it touches first; the clusters are written only if that goes well
-    #[arg(long, conflicts_with = "going_on")]
+    #[arg(long, conflicts_with = "going_on", add = Usual)]
     rehearse: bool,
 
     /// Go on with the most recent run, unless it succeeded
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     resume: bool,
 
     /// The run to go on with
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = Usual)]
     run_id: Option<String>,
 
     /// Only what failed in the run that is gone on with; --include-dependents adds what waited for it
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rerun_failed: bool,
 
     /// Go on although inputs changed since the run was planned
-    #[arg(long, requires = "going_on", conflicts_with = "replan")]
+    #[arg(long, requires = "going_on", conflicts_with = "replan", add = Usual)]
     allow_drift: bool,
 
     /// Plan anew and keep what the run did already
@@ -120,7 +122,7 @@ pub struct LaunchArgs {
     confirm: bool,
 
     /// Ask nothing
-    #[arg(short, long, env = "SLIPWAY_YES", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(short, long, env = "SLIPWAY_YES", hide_env = true, value_parser = clap::builder::FalseyValueParser::new(), add = Usual)]
     yes: bool,
 
     /// From how many releases on a deletion is confirmed by the stack's name; 0 asks nothing
@@ -407,6 +409,29 @@ fn finish(
     })
 }
 
+/// What is about to happen, and where: `apply 3 releases of stack shop to cluster local`.
+fn plan_words(planned: &PlannedRun, session: &Session) -> String {
+    let plan = &planned.plan;
+    let clusters: BTreeSet<String> = plan
+        .nodes
+        .iter()
+        .map(|node| match &node.cluster.context {
+            _ if session.settings.sandbox => format!("{} (the sandbox)", node.cluster.name),
+            Some(context) if *context != node.cluster.name => {
+                format!("{} (context {context})", node.cluster.name)
+            }
+            _ => node.cluster.name.clone(),
+        })
+        .collect();
+    let (count, word) = match plan.nodes.len() {
+        1 => (1, "release"),
+        count => (count, "releases"),
+    };
+    let many = if clusters.len() == 1 { "cluster" } else { "clusters" };
+    let clusters = Vec::from_iter(clusters).join(", ");
+    format!("{} {count} {word} of stack {}, {many} {clusters}", plan.command, plan.stack_name)
+}
+
 /// Says what is about to happen.
 fn announce(planned: &PlannedRun, args: &LaunchArgs, session: &Session) {
     planned.warnings.iter().for_each(report::show);
@@ -414,6 +439,6 @@ fn announce(planned: &PlannedRun, args: &LaunchArgs, session: &Session) {
         say!("{} {notice}", paint(WARNING, "notice:"));
     }
     if !args.is_plan_only() && !planned.is_done() && !session.is_quiet() {
-        say!("{} releases of stack {}", planned.plan.nodes.len(), planned.plan.stack_name);
+        say!("{} {}", paint(DIM, "plan:"), plan_words(planned, session));
     }
 }

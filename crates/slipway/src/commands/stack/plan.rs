@@ -20,6 +20,7 @@ use crate::commands::policy::{self, PolicyFlags};
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
@@ -31,7 +32,7 @@ pub struct PlanArgs {
     delete: bool,
 
     /// Print why this release is selected
-    #[arg(long, value_name = "RELEASE")]
+    #[arg(long, value_name = "RELEASE", add = Usual)]
     explain: Option<String>,
 
     #[command(flatten)]

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use slipway_event::SystemClock;
 use slipway_journal::{RunEvent, Summary};
+use slipway_problem::{Location, Problem, describe_io, read_hint};
 use slipway_stack::record::{Prune, RunProcess, RunStatus, RunStore, StoredRun};
 use slipway_stack::{Error, duration};
 
@@ -103,7 +103,10 @@ fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {
 pub fn directory(root: &Path) -> anyhow::Result<std::path::PathBuf> {
     let directory = if root.is_file() { root.parent().unwrap_or(root) } else { root };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    directory.canonicalize().with_context(|| format!("open the stack root {}", root.display()))
+    directory.canonicalize().map_err(|error| {
+        let problem = Problem::error(format!("cannot open the root of the stack: {}", describe_io(&error)));
+        problem.at(Location::file(root.display().to_string())).hint(read_hint(&error)).into()
+    })
 }
 
 pub fn store(root: &Path) -> anyhow::Result<RunStore> {
@@ -174,9 +177,9 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
     let store = store(&args.root.root)?;
     let run_id = match &args.run_id {
         Some(run_id) => run_id.clone(),
-        None => store.newest().ok_or_else(|| {
-            Error::from(slipway_problem::Problem::error("there are no runs of this stack").code("ST053"))
-        })?,
+        None => store
+            .newest()
+            .ok_or_else(|| Error::from(Problem::error("there are no runs of this stack").code("ST053")))?,
     };
     if args.follow {
         let mut stored = store.open(&run_id)?;

@@ -14,12 +14,15 @@ use super::flags::{
     recorded_events,
 };
 use super::{fail, text};
+use crate::commands::release::cluster_words;
 use crate::commands::release::flags::{PlanningFlags, RunFlags};
 use crate::exit::{Exit, StoppedRun};
+use crate::help::Usual;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::failure::FailureForm;
 use crate::term::show;
+use crate::term::style::{DIM, paint};
 
 /// Deploy exactly what was bundled
 ///
@@ -71,7 +74,7 @@ struct DeployFlags {
     force: bool,
 
     /// Carry the whole strategy out on a copy of the namespace first
-    #[arg(long)]
+    #[arg(long, add = Usual)]
     rehearse: bool,
 
     #[command(flatten)]
@@ -157,6 +160,11 @@ fn deploy(
             None => EvidenceNeed::None,
         };
         let ConnectedTarget { connection, target, overlay, .. } = connected;
+        if !session.is_quiet() {
+            let env = target.env.as_ref().map(|env| format!(", environment {env}")).unwrap_or_default();
+            let cluster = cluster_words(&connection, session);
+            say!("{} {cluster}, namespace {}{env}", paint(DIM, "cluster:"), target.namespace);
+        }
         let contexts = flags.load.contexts("unit apply", session);
         let interrupt = Interrupt::listen()?;
         let (events, recorder) = recorded_events(session);

@@ -19,6 +19,7 @@ use crate::commands::words::source_word;
 use crate::config;
 use crate::exit::{Exit, UsageError};
 use crate::files;
+use crate::help::Usual;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::{report, show};
@@ -37,15 +38,15 @@ pub struct BundleArgs {
     reference: Option<String>,
 
     /// File to write the unit to
-    #[arg(short = 'O', long = "to-file", value_name = "FILE")]
+    #[arg(short = 'O', long = "to-file", value_name = "FILE", add = Usual)]
     file: PathBuf,
 
     /// File with overlay slots and the strategy of the rollout
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = Usual)]
     settings: Option<PathBuf>,
 
     /// Environment the unit is bundled for
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = Usual)]
     env: Option<String>,
 
     /// Bring in missing dependencies first

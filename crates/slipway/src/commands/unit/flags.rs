@@ -25,6 +25,7 @@ use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::config;
 use crate::exit::PolicyFileError;
 use crate::files;
+use crate::help::Usual;
 use crate::session::Session;
 
 /// The unit to work with, and whom to trust with it.
@@ -83,7 +84,7 @@ pub fn ledger(unit: &UnitFile) -> UnitLedger {
 #[command(next_help_heading = "Target")]
 pub struct TargetFlags {
     /// Target as ENV[/CONTEXT[/NAMESPACE]]; environments are listed in slipway.yaml
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", add = Usual)]
     to: Option<String>,
 
     /// Values of the environment, within the slots of the unit

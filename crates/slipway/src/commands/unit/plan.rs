@@ -7,6 +7,7 @@ use super::flags::{ConnectedTarget, LoadFlags, TargetFlags, UnitFlags, ledger, n
 use super::{fail, text};
 use crate::commands::release::flags::PlanningFlags;
 use crate::exit::Exit;
+use crate::help::Usual;
 use crate::session::Session;
 use crate::term::show;
 
@@ -32,7 +33,7 @@ pub struct PlanArgs {
     record: bool,
 
     /// End with 2 if objects would change, with 3 if only a revision would be made
-    #[arg(long, alias = "detailed-exitcode")]
+    #[arg(long, alias = "detailed-exitcode", add = Usual)]
     exit_code: bool,
 }
 

@@ -100,8 +100,11 @@ impl Board {
                 *self = Self { started: Some(now), ..Self::default() };
             }
             Event::NodeStarted { node, .. } if is_followed(node.kind) => {
-                let row = Row::new(node.to_string(), Some(node.id.clone()), now);
-                self.rows.retain(|known| known.name != row.name);
+                let mut row = Row::new(node.to_string(), Some(node.id.clone()), now);
+                if let Some(at) = self.rows.iter().position(|known| known.name == row.name) {
+                    // Another attempt goes on with the work.
+                    row.since = self.rows.remove(at).since;
+                }
                 self.rows.push(row);
             }
             Event::NodeRetrying { node, error, .. } => {
@@ -299,7 +302,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `7s`, `1m12s`, `2h05m`.
-fn short_time(time: Duration) -> String {
+pub fn short_time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -353,6 +356,18 @@ mod tests {
             let lines = self.board.lines(self.start + Duration::from_secs(seconds), width, height);
             lines.into_iter().map(|line| line.text).collect()
         }
+    }
+
+    #[test]
+    fn a_row_counts_from_the_first_attempt() {
+        let mut run = Run::new();
+        let node = NodeName::new(NodeKind::Step, "dns");
+        let started = |attempt| Event::NodeStarted { node: node.clone(), attempt };
+        run.at(1, &[], started(1));
+        let error = "no server".to_owned();
+        run.at(4, &[], Event::NodeRetrying { node: node.clone(), attempt: 1, error, delay_ms: 5000 });
+        run.at(9, &[], started(2));
+        assert_eq!(run.shown(11, 80, 24)[0], "  dns    10s");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipway_event::{
-    Event, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals, ObjectState, Record, RunOutcome, Scope,
-    ScopeKind,
+    Event, NodeId, NodeKind, NodeName, NodeOutcome, NodeTotals, ObjectState, PlannedChanges, Record,
+    RunOutcome, Scope, ScopeKind,
 };
 
 use crate::logs::Verbosity;
@@ -156,7 +156,13 @@ impl Teller {
 fn is_shown(record: &Record) -> bool {
     match (&record.event, record.scope.last()) {
         (_, None) => true,
-        (Event::RunStarted { .. } | Event::RunFinished { .. } | Event::Summary { .. }, Some(_)) => false,
+        (
+            Event::PlanMade { .. }
+            | Event::RunStarted { .. }
+            | Event::RunFinished { .. }
+            | Event::Summary { .. },
+            Some(_),
+        ) => false,
         (
             Event::NodeStarted { .. } | Event::NodeRetrying { .. } | Event::NodeFinished { .. },
             Some(inside),
@@ -179,8 +185,11 @@ pub fn line(record: &Record, verbosity: Verbosity) -> Option<String> {
 
 fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
     Some(match event {
+        Event::PlanMade { changes: Some(changes), .. } => {
+            format!("{} {}", paint(DIM, "plan:"), planned_text(*changes))
+        }
         // The command that asked for the plan, or for an answer, shows it.
-        Event::PlanMade { .. } | Event::PromptAnswered { .. } => return None,
+        Event::PlanMade { changes: None, .. } | Event::PromptAnswered { .. } => return None,
         Event::LockWaiting { lock, holder } => {
             let holder = holder.as_deref().unwrap_or("another run");
             format!("  waiting for {lock}: {holder} holds it")
@@ -271,6 +280,21 @@ fn summary(totals: &NodeTotals) -> String {
     ])
 }
 
+/// What a plan would do to objects, in the words of `slipway plan`.
+fn planned_text(changes: PlannedChanges) -> String {
+    let PlannedChanges { create, recreate, update, apply, delete } = changes;
+    if changes == PlannedChanges::default() {
+        return "no object changes".to_owned();
+    }
+    join_counts(&[
+        (create, "to create"),
+        (recreate, "to recreate"),
+        (update, "to update"),
+        (apply, "to apply"),
+        (delete, "to delete"),
+    ])
+}
+
 fn join_counts(counts: &[(usize, &str)]) -> String {
     let shown = counts.iter().filter(|(count, _)| *count > 0);
     let shown: Vec<String> = shown.map(|(count, word)| format!("{count} {word}")).collect();
@@ -315,6 +339,8 @@ mod tests {
             reason: reason.map(Into::into),
             duration_ms: 1234,
         };
+        let planned =
+            |changes| Event::PlanMade { title: "apply web".into(), nodes: 3, changes: Some(changes) };
         for (event, expected) in [
             (finished(NodeOutcome::Succeeded, None), "ok web 1.2s"),
             (finished(NodeOutcome::Failed, Some("exit code 3")), "failed web: exit code 3 1.2s"),
@@ -327,6 +353,11 @@ mod tests {
                 "2 succeeded, 1 blocked",
             ),
             (Event::Summary { totals: NodeTotals::default() }, "nothing to do"),
+            (
+                planned(PlannedChanges { create: 2, delete: 1, ..PlannedChanges::default() }),
+                "plan: 2 to create, 1 to delete",
+            ),
+            (planned(PlannedChanges::default()), "plan: no object changes"),
             (Event::NodeStarted { node: named(NodeKind::Release, "web"), attempt: 1 }, ""),
             (
                 Event::Object {

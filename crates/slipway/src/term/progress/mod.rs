@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use slipway_event::{Event, NodeOutcome, Record, Sink};
 
 use crate::logs::Verbosity;
-use crate::term::style::paint;
-use board::Board;
+use crate::term::style::{DIM, paint};
+use board::{Board, BoardLine, short_time};
 use lines::{Teller, line};
 pub use live::{end, print_above};
 
@@ -55,13 +55,46 @@ struct PlainView {
 
 struct PlainState {
     board: Board,
+    started: Instant,
     last_line: Instant,
+    /// The run has ended; what follows is told by the command.
+    is_over: bool,
+}
+
+impl PlainState {
+    fn new(now: Instant) -> Self {
+        Self { board: Board::default(), started: now, last_line: now, is_over: false }
+    }
+
+    fn take(&mut self, record: &Record, now: Instant) {
+        self.board.take(record, now);
+        match record.event {
+            Event::RunStarted { .. } if record.scope.is_empty() => self.is_over = false,
+            Event::RunFinished { .. } if record.scope.is_empty() => self.is_over = true,
+            _ => {}
+        }
+    }
+
+    /// What to tell after a silence, and the time until the next look. Nothing is told too early.
+    fn break_silence(&mut self, now: Instant, silence: Duration) -> (Vec<BoardLine>, Duration) {
+        let left = silence.saturating_sub(now.saturating_duration_since(self.last_line));
+        if !left.is_zero() {
+            return (Vec::new(), left);
+        }
+        self.last_line = now;
+        let mut lines = self.board.lines(now, PLAIN_WIDTH, usize::MAX);
+        if lines.is_empty() && !self.is_over {
+            let time = short_time(now.saturating_duration_since(self.started));
+            lines.push(BoardLine { text: format!("  still working · {time}"), style: DIM });
+        }
+        (lines, silence)
+    }
 }
 
 impl Plain {
     fn new(verbosity: Verbosity, silence: Duration) -> Self {
-        let state = PlainState { board: Board::default(), last_line: Instant::now() };
-        let view = Arc::new(PlainView { teller: Teller::new(verbosity), state: Mutex::new(state) });
+        let state = Mutex::new(PlainState::new(Instant::now()));
+        let view = Arc::new(PlainView { teller: Teller::new(verbosity), state });
         if !silence.is_zero() {
             let followed = Arc::downgrade(&view);
             // Without the thread a long wait is silent.
@@ -82,7 +115,7 @@ impl PlainView {
 impl Sink for Plain {
     fn take(&self, record: &Record) {
         let mut state = self.0.lock();
-        state.board.take(record, Instant::now());
+        state.take(record, Instant::now());
         if let Some(line) = self.0.teller.line(record) {
             state.last_line = Instant::now();
             say!("{line}");
@@ -97,14 +130,71 @@ fn break_silence(view: &Weak<PlainView>, silence: Duration) {
         std::thread::sleep(wait);
         let Some(view) = view.upgrade() else { return };
         let mut state = view.lock();
-        let quiet = state.last_line.elapsed();
-        wait = silence.saturating_sub(quiet);
-        if wait.is_zero() {
-            for line in state.board.lines(Instant::now(), PLAIN_WIDTH, usize::MAX) {
-                say!("{}", paint(line.style, line.text));
-            }
-            state.last_line = Instant::now();
-            wait = silence;
+        let lines;
+        (lines, wait) = state.break_silence(Instant::now(), silence);
+        for line in lines {
+            say!("{}", paint(line.style, line.text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipway_event::{ObjectState, RunOutcome};
+    use slipway_manifest::{Gvk, ObjectRef};
+
+    use super::*;
+    use crate::config::ProgressInterval;
+
+    fn record(event: Event) -> Record {
+        let (run, time) = ("r1".parse().unwrap(), jiff::Timestamp::UNIX_EPOCH);
+        Record { v: 1, run, seq: 1, time, scope: Vec::new(), event }
+    }
+
+    fn waiting(name: &str, state: ObjectState) -> Event {
+        let object = ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, name);
+        Event::Object { node: Some(name.into()), object, state, message: None, replicas: None }
+    }
+
+    /// An hour of a run in simulated time: planning that takes minutes, objects that become ready one by one with long
+    /// pauses in between, and work that has no object.
+    #[test]
+    fn a_pipe_is_never_silent_for_ten_seconds() {
+        const LONGEST: Duration = Duration::from_secs(10);
+        let silence = ProgressInterval::default().0;
+        let mut happens: Vec<(u64, Event)> =
+            vec![(150, Event::RunStarted { title: "apply web".into(), nodes: 9 })];
+        for (index, seconds) in [151, 152, 160, 777].into_iter().enumerate() {
+            happens.push((seconds, waiting(&format!("web-{index}"), ObjectState::Waiting)));
+        }
+        for (index, seconds) in [900, 901, 1300, 2000].into_iter().enumerate() {
+            happens.push((seconds, waiting(&format!("web-{index}"), ObjectState::Ready)));
+        }
+        happens.push((3600, Event::RunFinished { status: RunOutcome::Succeeded, duration_ms: 1 }));
+        let start = Instant::now();
+        let teller = Teller::new(Verbosity::Normal);
+        let mut state = PlainState::new(start);
+        let (mut told, mut look) = (vec![Duration::ZERO], silence);
+        let mut events = happens.into_iter().peekable();
+        while let Some(next) = events.peek().map(|(seconds, _)| Duration::from_secs(*seconds)) {
+            if look <= next {
+                let (lines, wait) = state.break_silence(start + look, silence);
+                told.extend((!lines.is_empty()).then_some(look));
+                look += wait;
+                continue;
+            }
+            let record = record(events.next().expect("was just seen").1);
+            state.take(&record, start + next);
+            if teller.line(&record).is_some() {
+                state.last_line = start + next;
+                told.push(next);
+            }
+        }
+        assert_eq!(told.last(), Some(&Duration::from_secs(3600)));
+        let longest = told.windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(longest <= Some(LONGEST), "silent for {longest:?}: {told:?}");
+        // Once the run has ended nobody is told that it goes on.
+        let late = start + Duration::from_secs(3700);
+        assert_eq!(state.break_silence(late, silence).0, Vec::new());
     }
 }
