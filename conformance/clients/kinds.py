@@ -17,8 +17,6 @@ for key, (api_version, resource, template, namespaced) in sorted(mutations.more.
         continue
     name = mutations.NAMES.get(key, (None,))[0]
     body = json.loads(json.dumps(template))
-    for device in body.get('spec', {}).get('devices', []) if key == 'resourceslice' else []:
-        device.pop('taints', None)      # the sandbox keeps slices as they are (docs/reference/sandbox-differences.md)
     body.update(apiVersion=api_version, metadata={'labels': {'l': 'v'}})
     kinds.append({'key': key, 'apiVersion': api_version, 'resource': resource, 'namespaced': namespaced, 'name': name or '', 'object': body})
 with open(sys.argv[1], 'w') as file:

@@ -111,16 +111,21 @@ const EDITED: &[(&str, &[&str])] = &[
 /// Creates the roles and bindings a real server creates.
 pub(crate) fn create_default_roles(core: &Core) {
     let view: Vec<Value> = VIEWED.iter().map(|(g, r)| policy_rule(&[g], r, READ)).collect();
-    let mut edit = view.clone();
-    edit.push(policy_rule(&[""], &["secrets"], READ));
-    edit.push(policy_rule(&[""], &["serviceaccounts"], &["impersonate"]));
-    edit.push(policy_rule(&[""], &["serviceaccounts/token"], &["create"]));
-    edit.extend(EDITED.iter().map(|(g, r)| policy_rule(&[g], r, WRITE)));
-    edit.push(policy_rule(&["coordination.k8s.io"], &["leases"], READ));
-    let mut admin = edit.clone();
+    let mut to_edit = vec![
+        policy_rule(&[""], &["secrets"], READ),
+        policy_rule(&[""], &["serviceaccounts"], &["impersonate"]),
+        policy_rule(&[""], &["serviceaccounts/token"], &["create"]),
+    ];
+    to_edit.extend(EDITED.iter().map(|(g, r)| policy_rule(&[g], r, WRITE)));
+    to_edit.push(policy_rule(&["coordination.k8s.io"], &["leases"], READ));
     let access: Vec<&str> = READ.iter().chain(WRITE).copied().collect();
-    admin.push(policy_rule(&[RBAC], &["rolebindings", "roles"], &access));
-    admin.push(policy_rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]));
+    let to_admin = vec![
+        policy_rule(&[RBAC], &["rolebindings", "roles"], &access),
+        policy_rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]),
+    ];
+    // The sums as their controller would make them, so that it has nothing to do.
+    let edit = [to_edit.as_slice(), view.as_slice()].concat();
+    let admin = [edit.as_slice(), to_admin.as_slice()].concat();
     let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     let all = json!([
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -156,18 +161,29 @@ pub(crate) fn create_default_roles(core: &Core) {
     ])]);
     let labels = json!({"kubernetes.io/bootstrapping": "rbac-defaults"});
     let annotations = json!({"rbac.authorization.kubernetes.io/autoupdate": "true"});
-    for (name, rules) in [
-        ("cluster-admin", all),
-        ("admin", admin.into()),
-        ("edit", edit.into()),
-        ("view", view.into()),
-        ("system:basic-user", reviews),
-        ("system:discovery", discovery),
-        ("system:public-info-viewer", public),
-        ("system:service-account-issuer-discovery", issuer),
+    for (name, rules, part_of, sum_of) in [
+        ("cluster-admin", all, "", ""),
+        ("admin", admin.into(), "", "admin"),
+        ("edit", edit.into(), "admin", "edit"),
+        ("view", view.clone().into(), "edit", "view"),
+        ("system:aggregate-to-admin", to_admin.into(), "admin", ""),
+        ("system:aggregate-to-edit", to_edit.into(), "edit", ""),
+        ("system:aggregate-to-view", view.into(), "view", ""),
+        ("system:basic-user", reviews, "", ""),
+        ("system:discovery", discovery, "", ""),
+        ("system:public-info-viewer", public, "", ""),
+        ("system:service-account-issuer-discovery", issuer, "", ""),
     ] {
-        let meta = json!({"name": name, "labels": labels, "annotations": annotations});
-        let object = json!({"metadata": meta, "rules": rules});
+        let marker = |of: &str| format!("{RBAC}/aggregate-to-{of}");
+        let mut meta = json!({"name": name, "labels": labels, "annotations": annotations});
+        if !part_of.is_empty() {
+            meta["labels"][marker(part_of)] = "true".into();
+        }
+        let mut object = json!({"metadata": meta, "rules": rules});
+        if !sum_of.is_empty() {
+            let selector = json!({"matchLabels": {marker(sum_of): "true"}});
+            object["aggregationRule"] = json!({"clusterRoleSelectors": [selector]});
+        }
         create_if_absent(core, &format!("clusterroles.{RBAC}"), "", object, "kube-apiserver");
     }
     for (name, groups) in [

@@ -36,10 +36,17 @@ pub fn run() -> Result<()> {
                 shell::run(compare.env("PATH", &path).env("PYTHONPATH", &yaml))
             };
             // All run, so that one report shows everything that differs.
-            ["compare.py", "kinds_and_verbs.py", "corner_cases.py", "invalid_members.py", "mutations.py"]
-                .map(compare)
-                .into_iter()
-                .collect::<Result<()>>()
+            [
+                "compare.py",
+                "kinds_and_verbs.py",
+                "corner_cases.py",
+                "invalid_members.py",
+                "admission_and_lifecycle.py",
+                "mutations.py",
+            ]
+            .map(compare)
+            .into_iter()
+            .collect::<Result<()>>()
         });
     let stopped = shell::run(&mut sandbox(&["down"]));
     compared.context("some answers differ")?;

@@ -118,9 +118,18 @@ fn check_value(
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
-                let Some(child) = schema.property(key).or(schema.additional.as_deref()) else { continue };
-                let dot = if path.is_empty() { "" } else { "." };
-                let _ = write!(path, "{dot}{key}");
+                let child = match schema.property(key) {
+                    Some(child) => {
+                        let dot = if path.is_empty() { "" } else { "." };
+                        let _ = write!(path, "{dot}{key}");
+                        child
+                    }
+                    None => {
+                        let Some(child) = schema.additional.as_deref() else { continue };
+                        let _ = write!(path, "[{key}]");
+                        child
+                    }
+                };
                 check_value(inner, old.and_then(|old| old.get(key)), child, path, checker, found);
                 path.truncate(length);
             }

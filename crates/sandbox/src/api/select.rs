@@ -59,6 +59,8 @@ enum FieldPlace {
     Name,
     Namespace,
     Pointer(String),
+    /// The component that reports an event, in the older place or the newer.
+    EventSource,
 }
 
 impl FieldFilter {
@@ -89,7 +91,18 @@ impl FieldFilter {
         }
         let mut parsed: Option<Value> = None;
         self.0.iter().all(|field| {
+            let text_at = |value: &Value, path: &str| {
+                value.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned()
+            };
             let equal = match &field.place {
+                FieldPlace::EventSource => {
+                    let value = parsed.get_or_insert_with(|| object.value());
+                    let mut found = text_at(value, "/source/component");
+                    if found.is_empty() {
+                        found = text_at(value, "/reportingComponent");
+                    }
+                    found == field.value
+                }
                 FieldPlace::Name => *object.key.name == *field.value,
                 FieldPlace::Namespace => *object.key.namespace == *field.value,
                 FieldPlace::Pointer(path) => {
@@ -134,6 +147,9 @@ fn field_place(key: &str, served: &ServedResource) -> Result<FieldPlace> {
     };
     if foreign {
         return Err(Status::bad_request(format!("field label not supported: {key}")));
+    }
+    if (&*served.table, key) == ("events", "source") {
+        return Ok(FieldPlace::EventSource);
     }
     match rules::selectable_fields(&served.table) {
         Some(known) => match known.iter().find(|(name, _)| *name == key) {

@@ -6,7 +6,7 @@ pub(crate) mod pki;
 pub(crate) mod rbac;
 pub(crate) mod review;
 pub(crate) mod signers;
-mod token;
+pub(crate) mod token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +107,8 @@ impl Authenticator {
                     list(asked)
                 ));
             }
-            return self.token_user(core, token).map(|user| (user, shared)).ok_or_else(unknown);
+            let invalidated = || format!("[{}, service account token has been invalidated]", unknown());
+            return self.token_user(core, token).map(|user| (user, shared)).ok_or_else(invalidated);
         }
         self.token_user(core, token).map(|user| (user, asked.to_vec())).ok_or_else(unknown)
     }
@@ -185,6 +186,30 @@ pub(crate) fn authenticate(
     }
 }
 
+/// The refusal of an impersonation that names nobody, as Go prints whom it asks for.
+fn nameless_impersonation(uid: &str, groups: &[&str], extra: &[(&str, &str)]) -> Box<Status> {
+    let list = |texts: &[&str]| match texts {
+        [] => "[]string(nil)".to_owned(),
+        texts => {
+            format!("[]string{{{}}}", texts.iter().map(|t| format!("{t:?}")).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let mut members: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, value) in extra {
+        members.entry(key).or_default().push(value);
+    }
+    let members: Vec<String> =
+        members.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+    let extra = match members.as_slice() {
+        [] => "map[string][]string(nil)".to_owned(),
+        members => format!("map[string][]string{{{}}}", members.join(", ")),
+    };
+    Status::bad_request(format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:{}, Extra:{extra}}} without impersonating a user name",
+        list(groups)
+    ))
+}
+
 /// Applies `Impersonate-*` headers. The caller needs the permission to impersonate.
 pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>> {
     let text = |name: &str| {
@@ -203,9 +228,7 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
         .collect::<Result<_>>()?;
     let Some(name) = text("impersonate-user")? else {
         if uid.is_some() || !groups.is_empty() || !extra.is_empty() {
-            return Err(Status::internal(
-                "requested impersonation of groups, uid or extra without impersonating a user",
-            ));
+            return Err(nameless_impersonation(uid.unwrap_or(""), &groups, &extra));
         }
         return Ok(user);
     };

@@ -8,6 +8,7 @@ use super::rbac::{AccessDecision, RequestAttributes, decide_access, visit_rules}
 use super::token::ISSUER;
 use super::{BoundObject, TokenClaims, User};
 use crate::api::handlers::ResourceRequest;
+use crate::core::Core;
 use crate::http::respond::Reply;
 use crate::status::{NamedResource, Result, Status, StatusCause};
 use crate::store::ObjectKey;
@@ -235,7 +236,7 @@ pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
             .ok_or_else(|| Status::not_found(named, text("name")))?;
         if !text("uid").is_empty() && text("uid") != &*found.uid {
             return Err(Status::conflict(
-                named,
+                NamedResource { group: "", what: text("kind") },
                 text("name"),
                 &format!(
                     "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
@@ -260,6 +261,7 @@ pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
         uid: account.uid.to_string(),
         audiences: audiences.clone(),
         id: core.ids.new_uid(),
+        node: bound.as_ref().and_then(|bound| node_of(core, &request.path.namespace, bound)),
         bound,
     };
     let given: Map<String, Value> = parsed["spec"]
@@ -300,4 +302,15 @@ pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
             "status": {"token": token, "expirationTimestamp": crate::clock::rfc3339(expires)},
         }),
     ))
+}
+
+/// The node of a pod that a token is bound to.
+fn node_of(core: &Core, namespace: &str, bound: &BoundObject) -> Option<BoundObject> {
+    if bound.table != "pods" {
+        return None;
+    }
+    let pod = core.store.get("pods", &ObjectKey::new(namespace, &bound.name))?.value();
+    let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+    let node = core.store.get("nodes", &ObjectKey::new("", name))?;
+    Some(BoundObject { table: "nodes", name: name.to_owned(), uid: node.uid.to_string() })
 }

@@ -33,6 +33,8 @@ pub(crate) struct TokenClaims {
     pub id: String,
     /// The object without which the token is invalid.
     pub bound: Option<BoundObject>,
+    /// The node of the pod a token is bound to.
+    pub node: Option<BoundObject>,
 }
 
 /// The object a token is bound to.
@@ -49,7 +51,12 @@ impl BoundObject {
         [("pods", "pod"), ("secrets", "secret"), ("nodes", "node")];
 
     fn read(private: &Value) -> Option<BoundObject> {
-        let found = Self::KINDS.into_iter().find(|(_, word)| private[*word].is_object());
+        Self::KINDS.into_iter().find_map(|(table, _)| Self::read_of(private, table))
+    }
+
+    fn read_of(private: &Value, table: &str) -> Option<BoundObject> {
+        let found =
+            Self::KINDS.into_iter().find(|(known, word)| *known == table && private[*word].is_object());
         let (table, word) = found?;
         let text = |key: &str| private[word][key].as_str().unwrap_or("").to_owned();
         Some(BoundObject { table, name: text("name"), uid: text("uid") })
@@ -72,13 +79,15 @@ impl TokenClaims {
         user.uid = self.uid.clone();
         user.extra
             .insert("authentication.kubernetes.io/credential-id".into(), vec![format!("JTI={}", self.id)]);
-        let word = match &self.bound {
-            Some(bound) if bound.table == "pods" => "pod",
-            Some(bound) if bound.table == "nodes" => "node",
-            _ => return user,
-        };
-        for (key, value) in self.bound.iter().flat_map(|b| [("name", &b.name), ("uid", &b.uid)]) {
-            user.extra.insert(format!("authentication.kubernetes.io/{word}-{key}"), vec![value.clone()]);
+        for object in self.bound.iter().chain(&self.node) {
+            let word = match object.table {
+                "pods" => "pod",
+                "nodes" => "node",
+                _ => continue,
+            };
+            for (key, value) in [("name", &object.name), ("uid", &object.uid)] {
+                user.extra.insert(format!("authentication.kubernetes.io/{word}-{key}"), vec![value.clone()]);
+            }
         }
         user
     }
@@ -108,8 +117,8 @@ impl TokenKey {
             "namespace": claims.namespace,
             "serviceaccount": {"name": claims.service_account, "uid": claims.uid},
         });
-        if let Some(bound) = &claims.bound {
-            bound.write(&mut private);
+        for object in claims.bound.iter().chain(&claims.node) {
+            object.write(&mut private);
         }
         self.signed_token(&json!({
             "aud": claims.audiences,
@@ -176,6 +185,7 @@ impl TokenKey {
             uid: private["serviceaccount"]["uid"].as_str()?.to_owned(),
             audiences: body["aud"].as_array()?.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect(),
             id: body["jti"].as_str().unwrap_or("").to_owned(),
+            node: BoundObject::read_of(private, "nodes").filter(|_| private["pod"].is_object()),
             bound: BoundObject::read(private),
         })
     }

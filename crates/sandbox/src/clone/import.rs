@@ -186,7 +186,7 @@ fn complete_object(
     if let Some(custom) = &served.custom {
         custom.apply_defaults(value, false);
     } else {
-        served.strategy().set_defaults(&served.def.version, value);
+        core.set_defaults(served, value);
         if kind == ("", "Service") {
             allocate_addresses(core, key, live.as_ref().map(|(_, value)| value), value)?;
         }

@@ -5,12 +5,14 @@
 //! and watches come out as on a real cluster. Time is the sandbox's clock; a controller never sleeps, it
 //! asks to be called again.
 
+mod access;
 mod cluster;
 pub(crate) mod cron;
 mod definition;
 mod engine;
 mod garbage;
 mod namespace;
+mod policy_check;
 pub(crate) mod workload;
 
 use std::sync::Arc;
@@ -79,6 +81,9 @@ pub(crate) fn system_controllers() -> Vec<Box<dyn Controller>> {
         Box::<garbage::GarbageCollector>::default(),
         Box::new(namespace::NamespaceLifecycle),
         Box::new(definition::DefinitionCleanup),
+        Box::<access::RoleAggregation>::default(),
+        Box::new(access::TokenSecrets),
+        Box::new(policy_check::PolicyTypeCheck),
     ]
 }
 

@@ -77,11 +77,11 @@ impl Controller for NamespaceLifecycle {
         if namespace.is_empty() {
             return;
         }
-        let furniture = event.change == ChangeType::Deleted
-            && matches!(
-                (&*event.table, event.object.name()),
-                ("serviceaccounts", "default") | ("configmaps", ROOT_CA)
-            );
+        let furniture = match (&*event.table, event.object.name()) {
+            ("serviceaccounts", "default") => event.change == ChangeType::Deleted,
+            ("configmaps", ROOT_CA) => event.change != ChangeType::Added,
+            _ => false,
+        };
         let going = || {
             cluster.stored_object("namespaces", &ObjectKey::new("", namespace)).is_some_and(|n| n.deleting)
         };
@@ -97,6 +97,13 @@ impl Controller for NamespaceLifecycle {
         let name = namespace.name();
         if !namespace.deleting {
             furnish_namespace(&cluster.core, name);
+            let wanted = json!({"ca.crt": cluster.core.options.ca});
+            let known = cluster.get("configmaps", name, ROOT_CA);
+            if known.is_some_and(|known| known["data"] != wanted) {
+                cluster.update("configmaps", &ObjectKey::new(name, ROOT_CA), MANAGER, |known| {
+                    known["data"] = wanted.clone();
+                })?;
+            }
             return Ok(NextReconcile::Done);
         }
         let now = cluster.now_text();

@@ -12,8 +12,45 @@ use crate::http::respond::{PrintOptions, Reply, ResponseBody};
 use crate::http::route::RequestTarget;
 use crate::status::{Result, Status};
 
-/// The checks a healthy server reports.
-const CHECKS: [&str; 4] = ["ping", "log", "etcd", "poststarthook/start-apiextensions-controllers"];
+/// The checks of a server that is alive, before those of what starts with it.
+const LIVE_CHECKS: [&str; 4] = ["ping", "log", "loopback-serving-certificate", ETCD];
+/// The checks of a server that is ready, before those of what starts with it, and the one after them.
+const READY_CHECKS: [&str; 5] = ["ping", "log", ETCD, "etcd-readiness", "informer-sync"];
+const SHUTDOWN: &str = "shutdown";
+/// The check of the disk that objects are written to.
+const ETCD: &str = "etcd";
+/// What starts with a real server; clients look for these names.
+const STARTED: [&str; 29] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/max-in-flight-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
 
 impl RequestExchange {
     pub(super) fn answer_document(
@@ -108,17 +145,20 @@ impl RequestExchange {
             return Ok(RequestAnswer::Reply(unknown_path()));
         };
         let check = check.strip_prefix('/').unwrap_or(check);
-        if !check.is_empty() && !CHECKS.contains(&check) {
+        let (first, last) =
+            if kind == "/readyz" { (&READY_CHECKS[..], Some(SHUTDOWN)) } else { (&LIVE_CHECKS[..], None) };
+        let checks = || first.iter().chain(&STARTED).copied().chain(last);
+        if !check.is_empty() && !checks().any(|known| known == check) {
             return Ok(RequestAnswer::Reply(unknown_path()));
         }
         let excluded: Vec<&str> = self.query.all_values("exclude").collect();
         let mut text = String::new();
         let mut failed = Vec::new();
-        for name in CHECKS.iter().filter(|name| check.is_empty() || **name == check) {
-            if excluded.contains(name) {
+        for name in checks().filter(|name| check.is_empty() || *name == check) {
+            if excluded.contains(&name) {
                 text.push_str(&format!("[+]{name} excluded: ok\n"));
-            } else if *name == "etcd" && kind != "/livez" && refused.is_some() {
-                failed.push(*name);
+            } else if name == ETCD && kind != "/livez" && refused.is_some() {
+                failed.push(name);
                 text.push_str(&format!("[-]{name} failed: reason withheld\n"));
             } else {
                 text.push_str(&format!("[+]{name} ok\n"));
@@ -161,9 +201,16 @@ impl RequestExchange {
                     paths.push(format!("/apis/{}", group.name));
                     paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
                 }
-                for path in
-                    ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-                {
+                for path in [
+                    "/healthz",
+                    "/livez",
+                    "/metrics",
+                    "/metrics/slis",
+                    "/openapi/v2",
+                    "/openapi/v3",
+                    "/readyz",
+                    "/version",
+                ] {
                     paths.push(path.to_owned());
                 }
                 paths.sort();
@@ -171,6 +218,7 @@ impl RequestExchange {
                 Reply::value(200, json!({"paths": paths}))
             }
             "/metrics" => metrics_reply(&self.core),
+            "/metrics/slis" => health_metrics_reply(),
             "/.well-known/openid-configuration" => Reply::value(
                 200,
                 json!({
@@ -219,6 +267,21 @@ fn metrics_reply(core: &Core) -> Reply {
         warnings: vec![],
         wrote: None,
     }
+}
+
+/// Returns the results of the health checks in Prometheus' format.
+fn health_metrics_reply() -> Reply {
+    let mut text = String::from(
+        "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+         # TYPE kubernetes_healthcheck gauge\n",
+    );
+    for (kind, first) in [("healthz", &LIVE_CHECKS[..]), ("livez", &LIVE_CHECKS), ("readyz", &READY_CHECKS)] {
+        for name in first.iter().chain(&STARTED) {
+            text.push_str(&format!("kubernetes_healthcheck{{name=\"{name}\",type=\"{kind}\"}} 1\n"));
+        }
+    }
+    let content = crate::http::respond::ReplyContent::Text(text);
+    Reply { code: 200, content, warnings: vec![], wrote: None }
 }
 
 /// The answer of an OpenAPI path that does not exist: an empty body.

@@ -29,6 +29,9 @@ const LARGEST_BODY: usize = 3 * 1024 * 1024;
 /// Time limit for the arrival of a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Subresources whose requests last as long as the client wants.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
+
 pub(super) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// The identity a service serves requests for.
@@ -131,6 +134,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    exchange.check_time_limit()?;
     let admitted = exchange.admit_caller(caller)?;
     let body = Limited::new(body, LARGEST_BODY).collect();
     let collected = match caller {
@@ -208,6 +212,19 @@ pub(super) struct RequestExchange {
 }
 
 impl RequestExchange {
+    /// Refuses a time limit that is none, whoever asks. A watch and a followed log have no limit of this kind.
+    fn check_time_limit(&self) -> Result<()> {
+        let Some(text) = self.query.non_empty("timeout") else { return Ok(()) };
+        let Err(error) = slipway_go::time::Duration::parse(text.as_bytes()) else { return Ok(()) };
+        if let Some(RequestTarget::Resource(path)) = route::parse_path(&self.path)
+            && (Verb::of_request(&self.method, &path, &self.query) == Some(Verb::Watch)
+                || LONG_RUNNING.contains(&path.subresource.as_str()))
+        {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))
+    }
+
     /// Authenticates the caller, parses the target and authorizes the request.
     fn admit_caller(&self, caller: &CallerIdentity) -> Result<AdmittedRequest> {
         let user = match caller {

@@ -141,7 +141,7 @@ impl Core {
         if let Some(custom) = &served.custom {
             custom.prepare_create(&mut object, !matches!(ownership, FieldOwnership::Update));
         } else {
-            strategy.set_defaults(&served.def.version, &mut object);
+            self.set_defaults(served, &mut object);
             object = normalize(served, object)?;
         }
         if matches!(ownership, FieldOwnership::Update) {
@@ -165,7 +165,7 @@ impl Core {
         }
         meta::order_metadata(&mut object, served.custom.is_some());
         admission::check_admin_access(self, kind, &object, &mut causes);
-        meta::validate_metadata(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
+        meta::validate_metadata(&object, served, meta::name_rule(kind), &mut causes);
         if kind == ("batch", "Job") {
             // Errors about labels made from the name are reported by the template's check.
             causes.retain(|cause| {
@@ -173,7 +173,10 @@ impl Core {
             });
         }
         match &served.custom {
-            Some(custom) => custom.validate_object(&object, None, ObjectPart::Main, &mut causes),
+            Some(custom) => {
+                custom.validate_object(&object, None, ObjectPart::Main, &mut causes);
+                meta::warn_about_finalizers(&object, None, warnings);
+            }
             None => {
                 strategy.validate(&object, None, &mut causes);
                 strategy.add_warnings(&object, None, warnings);
@@ -191,6 +194,7 @@ impl Core {
             old: None,
             new: Some(&object),
             author,
+            in_collection: false,
         };
         if let Err(status) = policy::check_policies(self, &attempt, warnings) {
             self.undo_allocation(served, &ObjectKey::new(&namespace, &name));

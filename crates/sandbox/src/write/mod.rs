@@ -128,6 +128,13 @@ impl Core {
         Ok(LiveObject { value: self.whole_object(served, &object), object })
     }
 
+    /// Fills in what decoding an object of a built-in kind adds on a real server.
+    pub(crate) fn set_defaults(&self, served: &ServedResource, object: &mut Value) {
+        let strategy = served.strategy();
+        strategy.set_defaults(&served.def.version, object);
+        strategy.set_default_times(&self.clock, object);
+    }
+
     /// Applies the mutating policies to a write.
     pub(super) fn apply_mutating_policies(
         &self,
@@ -138,14 +145,22 @@ impl Core {
         author: &WriteAuthor,
     ) -> Result<Value> {
         let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
-        let attempt = WriteAttempt { served, subresource, operation, old, new: Some(&object), author };
+        let attempt = WriteAttempt {
+            served,
+            subresource,
+            operation,
+            old,
+            new: Some(&object),
+            author,
+            in_collection: false,
+        };
         let complete = |mut changed: Value| match &served.custom {
             Some(custom) => {
                 custom.apply_defaults(&mut changed, false);
                 Ok(changed)
             }
             None => {
-                served.strategy().set_defaults(&served.def.version, &mut changed);
+                self.set_defaults(served, &mut changed);
                 typed::decode_typed(changed, served.type_ref(), &[]).map(|d| d.value)
             }
         };

@@ -96,7 +96,7 @@ impl Core {
         if let Some(custom) = &served.custom {
             custom.apply_defaults(&mut new, !matches!(ownership, FieldOwnership::Update));
         } else {
-            strategy.set_defaults(&served.def.version, &mut new);
+            self.set_defaults(served, &mut new);
             new = normalize(served, new).map_err(refuse)?;
         }
         if matches!(ownership, FieldOwnership::Update) {
@@ -149,10 +149,13 @@ impl Core {
         if rule != NameRule::PathSegment {
             meta::validate_prefix(&new, NameRule::PathSegment, &mut causes);
         }
-        meta::validate_metadata(&new, served.def.namespaced, rule, &mut causes);
+        meta::validate_metadata(&new, served, rule, &mut causes);
         meta::validate_update(&new, was, &mut causes);
         match &served.custom {
-            Some(custom) => custom.validate_object(&new, Some(was), part, &mut causes),
+            Some(custom) => {
+                custom.validate_object(&new, Some(was), part, &mut causes);
+                meta::warn_about_finalizers(&new, Some(was), &mut warnings);
+            }
             None if part == ObjectPart::Main => {
                 if strategy.reports_immutable_first() {
                     immutable::check_immutable(kind, &new, was, &mut causes);
@@ -196,6 +199,7 @@ impl Core {
             old: Some(was),
             new: Some(&new),
             author,
+            in_collection: false,
         };
         policy::check_policies(self, &attempt, &mut warnings).map_err(refuse)?;
         // Changes a pod allows do not matter to pod security, except added containers.
@@ -205,6 +209,9 @@ impl Core {
         }
         if part == ObjectPart::Main {
             quota::check_quota(self, served, namespace, Some(was), &new).map_err(refuse)?;
+            if kind == ("", "PersistentVolumeClaim") {
+                admission::check_claim_growth(self, &new, was).map_err(refuse)?;
+            }
         }
         if let Some(custom) = &served.custom {
             custom.prune_for_storage(&mut new);

@@ -267,3 +267,74 @@ async fn certificates_are_approved_by_those_who_may_speak_for_the_signer() {
     let refused = alice.patch(&format!("{REQUESTS}/one/status"), crate::client::MERGE, &signed).await;
     assert!(refused.text.contains("not permitted to sign"), "{}", refused.text);
 }
+
+#[tokio::test]
+async fn roles_are_summed() {
+    let (sandbox, client) = crate::client::bare();
+    let path = format!("{RBAC}/clusterroles");
+    let rule = |resource: &str| json!([{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}]);
+    let sum = json!({
+        "metadata": {"name": "sum"},
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"into": "sum"}}]},
+    });
+    assert_eq!(client.post(&path, &sum).await.code, 201);
+    for (name, resource) in [("b", "secrets"), ("a", "pods"), ("c", "pods")] {
+        let part = json!({"metadata": {"name": name, "labels": {"into": "sum"}}, "rules": rule(resource)});
+        assert_eq!(client.post(&path, &part).await.code, 201);
+    }
+    sandbox.settle().await;
+    let all = [rule("pods")[0].clone(), rule("secrets")[0].clone()];
+    assert_eq!(client.get(&format!("{path}/sum")).await.body["rules"], json!(all));
+    client.delete(&format!("{path}/b")).await;
+    sandbox.settle().await;
+    assert_eq!(client.get(&format!("{path}/sum")).await.body["rules"], rule("pods"));
+    // The roles every cluster has are such sums: charts extend them.
+    let before = client.get(&format!("{path}/admin")).await.body;
+    let label = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
+    let more = json!({"metadata": {"name": "more", "labels": label}, "rules": rule("widgets")});
+    assert_eq!(client.post(&path, &more).await.code, 201);
+    sandbox.settle().await;
+    for name in ["view", "edit", "admin"] {
+        let role = client.get(&format!("{path}/{name}")).await.body;
+        assert!(role["rules"].as_array().unwrap().contains(&rule("widgets")[0]), "{name}");
+    }
+    assert_eq!(
+        before["metadata"]["managedFields"].as_array().unwrap().len(),
+        1,
+        "no sum was written at the start"
+    );
+}
+
+#[tokio::test]
+async fn secrets_hold_tokens_of_their_account() {
+    let (sandbox, client) = crate::client::bare();
+    let (accounts, secrets) =
+        ("/api/v1/namespaces/default/serviceaccounts", "/api/v1/namespaces/default/secrets");
+    let secret = |name: &str, account: &str| {
+        json!({
+            "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": account}},
+            "type": "kubernetes.io/service-account-token",
+        })
+    };
+    client.post(accounts, &json!({"metadata": {"name": "bot"}})).await;
+    assert_eq!(client.post(secrets, &secret("kept", "bot")).await.code, 201);
+    assert_eq!(client.post(secrets, &secret("stray", "nobody")).await.code, 201);
+    sandbox.settle().await;
+    assert_eq!(client.get(&format!("{secrets}/stray")).await.code, 404);
+    let filled = client.get(&format!("{secrets}/kept")).await.body;
+    let text = |member: &str| {
+        use base64::Engine;
+        let data = filled["data"][member].as_str().unwrap();
+        String::from_utf8(base64::engine::general_purpose::STANDARD.decode(data).unwrap()).unwrap()
+    };
+    assert_eq!(text("namespace"), "default");
+    assert!(text("ca.crt").contains("BEGIN CERTIFICATE"));
+    let review = json!({"spec": {"token": text("token")}});
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let answer = client.post(reviews, &review).await.body;
+    assert_eq!(answer["status"]["user"]["username"], "system:serviceaccount:default:bot");
+    client.delete(&format!("{accounts}/bot")).await;
+    sandbox.settle().await;
+    assert_eq!(client.get(&format!("{secrets}/kept")).await.code, 404);
+    assert_eq!(client.post(reviews, &review).await.body["status"]["authenticated"], Value::Null);
+}

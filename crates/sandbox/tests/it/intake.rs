@@ -124,10 +124,10 @@ async fn impersonation_headers_never_leave_the_administrator_in_charge() {
         (&[("impersonate-user", b"bob"), ("impersonate-group", b"\xff")], 400, "not UTF-8"),
         (&[("impersonate-user", b"bob"), ("impersonate-uid", b"\xff")], 400, "not UTF-8"),
         (&[("impersonate-user", b"bob"), ("impersonate-extra-team", b"\xff")], 400, "not UTF-8"),
-        (&[("impersonate-group", b"dev")], 500, "without impersonating a user"),
-        (&[("impersonate-uid", b"7")], 500, "without impersonating a user"),
-        (&[("impersonate-extra-team", b"blue")], 500, "without impersonating a user"),
-        (&[("impersonate-user", b""), ("impersonate-group", b"dev")], 500, "without impersonating a user"),
+        (&[("impersonate-group", b"dev")], 400, "without impersonating a user"),
+        (&[("impersonate-uid", b"7")], 400, "without impersonating a user"),
+        (&[("impersonate-extra-team", b"blue")], 400, "without impersonating a user"),
+        (&[("impersonate-user", b""), ("impersonate-group", b"dev")], 400, "without impersonating a user"),
     ] {
         let mut request = Request::get(path);
         for (name, value) in headers {

@@ -236,3 +236,28 @@ async fn hostile_bodies_are_refused() {
     let huge = "x".repeat(4 << 20);
     assert_eq!(client.request("POST", &at("configmaps"), &[], huge).await.code, 413);
 }
+
+#[tokio::test]
+async fn taints_of_devices_get_a_time() {
+    let (_sandbox, client) = bare();
+    let taint = json!({"key": "k", "effect": "NoSchedule"});
+    let slice = json!({"metadata": {"name": "s"}, "spec": {
+        "driver": "Driver.example.com", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d", "taints": [taint, {"key": "k", "effect": "NoExecute", "timeAdded": "2020-01-01T00:00:00Z"}]}],
+    }});
+    let made = client.post("/apis/resource.k8s.io/v1/resourceslices", &slice).await;
+    let taints = &made.body["spec"]["devices"][0]["taints"];
+    assert_eq!(taints[0]["timeAdded"], made.body["metadata"]["creationTimestamp"]);
+    assert_eq!(taints[1]["timeAdded"], "2020-01-01T00:00:00Z");
+    assert!(made.headers["warning"].to_str().unwrap().contains("driver names should be lowercase"));
+    let rule = json!({"metadata": {"name": "r"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:00:00Z"}}});
+    let rules = "/apis/resource.k8s.io/v1/devicetaintrules";
+    let made = client.post(rules, &rule).await.body;
+    assert_eq!(made["spec"]["taint"]["timeAdded"], "2020-01-01T00:00:00Z");
+    // Its time is that of the effect.
+    let changed = client
+        .patch(&format!("{rules}/r"), MERGE, &json!({"spec": {"taint": {"effect": "NoExecute"}}}))
+        .await
+        .body;
+    assert_eq!(changed["spec"]["taint"]["timeAdded"], made["metadata"]["creationTimestamp"]);
+}

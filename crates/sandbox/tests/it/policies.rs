@@ -272,3 +272,83 @@ async fn policies_ask_what_a_user_may_do() {
         assert!(refused.code == 422 && refused.text.contains(why), "{}", refused.text);
     }
 }
+
+#[tokio::test]
+async fn policies_are_told_of_wrong_types() {
+    let (sandbox, client) = bare();
+    let spec = |expression: &str, message: &str| {
+        json!({
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments"]},
+            ]},
+            "variables": [{"name": "n", "expression": "object.spec.replicas"}],
+            "validations": [{"expression": expression, "messageExpression": message}],
+        })
+    };
+    let path = format!("{ADMISSION}/validatingadmissionpolicies");
+    assert_eq!(client.post(&path, &policy("right", spec("variables.n > 1", "'x'"))).await.code, 201);
+    assert_eq!(
+        client.post(&path, &policy("wrong", spec("object.spec.replicas > '1'", "'x'"))).await.code,
+        201
+    );
+    sandbox.settle().await;
+    let status = |name: &str| format!("{path}/{name}");
+    let right = client.get(&status("right")).await.body;
+    assert_eq!(right["status"], json!({"observedGeneration": 1, "typeChecking": {}}));
+    let wrong = client.get(&status("wrong")).await.body;
+    let warnings = &wrong["status"]["typeChecking"]["expressionWarnings"];
+    assert_eq!(warnings[0]["fieldRef"], "spec.validations[0].expression");
+    let said = warnings[0]["warning"].as_str().unwrap();
+    assert!(
+        said.starts_with(
+            "apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_>_'"
+        ),
+        "{said}"
+    );
+    // What has no known type is refused where one is asked for.
+    for (expression, message, why) in [
+        ("object.metadata.name", "'x'", "must evaluate to bool but got dyn"),
+        ("true", "object.metadata.name", "must evaluate to string but got dyn"),
+        ("variables.z > 1", "'x'", "undefined field 'z'"),
+    ] {
+        let refused = client.post(&path, &policy("bad", spec(expression, message))).await;
+        assert_eq!(refused.code, 422, "{expression}");
+        assert!(refused.text.contains(why), "{}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn what_was_wrong_before_may_stay() {
+    let (_sandbox, client) = bare();
+    let item = json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "n": {"type": "integer"}}});
+    let lists = |maximum: Option<i64>| {
+        let mut item = item.clone();
+        if let Some(maximum) = maximum {
+            item["properties"]["n"]["maximum"] = maximum.into();
+        }
+        json!({"type": "object", "properties": {
+            "other": {"type": "string"},
+            "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item},
+            "plain": {"type": "array", "items": item},
+        }})
+    };
+    assert_eq!(client.post(DEFINITIONS, &definition(lists(None))).await.code, 201);
+    let items = json!([{"k": "a", "n": 50}, {"k": "b", "n": 1}]);
+    let made = client.post(GIZMOS, &gizmo("g", json!({"keyed": items, "plain": items}))).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let path = format!("{DEFINITIONS}/gizmos.example.com");
+    assert_eq!(client.patch(&path, MERGE, &definition(lists(Some(10)))).await.code, 200);
+    let gizmo = format!("{GIZMOS}/g");
+    for (change, code) in [
+        (json!({"other": "x"}), 200),
+        (json!({"keyed": [{"k": "b", "n": 2}, {"k": "a", "n": 50}]}), 200),
+        (json!({"keyed": [{"k": "b", "n": 2}, {"k": "a", "n": 51}]}), 422),
+        (json!({"plain": [{"k": "a", "n": 50}, {"k": "b", "n": 2}]}), 422),
+    ] {
+        let answer = client.patch(&gizmo, MERGE, &json!({"spec": change})).await;
+        assert_eq!(answer.code, code, "{change}: {}", answer.text);
+    }
+    let named = client.patch(&gizmo, MERGE, &json!({"metadata": {"finalizers": ["plain-name"]}})).await;
+    assert_eq!(named.code, 200, "{}", named.text);
+    assert!(named.headers["warning"].to_str().unwrap().contains("prefer a domain-qualified finalizer name"));
+}

@@ -134,3 +134,26 @@ async fn scale_is_applied_as_a_scale() {
     assert_eq!(entry.unwrap()["subresource"], "scale");
     assert_eq!(client.patch(&path, APPLY, &set).await.code, 400);
 }
+
+#[tokio::test]
+async fn time_limits_are_read() {
+    let (_sandbox, client) = bare();
+    for (path, code) in [
+        ("/version?timeout=3m", 200),
+        ("/version?timeout=0s", 200),
+        ("/version?timeout=invalid", 400),
+        ("/api/v1/namespaces?timeout=5", 400),
+        ("/api/v1/namespaces?timeout=", 200),
+        ("/api/v1/namespaces/default/pods/p/log?timeout=5", 404),
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!(answer.code, code, "{path}: {}", answer.text);
+        if code == 400 {
+            assert!(
+                answer.text.contains("invalid timeout specified in the request URL - time: "),
+                "{}",
+                answer.text
+            );
+        }
+    }
+}

@@ -214,8 +214,8 @@ impl CustomVersion {
         let Ok([mut values, mut items]) = self.resource.validate_in_steps(object) else { return };
         // Errors of the old object that were not touched are let through.
         if let Some(old) = old {
-            values.retain(|error| !is_unchanged(error, object, old));
-            items.retain(|error| !is_unchanged(error, object, old));
+            values.retain(|error| !is_unchanged(error, &self.schema, object, old));
+            items.retain(|error| !is_unchanged(error, &self.schema, object, old));
         }
         for error in &values {
             let mut cause = field_cause(error);
@@ -252,28 +252,51 @@ fn is_without_path(error: &FieldError) -> bool {
         || text.contains(&format!(": {:?} must ", error.field))
 }
 
-/// Returns true if an error is about a value that did not change.
-fn is_unchanged(error: &FieldError, new: &Value, old: &Value) -> bool {
+/// Returns true if an error is about a value that did not change, or about a part of one. Items of a list are told to be the
+/// same only by their keys.
+fn is_unchanged(error: &FieldError, schema: &Value, new: &Value, old: &Value) -> bool {
     // A missing field is an error of its parent.
     let path = match error.kind {
         FieldErrorKind::Required => error.field.rsplit_once('.').map_or("", |(parent, _)| parent),
         _ => error.field.as_str(),
     };
-    let at = |root| -> Option<&Value> {
-        let mut value: &Value = root;
-        for part in path.split('.').filter(|part| !part.is_empty()) {
-            let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
-            value = value.get(name)?;
-            for index in indexes.split('[').map(|i| i.trim_end_matches(']')).filter(|i| !i.is_empty()) {
-                value = match index.parse::<usize>() {
-                    Ok(index) => value.get(index)?,
-                    Err(_) => value.get(index.trim_matches('"'))?,
-                };
+    let (mut schema, mut new, mut old) = (schema, new, old);
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
+        let (Some(inner), Some(before)) = (new.get(name), old.get(name)) else { return false };
+        let property = schema["properties"].get(name);
+        (schema, new, old) = (property.unwrap_or(&schema["additionalProperties"]), inner, before);
+        if new == old {
+            return true;
+        }
+        for index in indexes.split('[').map(|i| i.trim_end_matches(']')).filter(|i| !i.is_empty()) {
+            let found = match index.parse::<usize>() {
+                Ok(index) => new.get(index).and_then(|item| Some((item, same_item(schema, item, old)?))),
+                Err(_) => {
+                    let key = index.trim_matches('"');
+                    new.get(key).and_then(|inner| Some((inner, old.get(key)?)))
+                }
+            };
+            let Some((inner, before)) = found else { return false };
+            let items = schema.get("items").or_else(|| schema.get("additionalProperties"));
+            (schema, new, old) = (items.unwrap_or(&Value::Null), inner, before);
+            if new == old {
+                return true;
             }
         }
-        Some(value)
-    };
-    !path.is_empty() && matches!((at(new), at(old)), (Some(new), Some(old)) if new == old)
+    }
+    false
+}
+
+/// The item of the old list that has the same keys.
+fn same_item<'v>(schema: &Value, item: &Value, old: &'v Value) -> Option<&'v Value> {
+    if schema["x-kubernetes-list-type"] != "map" {
+        return None;
+    }
+    let keys = schema["x-kubernetes-list-map-keys"].as_array()?;
+    let same =
+        |before: &&Value| keys.iter().filter_map(Value::as_str).all(|key| before.get(key) == item.get(key));
+    old.as_array()?.iter().find(same)
 }
 
 /// Drops nulls where the schema allows neither null nor a default.

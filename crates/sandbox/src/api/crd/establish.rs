@@ -218,12 +218,14 @@ fn served_resources(definition: &Value) -> Vec<Arc<ServedResource>> {
                 verbs: verbs(),
             });
         }
+        let kind = text(&names["kind"]);
         let def = Resource {
+            storage_version_hash: storage_version_hash(&text(&spec["group"]), &custom.storage_version, &kind),
             group: text(&spec["group"]),
             version: text(&version["name"]),
             plural: text(&names["plural"]),
             singular: text(&names["singular"]),
-            kind: text(&names["kind"]),
+            kind,
             namespaced: spec["scope"] == "Namespaced",
             verbs: ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
                 .map(str::to_owned)
@@ -231,10 +233,16 @@ fn served_resources(definition: &Value) -> Vec<Arc<ServedResource>> {
             short_names: texts(&names["shortNames"]),
             categories: texts(&names["categories"]),
             subresources,
-            storage_version_hash: String::new(),
         };
         let list_kind = text(&names["listKind"]);
         out.push(Arc::new(ServedResource::of_custom(def, list_kind, custom)));
     }
     out
+}
+
+/// Returns the hash by which discovery tells that objects are stored in another version.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    use base64::Engine;
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(format!("{group}/{version}/{kind}"));
+    base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }

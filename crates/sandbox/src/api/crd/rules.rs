@@ -3,11 +3,16 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use slipway_cel::{Bindings, CelError, CelErrorKind, Env, Program, Type, Value as Cel};
+use slipway_cel::{
+    Bindings, CelError, CelErrorKind, Env, EvalErrorKind, Limits, Program, Type, Value as Cel,
+};
 use slipway_manifest::crd::{RuleChecker, RuleFailure, ValidationRule};
 
 use crate::status::StatusCause;
 use slipway_go::GoError;
+
+/// The steps the evaluation of one rule may take.
+const MOST_STEPS: u64 = 1_000_000;
 
 /// Schemas nested deeper were refused with their definition.
 const DEEPEST: usize = 128;
@@ -91,7 +96,12 @@ impl RuleChecker for SchemaRules {
                 Err(RuleFailure { message: said.filter(|m| !m.is_empty() && !m.contains('\n')) })
             }
             Err(error) => {
-                let rule = if rule.message.is_empty() { &rule.rule } else { &rule.message };
+                let rule = if rule.message.is_empty() { &rule.rule } else { &rule.message }.trim();
+                if error.kind == EvalErrorKind::CostLimit {
+                    return Err(RuleFailure {
+                        message: Some(format!("call cost exceeds limit for rule: {rule}")),
+                    });
+                }
                 Err(RuleFailure { message: Some(format!("{} evaluating rule: {rule}", error.message)) })
             }
         }
@@ -100,7 +110,8 @@ impl RuleChecker for SchemaRules {
 
 fn rule_environment(ty: &Type, optional: bool) -> Env {
     let old = if optional { Type::optional(ty.clone()) } else { ty.clone() };
-    Env::kubernetes().variable("self", ty.clone()).variable("oldSelf", old)
+    let limits = Limits { cost: MOST_STEPS, ..Limits::default() };
+    Env::kubernetes().limits(limits).variable("self", ty.clone()).variable("oldSelf", old)
 }
 
 fn type_of(node: &Value, depth: usize) -> Type {

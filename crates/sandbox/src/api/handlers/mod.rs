@@ -167,6 +167,12 @@ impl ResourceRequest {
         object: &StoredObject,
         dry_run: bool,
     ) -> Result<Vec<String>> {
+        if served.rule_key() == ("scheduling.k8s.io", "PriorityClass")
+            && matches!(object.name(), "system-node-critical" | "system-cluster-critical")
+        {
+            let why = "this is a system priority class and cannot be deleted";
+            return Err(Status::forbidden(served.resource_name(), object.name(), why));
+        }
         let live = self.core.whole_object(served, object);
         let author =
             WriteAuthor { manager: self.agent.clone(), dry_run, scale: false, user: Some(self.user.clone()) };
@@ -177,6 +183,7 @@ impl ResourceRequest {
             old: Some(&live),
             new: None,
             author: &author,
+            in_collection: self.path.name.is_empty(),
         };
         let mut warnings = Vec::new();
         crate::write::admit::policy::check_policies(&self.core, &attempt, &mut warnings)?;

@@ -364,12 +364,14 @@ fn budget_allows(request: &ResourceRequest, pod: &crate::store::StoredObject) ->
         let status = &value["status"];
         if status["disruptionsAllowed"].as_i64().unwrap_or(0) <= 0 {
             let count = |key: &str| status[key].as_i64().unwrap_or(0);
-            let message = format!(
-                "The disruption budget {} needs {} healthy pods and has {} currently",
-                budget.name(),
-                count("desiredHealthy"),
-                count("currentHealthy")
-            );
+            let (name, wanted, healthy) = (budget.name(), count("desiredHealthy"), count("currentHealthy"));
+            let message = if healthy <= wanted {
+                format!(
+                    "The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+                )
+            } else {
+                format!("The disruption budget {name} does not allow evicting pods currently")
+            };
             return Err(Status::too_many_requests(
                 "Cannot evict pod as it would violate the pod's disruption budget.",
                 json!([{"reason": "DisruptionBudget", "message": message}]),

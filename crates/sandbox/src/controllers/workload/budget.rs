@@ -107,7 +107,7 @@ fn wanted_pods(spec: &Value, pods: &[Value], cluster: &ClusterHandle) -> (i64, i
     let count = i64::try_from(pods.len()).unwrap_or(0);
     match (&spec["minAvailable"], &spec["maxUnavailable"]) {
         (Value::Number(least), _) => (count, least.as_i64().unwrap_or(0)),
-        (Value::Null, Value::Null) => (count, 1.min(count)),
+        (Value::Null, Value::Null) => (0, 0),
         (Value::Null, most) => {
             let expected = expected_count(pods, cluster);
             (expected, (expected - amount_of(most, expected, PercentRounding::Up)).max(0))
@@ -119,29 +119,33 @@ fn wanted_pods(spec: &Value, pods: &[Value], cluster: &ClusterHandle) -> (i64, i
     }
 }
 
-/// Returns the sum of the replicas the owners of these pods want.
+/// Returns the sum of the replicas the controllers of these pods want. Pods without one do not count.
 fn expected_count(pods: &[Value], cluster: &ClusterHandle) -> i64 {
-    let mut owners: HashMap<&str, i64> = HashMap::new();
-    let mut total = 0;
+    let mut controllers: HashMap<String, i64> = HashMap::new();
     for pod in pods {
-        let Some(owner) = list_at(pod, "/metadata/ownerReferences").iter().find(|o| o["controller"] == true)
-        else {
-            total += 1;
-            continue;
-        };
-        let table = match owner["kind"].as_str().unwrap_or("") {
-            "ReplicaSet" => "replicasets.apps",
-            "StatefulSet" => "statefulsets.apps",
-            "ReplicationController" => "replicationcontrollers",
-            _ => {
-                total += 1;
-                continue;
-            }
-        };
-        let called = owner["name"].as_str().unwrap_or("");
-        owners.entry(owner["uid"].as_str().unwrap_or("")).or_insert_with(|| {
-            cluster.get(table, namespace_of(pod), called).map_or(0, |o| int_or(&o, "/spec/replicas", 1))
-        });
+        let Some(owner) = controller_of(pod) else { continue };
+        let Some((uid, wanted)) = scale_of_controller(owner, namespace_of(pod), cluster) else { continue };
+        controllers.entry(uid).or_insert(wanted);
     }
-    total + owners.values().sum::<i64>()
+    controllers.values().sum()
+}
+
+fn controller_of(object: &Value) -> Option<&Value> {
+    list_at(object, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true)
+}
+
+/// The uid and replicas of a pod's controller. Replica sets of one deployment count as the deployment.
+fn scale_of_controller(owner: &Value, namespace: &str, cluster: &ClusterHandle) -> Option<(String, i64)> {
+    let table = match owner["kind"].as_str().unwrap_or("") {
+        "ReplicaSet" => "replicasets.apps",
+        "StatefulSet" => "statefulsets.apps",
+        "ReplicationController" => "replicationcontrollers",
+        "Deployment" => "deployments.apps",
+        _ => return None,
+    };
+    let object = cluster.get(table, namespace, owner["name"].as_str().unwrap_or(""))?;
+    if let Some(above) = controller_of(&object).filter(|above| above["kind"] == "Deployment") {
+        return scale_of_controller(above, namespace, cluster);
+    }
+    Some((uid_of(&object).to_owned(), int_or(&object, "/spec/replicas", 1)))
 }

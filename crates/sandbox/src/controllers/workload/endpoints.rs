@@ -14,7 +14,7 @@ const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 const SERVICE: &str = "kubernetes.io/service-name";
 const SLICE_MANAGER: &str = "endpointslice.kubernetes.io/managed-by";
-const MIRROR_MANAGER: &str = "endpoints.kubernetes.io/managed-by";
+pub(super) const MIRROR_MANAGER: &str = "endpoints.kubernetes.io/managed-by";
 /// A service annotation that gives a load balancer its address; `none` leaves it waiting for one.
 const BALANCER: &str = "sim/load-balancer";
 /// Endpoints per slice.

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use super::super::{ClusterHandle, Controller, NextReconcile, WorkItem, WorkQueue};
 use super::common::*;
-use super::job_end::{BACK_OFF, DEADLINE, JobEnd, REACHED, by_policy, failure_action};
+use super::job_end::{
+    BACK_OFF, DEADLINE, FAILED_INDEXES, JobEnd, REACHED, TOO_MANY_INDEXES, by_policy, failure_action,
+    matched_success, met_before,
+};
 use super::job_indexes::{parse_indexes, print_indexes};
 use crate::api::select::LabelFilter;
 use crate::status::Result;
@@ -18,6 +21,8 @@ const TABLE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// How often the index of a pod had failed before.
+const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 /// Pods made in one go.
 const BURST: i64 = 500;
 
@@ -136,6 +141,16 @@ impl JobSync<'_> {
         parse_indexes(text_at(&self.job, "/status/completedIndexes"), end)
     }
 
+    /// The number of failures each index may have, if indexes fail one by one.
+    fn limit_per_index(&self) -> Option<i64> {
+        self.job["spec"]["backoffLimitPerIndex"].as_i64().filter(|_| self.is_indexed())
+    }
+
+    fn failed_indexes(&self) -> BTreeSet<i64> {
+        let end = self.wanted_completions().unwrap_or(0) - 1;
+        parse_indexes(text_at(&self.job, "/status/failedIndexes"), end)
+    }
+
     fn active_pods(&self) -> Vec<Value> {
         self.pods.iter().filter(|p| is_active(p)).cloned().collect()
     }
@@ -209,14 +224,20 @@ impl JobSync<'_> {
             list_at(noted, "/failed").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
         );
         let mut ended = None;
+        let mut failed = self.failed_indexes();
         for pod in &fresh {
             if text_at(pod, "/status/phase") == "Failed" {
+                let mut gives_up = self.limit_per_index().is_some_and(|limit| failures_of(pod) >= limit);
                 match failure_action(&self.job, pod) {
                     Some((action, _)) if action == "Ignore" => continue,
                     Some((action, why)) if action == "FailJob" => {
                         ended.get_or_insert(why);
                     }
+                    Some((action, _)) if action == "FailIndex" => gives_up = true,
                     _ => {}
+                }
+                if gives_up && self.limit_per_index().is_some() {
+                    failed.extend(index_of(pod).filter(|i| (0..end).contains(i)));
                 }
             }
             let side = if text_at(pod, "/status/phase") == "Succeeded" { &mut good } else { &mut bad };
@@ -224,8 +245,7 @@ impl JobSync<'_> {
                 side.push(uid_of(pod).to_owned());
             }
             if self.is_indexed() && text_at(pod, "/status/phase") == "Succeeded" {
-                let index = annotation(pod, INDEX).and_then(|i| i.parse::<i64>().ok());
-                completed.extend(index.filter(|i| (0..end).contains(i)));
+                completed.extend(index_of(pod).filter(|i| (0..end).contains(i)));
             }
         }
         let active = self.active_pods();
@@ -254,14 +274,17 @@ impl JobSync<'_> {
         for pod in &fresh {
             remove_tracking(pod, self.cluster)?;
         }
-        let indexed = self.is_indexed();
+        let (indexed, one_by_one) = (self.is_indexed(), self.limit_per_index().is_some());
         self.update_status(|value| {
             let status = &mut value["status"];
             let before = |key: &str| usize::try_from(status[key].as_i64().unwrap_or(0)).unwrap_or(0);
             let succeeded = if indexed { completed.len() } else { before("succeeded") + good.len() };
-            let failed = before("failed") + bad.len();
+            let failures = before("failed") + bad.len();
             put_count(status, "succeeded", succeeded);
-            put_count(status, "failed", failed);
+            put_count(status, "failed", failures);
+            if one_by_one {
+                status["failedIndexes"] = print_indexes(&failed).into();
+            }
             if indexed && !completed.is_empty() {
                 status["completedIndexes"] = print_indexes(&completed).into();
             }
@@ -271,12 +294,14 @@ impl JobSync<'_> {
 
     /// Decides if the job ends now, and for which reason.
     fn decide_end(&self, suspended: bool) -> Option<JobEnd> {
-        if has_condition(&self.job, "SuccessCriteriaMet") {
-            return Some(REACHED);
+        if let Some(met) = condition(&self.job, "SuccessCriteriaMet").filter(|met| met["status"] == "True") {
+            return Some(met_before(met));
         }
         if let Some(target) = condition(&self.job, "FailureTarget") {
             return Some(match target["reason"].as_str() {
                 Some("DeadlineExceeded") => DEADLINE,
+                Some("FailedIndexes") => FAILED_INDEXES,
+                Some("MaxFailedIndexesExceeded") => TOO_MANY_INDEXES,
                 Some("PodFailurePolicy") => by_policy(text_at(target, "/message").to_owned()),
                 _ => BACK_OFF,
             });
@@ -299,6 +324,20 @@ impl JobSync<'_> {
             return Some(DEADLINE);
         }
         let succeeded = int_at(&self.job, "/status/succeeded");
+        let failed = i64::try_from(self.failed_indexes().len()).unwrap_or(0);
+        if failed > 0 {
+            if self.job["spec"]["maxFailedIndexes"].as_i64().is_some_and(|most| failed > most) {
+                return Some(TOO_MANY_INDEXES);
+            }
+            if self.wanted_completions().is_some_and(|wanted| failed + succeeded >= wanted) {
+                return Some(FAILED_INDEXES);
+            }
+        }
+        if self.is_indexed()
+            && let Some(end) = matched_success(&self.job, &self.completed_indexes())
+        {
+            return Some(end);
+        }
         let enough = match self.wanted_completions() {
             Some(wanted) => succeeded >= wanted,
             None => succeeded > 0 && active.is_empty(),
@@ -375,13 +414,23 @@ impl JobSync<'_> {
         if room <= 0 {
             return Ok(NextReconcile::Done);
         }
-        let wait = self.back_off();
+        let wait = if self.limit_per_index().is_some() { Duration::ZERO } else { self.back_off() };
         if !wait.is_zero() {
             return Ok(NextReconcile::After(wait));
         }
         let mut taken = self.completed_indexes();
-        taken.extend(active.iter().filter_map(|p| annotation(p, INDEX)?.parse::<i64>().ok()));
-        let mut indexes = (0..self.wanted_completions().unwrap_or(0)).filter(|i| !taken.contains(i));
+        taken.extend(self.failed_indexes());
+        taken.extend(active.iter().filter_map(index_of));
+        let free: Vec<i64> =
+            (0..self.wanted_completions().unwrap_or(0)).filter(|i| !taken.contains(i)).collect();
+        let mut next = NextReconcile::Done;
+        let mut indexes = free.into_iter().filter(|index| {
+            let wait = self.back_off_of_index(*index);
+            if !wait.is_zero() {
+                next = sooner_of(next, NextReconcile::After(wait));
+            }
+            wait.is_zero()
+        });
         for _ in 0..room.min(BURST) {
             let index = if self.is_indexed() {
                 let Some(index) = indexes.next() else { break };
@@ -391,7 +440,29 @@ impl JobSync<'_> {
             };
             create_pod(self.cluster, &self.job, self.new_pod(index), COMPONENT)?;
         }
-        Ok(NextReconcile::Done)
+        Ok(next)
+    }
+
+    /// The failed pods of an index whose failures count.
+    fn failed_pods_of(&self, index: i64) -> impl Iterator<Item = &Value> {
+        let failed = self.pods.iter().filter(|pod| text_at(pod, "/status/phase") == "Failed");
+        failed.filter(move |pod| {
+            let ignored = failure_action(&self.job, pod).is_some_and(|(action, _)| action == "Ignore");
+            index_of(pod) == Some(index) && !ignored
+        })
+    }
+
+    /// Returns the wait after the last failure of an index that fails on its own.
+    fn back_off_of_index(&self, index: i64) -> Duration {
+        if self.limit_per_index().is_none() {
+            return Duration::ZERO;
+        }
+        let waits = self.failed_pods_of(index).map(|pod| {
+            let finished = pod.pointer("/status/containerStatuses/0/state/terminated/finishedAt");
+            let passed = finished.map_or(Duration::MAX, |at| self.cluster.elapsed_since(at));
+            doubled_wait(failures_of(pod)).saturating_sub(passed)
+        });
+        waits.max().unwrap_or_default()
     }
 
     /// Returns the wait after the last failure: ten seconds, doubled each time, six minutes at most.
@@ -410,8 +481,7 @@ impl JobSync<'_> {
             })
             .min();
         let Some(passed) = last else { return Duration::ZERO };
-        let doubled = 10u64 << u32::try_from((failed - 1).clamp(0, 8)).unwrap_or(0);
-        Duration::from_secs(doubled.min(360)).saturating_sub(passed)
+        doubled_wait(failed - 1).saturating_sub(passed)
     }
 
     fn new_pod(&self, index: Option<i64>) -> Value {
@@ -422,6 +492,10 @@ impl JobSync<'_> {
         pod["metadata"]["generateName"] = format!("{numbered}-").into();
         for kind in ["annotations", "labels"] {
             pod["metadata"][kind][INDEX] = index.to_string().into();
+        }
+        if self.limit_per_index().is_some() {
+            let failures = self.failed_pods_of(index).map(|pod| failures_of(pod) + 1).max().unwrap_or(0);
+            pod["metadata"]["annotations"][FAILURES] = failures.to_string().into();
         }
         pod["spec"]["hostname"] = numbered.into();
         let variable = json!({
@@ -452,6 +526,21 @@ impl JobSync<'_> {
             }
         })
     }
+}
+
+fn index_of(pod: &Value) -> Option<i64> {
+    annotation(pod, INDEX)?.parse().ok()
+}
+
+/// How often the index of a pod had failed before it.
+fn failures_of(pod: &Value) -> i64 {
+    annotation(pod, FAILURES).and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Ten seconds, doubled after each failure, six minutes at most.
+fn doubled_wait(failures: i64) -> Duration {
+    let doubled = 10u64 << u32::try_from(failures.clamp(0, 8)).unwrap_or(0);
+    Duration::from_secs(doubled.min(360))
 }
 
 fn set_condition(job: &mut Value, kind: &str, state: &str, reason: &str, message: &str, now: &str) {

@@ -1,10 +1,12 @@
 //! Reasons a job ends for: completions, back-off limit, deadline, pod failure policy.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::common::*;
+use super::job_indexes::parse_indexes;
 
 /// The reason a job ends for, with the conditions and texts of a real cluster.
 pub(super) struct JobEnd {
@@ -34,6 +36,51 @@ pub(super) const DEADLINE: JobEnd = JobEnd {
     reason: "DeadlineExceeded",
     message: Cow::Borrowed("Job was active longer than specified deadline"),
 };
+
+pub(super) const FAILED_INDEXES: JobEnd = JobEnd {
+    first: "FailureTarget",
+    last: "Failed",
+    reason: "FailedIndexes",
+    message: Cow::Borrowed("Job has failed indexes"),
+};
+
+pub(super) const TOO_MANY_INDEXES: JobEnd = JobEnd {
+    first: "FailureTarget",
+    last: "Failed",
+    reason: "MaxFailedIndexesExceeded",
+    message: Cow::Borrowed("Job has exceeded the specified maximal number of failed indexes"),
+};
+
+const SUCCESS_POLICY: &str = "SuccessPolicy";
+
+fn by_success(message: String) -> JobEnd {
+    JobEnd { first: REACHED.first, last: REACHED.last, reason: SUCCESS_POLICY, message: message.into() }
+}
+
+/// The end that a condition set earlier stands for.
+pub(super) fn met_before(condition: &Value) -> JobEnd {
+    if condition["reason"] == SUCCESS_POLICY {
+        by_success(text_at(condition, "/message").to_owned())
+    } else {
+        REACHED
+    }
+}
+
+/// Returns the end by the first rule of the job's success policy that the completed indexes satisfy.
+pub(super) fn matched_success(job: &Value, completed: &BTreeSet<i64>) -> Option<JobEnd> {
+    let last = int_at(job, "/spec/completions") - 1;
+    let rules = list_at(job, "/spec/successPolicy/rules");
+    let met = rules.iter().position(|rule| {
+        let named = rule["succeededIndexes"].as_str().map(|text| parse_indexes(text, last));
+        let count = match &named {
+            Some(named) => completed.intersection(named).count(),
+            None => completed.len(),
+        };
+        let enough = rule["succeededCount"].as_i64().and_then(|count| usize::try_from(count).ok());
+        enough.or(named.map(|named| named.len())).is_some_and(|enough| count >= enough)
+    })?;
+    Some(by_success(format!("Matched rules at index {met}")))
+}
 
 /// A job that one of its own rules ends.
 pub(super) fn by_policy(message: String) -> JobEnd {

@@ -18,6 +18,7 @@ mod job;
 mod job_end;
 mod job_indexes;
 mod kubelet;
+mod mirror;
 mod node;
 mod pod_report;
 mod replicaset;
@@ -45,6 +46,7 @@ pub(crate) fn workload_controllers() -> Vec<Box<dyn Controller>> {
         Box::<scheduler::Scheduler>::default(),
         Box::<kubelet::Kubelet>::default(),
         Box::<endpoints::EndpointsController>::default(),
+        Box::new(mirror::MirrorController),
         Box::new(volume::VolumeController),
         Box::<budget::DisruptionController>::default(),
         Box::new(autoscale::AutoscalerController),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::common::*;
-use crate::write::admit::quota::nanos_of;
+use crate::write::admit::amounts::{nanos_of, pod_amounts};
 
 /// The reason a pod cannot run on a node, in the scheduler's words. `preemptible` is set if evicting others could help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,31 +60,9 @@ impl HostPort {
 }
 
 impl PodDemand {
-    /// Containers that run at the same time add up; those that run before them need as much as the largest.
     pub(super) fn of(spec: &Value) -> PodDemand {
-        let (mut amounts, mut sidecars, mut largest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        for container in list_at(spec, "/initContainers") {
-            if container["restartPolicy"] == "Always" {
-                add_amounts(&mut sidecars, &container["resources"]["requests"]);
-                keep_larger(&mut largest, &sidecars);
-            } else {
-                let mut needed = sidecars.clone();
-                add_amounts(&mut needed, &container["resources"]["requests"]);
-                keep_larger(&mut largest, &needed);
-            }
-        }
-        for container in list_at(spec, "/containers") {
-            add_amounts(&mut amounts, &container["resources"]["requests"]);
-        }
-        for (resource, amount) in &sidecars {
-            *amounts.entry(resource.clone()).or_default() += amount;
-        }
-        keep_larger(&mut amounts, &largest);
-        // What the pod asks for as a whole stands for what its containers do.
-        for (resource, amount) in spec["resources"]["requests"].as_object().into_iter().flatten() {
-            amounts.insert(resource.as_str().into(), nanos_of(amount).unwrap_or_default());
-        }
-        add_amounts(&mut amounts, &spec["overhead"]);
+        let amounts = pod_amounts(spec, "requests");
+        let amounts = amounts.into_iter().map(|(resource, amount)| (resource, amount.nanos())).collect();
         let sidecars = list_at(spec, "/initContainers").iter().filter(|c| c["restartPolicy"] == "Always");
         let ports = list_at(spec, "/containers")
             .iter()
@@ -97,19 +75,6 @@ impl PodDemand {
                 port: int_at(port, "/hostPort"),
             });
         PodDemand { ports: ports.collect(), amounts }
-    }
-}
-
-fn add_amounts(amounts: &mut BTreeMap<Box<str>, i128>, more: &Value) {
-    for (resource, amount) in more.as_object().into_iter().flatten() {
-        *amounts.entry(resource.as_str().into()).or_default() += nanos_of(amount).unwrap_or_default();
-    }
-}
-
-fn keep_larger(amounts: &mut BTreeMap<Box<str>, i128>, others: &BTreeMap<Box<str>, i128>) {
-    for (resource, amount) in others {
-        let known = amounts.entry(resource.clone()).or_default();
-        *known = (*known).max(*amount);
     }
 }
 

@@ -29,8 +29,9 @@ impl Controller for QuotaController {
             }
             return;
         }
-        // Only coming, going and pods that finish change what is used.
-        if event.change == ChangeType::Modified && &*event.table != "pods" && &*event.table != "services" {
+        // Only coming, going, pods that finish, and services and claims that change, change what is used.
+        let counts_changes = matches!(&*event.table, "pods" | "services" | "persistentvolumeclaims");
+        if event.change == ChangeType::Modified && !counts_changes {
             return;
         }
         for item in self.known.iter().filter(|i| *i.key.namespace == *event.object.key.namespace) {

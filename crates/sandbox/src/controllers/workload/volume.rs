@@ -164,7 +164,7 @@ fn choose_volume(claim: &Value, cluster: &ClusterHandle) -> Option<Value> {
         return (free || is_meant(&volume, claim)).then_some(volume);
     }
     let amount = |v: &Value, pointer: &str| {
-        v.pointer(pointer).and_then(crate::write::admit::quota::nanos_of).unwrap_or(0)
+        v.pointer(pointer).and_then(crate::write::admit::amounts::nanos_of).unwrap_or(0)
     };
     let wanted = amount(claim, "/spec/resources/requests/storage");
     let selector = claim["spec"].get("selector").map(|s| LabelFilter::of_selector(s).unwrap_or_default());

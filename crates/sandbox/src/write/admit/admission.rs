@@ -92,9 +92,8 @@ pub(in crate::write) fn admit_pod(core: &Core, object: &mut Value) -> Result<()>
     {
         return Err(Status::plain_500(why));
     }
-    apply_runtime_class(core, spec).map_err(&refuse)?;
     add_default_tolerations(spec);
-    Ok(())
+    apply_runtime_class(core, spec).map_err(&refuse)
 }
 
 /// Returns the error of a request path that this name cannot be part of.
@@ -232,6 +231,14 @@ fn apply_runtime_class(core: &Core, spec: &mut Value) -> std::result::Result<(),
         if !spec["nodeSelector"].is_object() {
             spec["nodeSelector"] = json!({});
         }
+        if let Some(own) = spec["nodeSelector"].get(key).filter(|own| *own != value) {
+            let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+            return Err(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
+                text(value),
+                text(own)
+            ));
+        }
         spec["nodeSelector"][key] = value.clone();
     }
     for toleration in class["scheduling"]["tolerations"].as_array().into_iter().flatten() {
@@ -325,7 +332,7 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
                 let amount = |side: &str| {
                     container["resources"][side]
                         .get(resource)
-                        .and_then(super::quota::nanos_of)
+                        .and_then(super::amounts::nanos_of)
                         .filter(|a| *a != 0)
                 };
                 let (request, limit) = (amount("requests"), amount("limits"));
@@ -341,4 +348,31 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
     }
+}
+
+/// Refuses a claim that grows though its class does not allow it.
+pub(in crate::write) fn check_claim_growth(core: &Core, new: &Value, old: &Value) -> Result<()> {
+    let size = |claim: &Value| {
+        claim["spec"]["resources"]["requests"].get("storage").and_then(super::amounts::nanos_of).unwrap_or(0)
+    };
+    if size(new) <= size(old) {
+        return Ok(());
+    }
+    let refuse = |why: &str| {
+        let named = NamedResource { group: "", what: "persistentvolumeclaims" };
+        Err(Status::forbidden(named, super::meta::metadata_text(new, "name"), why))
+    };
+    if old["status"]["phase"] != "Bound" {
+        return refuse("Only bound persistent volume claims can be expanded");
+    }
+    let class =
+        new["spec"]["storageClassName"].as_str().filter(|class| old["spec"]["storageClassName"] == *class);
+    let class =
+        class.and_then(|class| core.store.get("storageclasses.storage.k8s.io", &ObjectKey::new("", class)));
+    if class.is_some_and(|class| class.value()["allowVolumeExpansion"] == true) {
+        return Ok(());
+    }
+    refuse(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+    )
 }

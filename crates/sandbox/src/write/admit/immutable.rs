@@ -186,7 +186,7 @@ pub(in crate::write) fn check_claim(new: &Value, old: &Value, out: &mut Vec<Stat
     }
     // A claim that could not grow may ask for less again, but for more than it has.
     let shrinks = {
-        let amount = |list: &Value| list.get("storage").and_then(super::quota::nanos_of).unwrap_or(0);
+        let amount = |list: &Value| list.get("storage").and_then(super::amounts::nanos_of).unwrap_or(0);
         let size = |v: &Value| amount(&v["spec"]["resources"]["requests"]);
         size(new) < size(old) && size(new) <= amount(&old["status"]["capacity"])
     };

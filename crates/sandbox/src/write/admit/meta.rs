@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
+use crate::api::resource::ServedResource;
 use crate::status::StatusCause;
 
 /// The order Go prints metadata in.
@@ -270,14 +271,41 @@ pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<Stat
     out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.generateName", &json!(prefix), p)));
 }
 
+/// Returns true if finalizers of a kind must be standard ones or name a domain. Servers of their own are less strict.
+fn names_finalizers_strictly(served: &ServedResource) -> bool {
+    let group = served.def.group.as_str();
+    let own_server =
+        ["apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io"].contains(&group);
+    served.custom.is_none() && !own_server
+}
+
+fn is_odd_finalizer(name: &str) -> bool {
+    !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion")
+}
+
+/// Warns about finalizers that a custom resource did not have before and that others may use as well.
+pub(crate) fn warn_about_finalizers(object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+    let listed = |object: &Value| -> std::collections::BTreeSet<String> {
+        let all = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        all.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let before = old.map(listed).unwrap_or_default();
+    for name in listed(object).difference(&before).filter(|name| is_odd_finalizer(name)) {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        out.push(format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+}
+
 /// Checks metadata on create and update alike.
 pub(crate) fn validate_metadata(
     object: &Value,
-    namespaced: bool,
+    served: &ServedResource,
     rule: NameRule,
     out: &mut Vec<StatusCause>,
 ) {
-    let meta = &object["metadata"];
+    let (meta, namespaced) = (&object["metadata"], served.def.namespaced);
     validate_prefix(object, rule, out);
     match meta["name"].as_str().unwrap_or("") {
         "" => out.push(StatusCause::required("metadata.name", "name or generateName is required")),
@@ -322,7 +350,7 @@ pub(crate) fn validate_metadata(
         let field = format!("metadata.finalizers[{i}]");
         let problems = qualified_problems(text);
         out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.finalizers", finalizer, p)));
-        if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
+        if names_finalizers_strictly(served) && is_odd_finalizer(text) {
             out.push(StatusCause::invalid(
                 &field,
                 finalizer,

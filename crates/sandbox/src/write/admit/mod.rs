@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod allocate;
+pub(crate) mod amounts;
 pub(crate) mod default;
 pub(crate) mod gate;
 pub(crate) mod gated;

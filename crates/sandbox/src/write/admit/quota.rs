@@ -3,46 +3,22 @@
 use serde_json::{Value, json};
 use slipway_manifest::quantity::Quantity;
 
+use super::amounts::{canonical_text, nanos_of, parse_quantity, pod_amounts};
 use crate::api::resource::ServedResource;
 use crate::core::Core;
 use crate::status::{Result, Status};
 
-fn parse_quantity(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => Quantity::parse(text).ok(),
-        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
-        _ => None,
-    }
-}
-
-/// A quantity in billionths.
-pub(crate) fn nanos_of(value: &Value) -> Option<i128> {
-    parse_quantity(value).map(Quantity::nanos)
-}
-
-/// A quantity as a server prints it.
-pub(crate) fn canonical_text(value: &Value) -> String {
-    parse_quantity(value).map(|q| q.to_string()).unwrap_or_default()
-}
-
-/// One object, in billionths.
-const ONE: i128 = 1_000_000_000;
-
-/// The requests and limits of a pod's containers, summed.
-fn sum_of_containers(spec: &Value, side: &str, resource: &str) -> i128 {
-    spec["containers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|c| c["resources"][side].get(resource).and_then(nanos_of))
-        .sum()
-}
-
 /// Stands between a storage class and what is limited of it.
 const CLASS: &str = ".storageclass.storage.k8s.io/";
 
+/// Stands between a class of devices and what is limited of it.
+const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// Devices that a request for all of a class counts as.
+const ALL_DEVICES: i64 = 32;
+
 /// Returns the number of node ports a service takes.
-fn node_ports(spec: &Value) -> i128 {
+fn node_ports(spec: &Value) -> i64 {
     let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
     let taken = match spec["type"].as_str().unwrap_or("") {
         "LoadBalancer" if spec["allocateLoadBalancerNodePorts"] == false => {
@@ -51,47 +27,60 @@ fn node_ports(spec: &Value) -> i128 {
         "NodePort" | "LoadBalancer" => ports.len(),
         _ => 0,
     };
-    taken as i128
+    i64::try_from(taken).unwrap_or(i64::MAX)
 }
 
-/// Returns how much of `name` an object uses, in billionths.
-fn object_usage(table: &str, object: &Value, name: &str) -> i128 {
-    let plain = |wanted: &str| if table == wanted { ONE } else { 0 };
+/// Returns how many devices of a class a claim asks for.
+fn claimed_devices(spec: &Value, class: &str) -> i64 {
+    let asked = |request: &Value| match request["allocationMode"].as_str() {
+        _ if request["deviceClassName"] != class => 0,
+        Some("All") => ALL_DEVICES,
+        _ => request["count"].as_i64().unwrap_or(1),
+    };
+    let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
+    let each = requests.map(|request| {
+        // Of alternatives one is chosen, at worst the largest.
+        let others = request["firstAvailable"].as_array().into_iter().flatten();
+        others.map(asked).max().unwrap_or(0).max(asked(&request["exactly"]))
+    });
+    each.sum()
+}
+
+/// Returns how much of `name` an object uses.
+fn object_usage(table: &str, object: &Value, name: &str) -> Quantity {
+    let none = Quantity::from_int(0);
+    let plain = |wanted: &str| Quantity::from_int(i64::from(table == wanted));
     if let Some(resource) = name.strip_prefix("count/") {
         return plain(resource);
     }
+    let spec = &object["spec"];
     match name {
-        "pods" => plain("pods"),
-        "services" => plain("services"),
+        "pods" | "services" => plain(name),
         "secrets" | "configmaps" | "persistentvolumeclaims" | "replicationcontrollers" | "resourcequotas" => {
             plain(name)
         }
-        "services.loadbalancers" if object["spec"]["type"] == "LoadBalancer" => plain("services"),
-        "services.nodeports" if table == "services" => node_ports(&object["spec"]) * ONE,
+        "services.loadbalancers" if spec["type"] == "LoadBalancer" => plain("services"),
+        "services.nodeports" if table == "services" => Quantity::from_int(node_ports(spec)),
         "requests.storage" if table == "persistentvolumeclaims" => {
-            object["spec"]["resources"]["requests"].get("storage").and_then(nanos_of).unwrap_or(0)
+            spec["resources"]["requests"].get("storage").and_then(parse_quantity).unwrap_or(none)
         }
         _ if table == "persistentvolumeclaims" => match name.split_once(CLASS) {
-            Some((class, rest)) if object["spec"]["storageClassName"] == class => {
-                object_usage(table, object, rest)
-            }
-            _ => 0,
+            Some((class, rest)) if spec["storageClassName"] == class => object_usage(table, object, rest),
+            _ => none,
         },
-        "cpu" | "memory" | "ephemeral-storage" if table == "pods" => {
-            sum_of_containers(&object["spec"], "requests", name)
+        _ if table == "resourceclaims.resource.k8s.io" => {
+            let class = name.strip_suffix(DEVICES);
+            class.map_or(none, |class| Quantity::from_int(claimed_devices(spec, class)))
         }
-        _ if table == "pods" => match name.split_once('.') {
-            Some((side @ ("requests" | "limits"), resource)) => {
-                sum_of_containers(&object["spec"], side, resource)
-            }
-            _ => 0,
-        },
-        _ => 0,
+        _ if table == "pods" => {
+            let (side, resource) = match name.split_once('.') {
+                Some((side @ ("requests" | "limits"), resource)) => (side, resource),
+                _ => ("requests", name),
+            };
+            pod_amounts(spec, side).get(resource).copied().unwrap_or(none)
+        }
+        _ => none,
     }
-}
-
-fn print_nanos(nanos: i128) -> String {
-    canonical_text(&json!(format!("{nanos}n")))
 }
 
 /// Returns true if an object is counted: finished pods are not.
@@ -99,7 +88,34 @@ fn is_counted(table: &str, object: &Value) -> bool {
     table != "pods" || !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
-/// Returns true if an object is in the scopes of a quota. Scopes apply to pods only.
+/// Returns true if a pod asks for nearness to pods of other namespaces, or for distance.
+fn has_foreign_affinity(spec: &Value) -> bool {
+    let foreign = |term: &Value| {
+        !term["namespaceSelector"].is_null()
+            || term["namespaces"].as_array().is_some_and(|all| !all.is_empty())
+    };
+    ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
+        let affinity = &spec["affinity"][*kind];
+        let listed = |key: &str| affinity[key].as_array().map_or(&[][..], Vec::as_slice);
+        listed("requiredDuringSchedulingIgnoredDuringExecution").iter().any(foreign)
+            || listed("preferredDuringSchedulingIgnoredDuringExecution")
+                .iter()
+                .any(|weighted| foreign(&weighted["podAffinityTerm"]))
+    })
+}
+
+/// The attribute classes a claim has, asked for and is being changed to.
+fn attribute_classes(claim: &Value) -> Vec<&str> {
+    let places = [
+        "/spec/volumeAttributesClassName",
+        "/status/currentVolumeAttributesClassName",
+        "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
+    ];
+    let named = places.iter().filter_map(|place| claim.pointer(place)?.as_str());
+    named.filter(|class| !class.is_empty()).collect()
+}
+
+/// Returns true if an object is in the scopes of a quota. Scopes apply to pods, and one of them to claims.
 fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
     let named = quota["scopes"].as_array().into_iter().flatten();
     let named = named.map(|scope| json!({"scopeName": scope, "operator": "Exists"}));
@@ -112,6 +128,22 @@ fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
     let ends = spec["activeDeadlineSeconds"].as_i64().is_some_and(|s| s >= 0);
     let best_effort = super::admission::qos_class(spec) == "BestEffort";
     let class = spec["priorityClassName"].as_str().unwrap_or("");
+    if table == "persistentvolumeclaims" {
+        let classes = attribute_classes(object);
+        return all.all(|scope| {
+            let listed = || {
+                let values = scope["values"].as_array();
+                values.is_some_and(|all| all.iter().any(|value| classes.iter().any(|class| value == class)))
+            };
+            scope["scopeName"] == "VolumeAttributesClass"
+                && match scope["operator"].as_str().unwrap_or("") {
+                    "In" => listed(),
+                    "NotIn" => !listed(),
+                    "DoesNotExist" => classes.is_empty(),
+                    _ => !classes.is_empty(),
+                }
+        });
+    }
     table == "pods"
         && all.all(|scope| {
             let listed = || scope["values"].as_array().is_some_and(|v| v.iter().any(|v| v == class));
@@ -124,7 +156,7 @@ fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
                 ("PriorityClass", "NotIn") => !listed(),
                 ("PriorityClass", "DoesNotExist") => class.is_empty(),
                 ("PriorityClass", _) => !class.is_empty(),
-                ("CrossNamespacePodAffinity", _) => false,
+                ("CrossNamespacePodAffinity", _) => has_foreign_affinity(spec),
                 _ => false,
             }
         })
@@ -141,6 +173,7 @@ pub(crate) fn quota_usage(core: &Core, namespace: &str, quota: &Value) -> Value 
                 "services.nodeports" | "services.loadbalancers" => "services",
                 "requests.storage" => "persistentvolumeclaims",
                 _ if name.contains(CLASS) => "persistentvolumeclaims",
+                _ if name.ends_with(DEVICES) => "resourceclaims.resource.k8s.io",
                 "secrets"
                 | "configmaps"
                 | "services"
@@ -150,15 +183,14 @@ pub(crate) fn quota_usage(core: &Core, namespace: &str, quota: &Value) -> Value 
                 _ => "pods",
             },
         };
-        let total: i128 = core
+        let total = core
             .store
             .list(table, Some(namespace))
             .iter()
             .map(|o| o.value())
             .filter(|o| is_counted(table, o) && in_scope(quota, table, o))
-            .map(|o| object_usage(table, &o, name))
-            .sum();
-        out.insert(name.clone(), print_nanos(total).into());
+            .fold(Quantity::from_int(0), |total, o| total.plus(object_usage(table, &o, name)));
+        out.insert(name.clone(), total.to_string().into());
     }
     Value::Object(out)
 }
@@ -217,13 +249,13 @@ pub(crate) fn check_quota(
         let taken = quota_usage(core, namespace, &value["spec"]);
         let mut over = Vec::new();
         for (name, limit) in super::meta::sorted_members(hard) {
-            let before = old.map_or(0, |old| object_usage(&served.table, old, name));
-            let asked = object_usage(&served.table, object, name) - before;
-            let has = taken.get(name).and_then(nanos_of).unwrap_or(0);
-            if asked > 0 && nanos_of(limit).is_some_and(|l| has + asked > l) {
+            let before = old.map_or(Quantity::from_int(0), |old| object_usage(&served.table, old, name));
+            let asked = object_usage(&served.table, object, name).minus(before);
+            let has = taken.get(name).and_then(parse_quantity).unwrap_or(Quantity::from_int(0));
+            if asked.nanos() > 0 && parse_quantity(limit).is_some_and(|limit| has.plus(asked) > limit) {
                 over.push((
-                    format!("{name}={}", print_nanos(asked)),
-                    format!("{name}={}", print_nanos(has)),
+                    format!("{name}={asked}"),
+                    format!("{name}={has}"),
                     format!("{name}={}", canonical_text(limit)),
                 ));
             }
@@ -348,12 +380,8 @@ fn fill_container(limit: &Value, list: &str, container: &mut Value, set: &mut Ve
 fn pod_sums(spec: &Value) -> Value {
     let mut out = json!({});
     for side in ["requests", "limits"] {
-        let mut names = std::collections::BTreeSet::new();
-        for container in spec["containers"].as_array().into_iter().flatten() {
-            names.extend(container["resources"][side].as_object().into_iter().flatten().map(|(k, _)| k));
-        }
-        for name in names {
-            out[side][name] = print_nanos(sum_of_containers(spec, side, name)).into();
+        for (name, amount) in pod_amounts(spec, side) {
+            out[side][&*name] = amount.to_string().into();
         }
     }
     out
@@ -399,7 +427,7 @@ fn check_bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
         match (has("requests", resource), has("limits", resource), nanos_of(ratio)) {
             (Some(request), Some(most), Some(allowed)) if request > 0 => {
                 let found = most as f64 / request as f64;
-                if found > allowed as f64 / ONE as f64 {
+                if found > allowed as f64 / Quantity::from_int(1).nanos() as f64 {
                     out.push(format!("{text}, but provided ratio is {found:.6}"));
                 }
             }

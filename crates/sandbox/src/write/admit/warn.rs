@@ -132,7 +132,7 @@ pub(in crate::write) fn warn_about_claim(object: &Value, out: &mut Vec<String>) 
     );
     for side in ["requests", "limits"] {
         let size = &object["spec"]["resources"][side]["storage"];
-        if super::quota::nanos_of(size).is_some_and(|n| n % 1_000_000_000 != 0) {
+        if super::amounts::nanos_of(size).is_some_and(|n| n % 1_000_000_000 != 0) {
             out.push(format!(
                 "spec.resources.{side}[storage]: fractional byte value {size} is invalid, must be an integer"
             ));

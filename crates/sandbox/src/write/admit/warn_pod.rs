@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::amounts::{canonical_text, nanos_of};
 use super::meta;
-use super::quota::{canonical_text, nanos_of};
 use super::validate::indexed_items;
 
 /// Labels of nodes that are out of use, and what to say of them.

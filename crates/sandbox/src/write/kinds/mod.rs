@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::WriteAuthor;
 use super::admit::validate::CauseList;
 use crate::api::resource::ServedResource;
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::status::Result;
 use crate::store::{ObjectKey, StoredObject};
@@ -42,6 +43,9 @@ pub(crate) trait KindStrategy: Sync {
 
     /// Fills in what decoding adds on a real server.
     fn set_defaults(&self, _version: &str, _object: &mut Value) {}
+
+    /// Fills in the times that decoding adds on a real server: the present.
+    fn set_default_times(&self, _clock: &Clock, _object: &mut Value) {}
 
     /// Lets the built-in admission plugins change a new object, or refuse it.
     fn admit_new(&self, _core: &Core, _object: &mut Value) -> Result<()> {
@@ -176,6 +180,8 @@ pub(crate) fn strategy_of(kind: (&str, &str)) -> &'static dyn KindStrategy {
         ("resource.k8s.io", "DeviceClass") => &device::DeviceClass,
         ("resource.k8s.io", "ResourceClaim") => &device::ResourceClaim,
         ("resource.k8s.io", "ResourceClaimTemplate") => &device::ResourceClaimTemplate,
+        ("resource.k8s.io", "ResourceSlice") => &device::ResourceSlice,
+        ("resource.k8s.io", "DeviceTaintRule") => &device::DeviceTaintRule,
         ("", "ServiceAccount") => &access::ServiceAccount,
         ("rbac.authorization.k8s.io", "Role") => &access::Role,
         ("rbac.authorization.k8s.io", "ClusterRole") => &access::ClusterRole,

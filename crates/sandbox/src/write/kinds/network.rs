@@ -93,13 +93,24 @@ impl KindStrategy for EndpointSlice {
 
 pub(super) struct Ingress;
 
+/// The older place of an ingress's class.
+const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
+
 impl KindStrategy for Ingress {
     fn admit_new(&self, core: &Core, object: &mut Value) -> Result<()> {
         admission::default_ingress_class(core, object);
         Ok(())
     }
 
-    fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut CauseList) {
+    fn validate(&self, object: &Value, old: Option<&Value>, out: &mut CauseList) {
+        let annotated = slipway_manifest::object::annotation(object, INGRESS_CLASS);
+        if old.is_none()
+            && let (Some(annotated), Some(class)) = (annotated, object["spec"]["ingressClassName"].as_str())
+            && annotated != class
+        {
+            let why = "must match `ingressClassName` when both are specified";
+            out.push(StatusCause::invalid(format!("annotations.{INGRESS_CLASS}"), &annotated.into(), why));
+        }
         network::validate_ingress(&object["spec"], out);
     }
 
@@ -108,7 +119,7 @@ impl KindStrategy for Ingress {
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
-        let class = slipway_manifest::object::annotation(object, "kubernetes.io/ingress.class");
+        let class = slipway_manifest::object::annotation(object, INGRESS_CLASS);
         if old.is_none() && class.is_some() {
             out.push(
                 "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::status::{NamedResource, Result, Status, StatusCause};
 use crate::write::admit::default::set_default;
 use crate::write::admit::validate::{CauseList, indexed_items, storage, volume};
-use crate::write::admit::{admission, default, immutable, meta, prepare, quota, warn};
+use crate::write::admit::{admission, amounts, default, immutable, meta, prepare, quota, warn};
 
 pub(super) struct PersistentVolumeClaim;
 
@@ -50,7 +50,7 @@ impl KindStrategy for PersistentVolumeClaim {
 
     fn validate_status(&self, object: &Value, out: &mut CauseList) {
         for (name, amount) in object["status"]["capacity"].as_object().into_iter().flatten() {
-            if quota::nanos_of(amount).is_some_and(|amount| amount < 0) {
+            if amounts::nanos_of(amount).is_some_and(|amount| amount < 0) {
                 let message = format!(
                     "Invalid value: {}: must be a valid resource quantity",
                     amount.as_str().unwrap_or("")

@@ -202,3 +202,58 @@ async fn runs_that_overlap() {
         assert_eq!(world.get(C).await["status"]["active"].as_array().unwrap().len(), active, "{policy}");
     }
 }
+
+#[tokio::test]
+async fn indexes_fail_one_by_one() {
+    let indexed = |more: Value| {
+        let mut spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        spec
+    };
+    for (spec, reason, failures) in [
+        (json!({"backoffLimitPerIndex": 0}), "FailedIndexes", 3),
+        (json!({"backoffLimitPerIndex": 1}), "FailedIndexes", 6),
+        (json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 1}), "MaxFailedIndexesExceeded", 3),
+    ] {
+        let world = World::new();
+        world.create(JOBS, job(json!({"sim/fail": "true"}), indexed(spec.clone()))).await;
+        let j = world.get(J).await;
+        assert_eq!(
+            short(&j),
+            [json!(["FailureTarget", "True", reason]), json!(["Failed", "True", reason])],
+            "{spec}"
+        );
+        assert_eq!(j["status"]["failed"], failures, "{spec}");
+        assert_eq!(j["status"]["failedIndexes"], "0-2", "{spec}");
+    }
+    // A job whose indexes all succeed says that none failed.
+    let world = World::new();
+    world.create(JOBS, job(json!({}), indexed(json!({"backoffLimitPerIndex": 1})))).await;
+    let status = world.get(J).await["status"].clone();
+    assert_eq!((&status["completedIndexes"], &status["failedIndexes"]), (&json!("0-2"), &json!("")));
+    let pod = &world.items(PODS).await[0];
+    assert_eq!(pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"], "0");
+}
+
+#[tokio::test]
+async fn some_indexes_can_be_enough() {
+    for (rule, met) in [
+        (json!({"succeededIndexes": "0-2"}), true),
+        (json!({"succeededCount": 2}), true),
+        (json!({"succeededIndexes": "0,1", "succeededCount": 1}), true),
+    ] {
+        let world = World::new();
+        let spec = json!({
+            "completionMode": "Indexed", "completions": 3, "parallelism": 3, "successPolicy": {"rules": [rule]},
+        });
+        world.create(JOBS, job(json!({}), spec)).await;
+        let j = world.get(J).await;
+        let want = [
+            json!(["SuccessCriteriaMet", "True", "SuccessPolicy", "Matched rules at index 0"]),
+            json!(["Complete", "True", "SuccessPolicy", "Matched rules at index 0"]),
+        ];
+        assert_eq!(conditions(&j) == want, met, "{j}");
+    }
+}

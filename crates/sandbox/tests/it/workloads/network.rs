@@ -136,3 +136,127 @@ async fn autoscalers_keep_bounds() {
         ]
     );
 }
+
+#[tokio::test]
+async fn endpoints_written_by_hand_are_mirrored() {
+    let world = World::new();
+    let mut object = service(json!({}));
+    object["spec"].as_object_mut().unwrap().remove("selector");
+    world.create(SERVICES, object).await;
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "d", "labels": {"own": "label"}},
+        "subsets": [
+            {"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "192.0.2.2"}], "ports": [{"port": 80}]},
+            {"addresses": [{"ip": "2001:db8::1"}], "ports": [{"port": 81, "name": "x", "appProtocol": "http"}]},
+        ],
+    });
+    let made = world.create(ENDPOINTS, endpoints).await;
+    let mut slices = world.items(SLICES).await;
+    slices.sort_by_key(|slice| slice["addressType"].to_string());
+    let said = |slice: &Value| json!([slice["addressType"], slice["endpoints"], slice["ports"]]);
+    assert_eq!(
+        slices.iter().map(said).collect::<Vec<_>>(),
+        [
+            json!(["IPv4", [
+                {"addresses": ["192.0.2.1"], "conditions": {"ready": true}},
+                {"addresses": ["192.0.2.2"], "conditions": {"ready": false}},
+            ], [{"name": "", "protocol": "TCP", "port": 80}]]),
+            json!(["IPv6", [{"addresses": ["2001:db8::1"], "conditions": {"ready": true}}],
+                [{"name": "x", "protocol": "TCP", "port": 81, "appProtocol": "http"}]]),
+        ]
+    );
+    assert_eq!(
+        slices[0]["metadata"]["labels"],
+        json!({
+            "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+            "kubernetes.io/service-name": "d", "own": "label",
+        })
+    );
+    assert_eq!(slices[0]["metadata"]["ownerReferences"][0]["uid"], made["metadata"]["uid"]);
+    let path = format!("{ENDPOINTS}/d");
+    world
+        .merge(&path, json!({"subsets": [{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"port": 80}]}]}))
+        .await;
+    let slices = world.items(SLICES).await;
+    assert_eq!(slices.len(), 1);
+    assert_eq!(slices[0]["endpoints"][0]["addresses"], json!(["192.0.2.9"]));
+    world
+        .merge(&path, json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}))
+        .await;
+    assert!(world.items(SLICES).await.is_empty());
+}
+
+#[tokio::test]
+async fn budgets_leave_pods_without_a_controller_out() {
+    let world = World::new();
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let pod = json!({"metadata": {"name": "bare", "labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    world.create(PODS, pod).await;
+    for (name, spec, expected, desired) in [
+        ("most", json!({"maxUnavailable": 0}), 0, 0),
+        ("share", json!({"minAvailable": "50%"}), 0, 0),
+        ("least", json!({"minAvailable": 1}), 1, 1),
+        ("none", json!({}), 0, 0),
+    ] {
+        let mut full = json!({"selector": {"matchLabels": {"app": "a"}}});
+        for (key, value) in spec.as_object().unwrap() {
+            full[key] = value.clone();
+        }
+        let object = json!({"metadata": {"name": name}, "spec": full});
+        world.create(path, object).await;
+        let status = world.get(&format!("{path}/{name}")).await["status"].clone();
+        assert_eq!(status["expectedPods"], expected, "{name}");
+        assert_eq!(status["desiredHealthy"], desired, "{name}");
+        assert_eq!(status["disruptionsAllowed"], 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn quotas_keep_the_unit_of_what_they_add_up() {
+    let world = World::new();
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let hard = json!({"requests.memory": "1Gi", "requests.cpu": "2", "requests.storage": "3Gi", "pods": "5"});
+    world.create(quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
+    let sized = |memory: &str| json!({"requests": {"memory": memory, "cpu": "500m"}});
+    // Containers that run before the others count by the largest, sidecars add up.
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "initContainers": [
+            {"name": "before", "image": "i", "resources": sized("600Mi")},
+            {"name": "beside", "image": "i", "restartPolicy": "Always", "resources": sized("100Mi")},
+        ],
+        "containers": [{"name": "c", "image": "i", "resources": sized("200Mi")}],
+    }});
+    world.create(PODS, pod.clone()).await;
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}},
+    }});
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    world.create(claims, claim.clone()).await;
+    let used = world.get(&format!("{quotas}/q")).await["status"]["used"].clone();
+    assert_eq!(
+        used,
+        json!({"pods": "1", "requests.cpu": "1", "requests.memory": "600Mi", "requests.storage": "2Gi"})
+    );
+    let mut second = claim;
+    second["metadata"]["name"] = "d".into();
+    let refused = world.client.post(claims, &second).await;
+    assert!(
+        refused.text.contains(
+            "exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi"
+        ),
+        "{}",
+        refused.text
+    );
+    // A scope about affinity counts pods that look into other namespaces.
+    let scope =
+        json!({"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]});
+    let near = json!({"metadata": {"name": "near"}, "spec": {"hard": {"pods": "0"}, "scopeSelector": scope}});
+    world.create(quotas, near).await;
+    let mut pod = pod;
+    pod["metadata"]["name"] = "q".into();
+    pod["spec"]["initContainers"] = Value::Null;
+    pod["spec"]["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "a", "namespaces": ["other"], "labelSelector": {"matchLabels": {"a": "b"}}},
+    ]}});
+    assert_eq!(world.client.post(PODS, &pod).await.code, 403);
+}

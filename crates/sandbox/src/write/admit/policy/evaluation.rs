@@ -32,6 +32,32 @@ pub(crate) fn policy_environment(variables: &[&str]) -> Env {
     })
 }
 
+/// The types of the variables a policy declares.
+#[derive(Default)]
+pub(crate) struct PolicyVariables(Vec<(String, Type)>);
+
+impl PolicyVariables {
+    /// Adds a variable by the type of its expression.
+    pub(crate) fn add(&mut self, env: &Env, variable: &Value) {
+        let ty = env.compile(text_member(variable, "expression")).map(|program| program.ty().clone());
+        self.0.push((text_member(variable, "name").to_owned(), ty.unwrap_or(Type::Dyn)));
+    }
+
+    pub(crate) fn declare_in(&self, env: Env) -> Env {
+        let fields = self.0.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
+        env.variable("variables", Type::object("variables", fields))
+    }
+}
+
+/// Declares the variables of a policy, each of which may use those before it.
+pub(crate) fn declare_variables(env: Env, policy: &Value) -> Env {
+    let mut variables = PolicyVariables::default();
+    for variable in list_member(policy, "variables") {
+        variables.add(&variables.declare_in(env.clone()), variable);
+    }
+    variables.declare_in(env)
+}
+
 /// The variables expressions of one policy see.
 pub(super) struct PolicyEvaluation<'a> {
     env: Env,

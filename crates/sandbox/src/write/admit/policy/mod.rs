@@ -20,7 +20,7 @@ use crate::store::{ObjectKey, StoredObject};
 use crate::write::WriteAuthor;
 use slipway_go::GoError;
 
-pub(crate) use evaluation::policy_environment;
+pub(crate) use evaluation::{PolicyVariables, declare_variables, policy_environment};
 pub(crate) use literals::as_maps;
 pub(crate) use mutating::mutate_object;
 pub(crate) use validating::check_policies;
@@ -36,6 +36,8 @@ pub(crate) struct WriteAttempt<'a> {
     pub old: Option<&'a Value>,
     pub new: Option<&'a Value>,
     pub author: &'a WriteAuthor,
+    /// Set if the request deletes a collection, which names no object.
+    pub in_collection: bool,
 }
 
 impl WriteAttempt<'_> {
@@ -44,13 +46,20 @@ impl WriteAttempt<'_> {
     }
 
     fn metadata_text(&self, member: &str) -> &str {
+        if self.in_collection && member == "name" {
+            return "";
+        }
         self.any_object()["metadata"][member].as_str().unwrap_or("")
     }
 
     /// `request` in expressions.
     fn request_value(&self) -> Value {
         let def = &self.served.def;
-        let kind = json!({"group": def.group, "version": def.version, "kind": def.kind});
+        let shown = def.subresource(self.subresource).filter(|_| self.subresource == "scale");
+        let kind = match shown {
+            Some(scale) => json!({"group": scale.group, "version": scale.version, "kind": scale.kind}),
+            None => json!({"group": def.group, "version": def.version, "kind": def.kind}),
+        };
         let resource = json!({"group": def.group, "version": def.version, "resource": def.plural});
         let user = match &self.author.user {
             Some(user) => user.user_info(),
@@ -58,12 +67,17 @@ impl WriteAttempt<'_> {
                 json!({"username": format!("system:{}", self.author.manager), "groups": ["system:authenticated"]})
             }
         };
-        json!({
+        let mut request = json!({
             "kind": kind, "resource": resource, "subResource": self.subresource,
             "requestKind": kind, "requestResource": resource, "requestSubResource": self.subresource,
             "name": self.metadata_text("name"), "namespace": self.metadata_text("namespace"),
             "operation": self.operation, "userInfo": user, "dryRun": self.author.dry_run,
-        })
+        });
+        if let Some(members) = request.as_object_mut() {
+            // Go leaves empty texts out.
+            members.retain(|_, value| value.as_str() != Some(""));
+        }
+        request
     }
 }
 
@@ -122,7 +136,8 @@ enum MissingRules {
 }
 
 fn denied_status(attempt: &WriteAttempt<'_>, why: &str, reason: Option<&str>) -> Box<Status> {
-    let mut status = Status::forbidden(attempt.served.resource_name(), attempt.metadata_text("name"), why);
+    let name = if attempt.in_collection { "Unknown" } else { attempt.metadata_text("name") };
+    let mut status = Status::forbidden(attempt.served.resource_name(), name, why);
     (status.code, status.reason) = match reason {
         Some("Forbidden") => (403, "Forbidden"),
         Some("Unauthorized") => (401, "Unauthorized"),

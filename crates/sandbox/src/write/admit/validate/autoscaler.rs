@@ -161,7 +161,7 @@ fn validate_target(target: &Value, at: &str, kind: &str, out: &mut CauseList) {
     }
     let (value, average, share) = (&target["value"], &target["averageValue"], &target["averageUtilization"]);
     for (key, amount) in [("value", value), ("averageValue", average)] {
-        if crate::write::admit::quota::nanos_of(amount).is_some_and(|amount| amount <= 0) {
+        if crate::write::admit::amounts::nanos_of(amount).is_some_and(|amount| amount <= 0) {
             out.push(StatusCause::invalid(format!("{at}.{key}"), amount, "must be positive"));
         }
     }
@@ -239,7 +239,7 @@ fn validate_scaling_rules(rules: &Value, at: &str, out: &mut CauseList) {
             }
         }
     }
-    if crate::write::admit::quota::nanos_of(&rules["tolerance"]).is_some_and(|amount| amount < 0) {
+    if crate::write::admit::amounts::nanos_of(&rules["tolerance"]).is_some_and(|amount| amount < 0) {
         let why = "must be greater than or equal to 0";
         out.push(StatusCause::invalid(format!("{at}.tolerance"), &rules["tolerance"], why));
     }

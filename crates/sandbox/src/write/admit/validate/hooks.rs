@@ -87,7 +87,7 @@ fn validate_webhook(hook: &Value, at: &str, out: &mut CauseList) {
             out,
         );
     }
-    let env = policies::expression_environment(false, false, true);
+    let env = policies::expression_environment(false, true);
     policies::validate_match_conditions(
         &hook["matchConditions"],
         &format!("{at}.matchConditions"),

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::pod::{is_extended, is_native, validate_container_resource};
 use super::{CauseList, add_problems, indexed_items, is_empty};
 use crate::status::StatusCause;
+use crate::write::admit::amounts::{canonical_text, nanos_of};
 use crate::write::admit::meta;
-use crate::write::admit::quota::{canonical_text, nanos_of};
 
 /// The types a limit range can limit.
 const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];

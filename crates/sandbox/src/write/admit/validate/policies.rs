@@ -11,21 +11,23 @@ use crate::api::crd::rules::check_compiles;
 use crate::status::StatusCause;
 use crate::write::admit::meta;
 use crate::write::admit::policy::{self, as_maps};
+use slipway_go::GoError;
 
 pub(in crate::write) fn validate_policy(object: &Value, out: &mut CauseList) {
     let spec = &object["spec"];
     let composed = !is_empty(&spec["variables"]);
     let params = !spec["paramKind"].is_null();
     validate_policy_spec(spec, None, out);
-    let env = expression_environment(params, composed, true);
-    validate_variables(spec, &env, out);
+    let composed = |env: Env| if composed { policy::declare_variables(env, spec) } else { env };
+    validate_variables(spec, &expression_environment(params, true), out);
+    let env = composed(expression_environment(params, true));
     if is_empty(&spec["validations"]) && is_empty(&spec["auditAnnotations"]) {
         for key in ["validations", "auditAnnotations"] {
             let why = "validations or auditAnnotations must contain at least one item";
             out.push(StatusCause::required(format!("spec.{key}"), why));
         }
     }
-    let silent = expression_environment(params, composed, false);
+    let silent = composed(expression_environment(params, false));
     for (i, validation) in indexed_items(&spec["validations"]) {
         let at = format!("spec.validations[{i}]");
         validate_expression(validation, "expression", &at, Some(&Type::Bool), &env, out);
@@ -45,11 +47,10 @@ pub(in crate::write) fn validate_policy(object: &Value, out: &mut CauseList) {
             let why = "must not contain line breaks";
             out.push(StatusCause::invalid(format!("{at}.message"), &validation["message"], why));
         }
-        let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+        let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
         if validation["reason"].as_str().is_some_and(|reason| !reasons.contains(&reason)) {
             let at = format!("{at}.reason");
-            // A real server takes the last of them as well, but does not say so.
-            out.push(StatusCause::not_supported(at, &validation["reason"], &reasons[..3]));
+            out.push(StatusCause::not_supported(at, &validation["reason"], &reasons));
         }
     }
     let annotations = &spec["auditAnnotations"];
@@ -62,7 +63,20 @@ pub(in crate::write) fn validate_policy(object: &Value, out: &mut CauseList) {
         let key = annotation["key"].as_str().unwrap_or("");
         let whole = format!("{}/{key}", meta::metadata_text(object, "name"));
         add_problems(meta::label_key_problems(&whole), &json!(whole), &format!("{at}.key"), out);
+        let before = out.len();
         validate_expression(annotation, "valueExpression", &at, None, &env, out);
+        let text = annotation["valueExpression"].as_str().unwrap_or("");
+        if out.len() == before
+            && let Ok(program) = env.compile(text)
+            && !matches!(program.ty(), Type::String | Type::Null)
+        {
+            let why = format!("must evaluate to one of [string null_type] but got {}", program.ty());
+            out.push(StatusCause::invalid(
+                format!("{at}.valueExpression"),
+                &annotation["valueExpression"],
+                &why,
+            ));
+        }
         if indexed_items(annotations).take(i).any(|(_, before)| before["key"] == annotation["key"]) {
             out.push(StatusCause::duplicate(format!("{at}.key"), &json!(key)));
         }
@@ -88,7 +102,7 @@ fn validate_policy_spec(spec: &Value, operations: Option<&[&str]>, out: &mut Cau
             check_mutable(matched_by, "spec.matchConstraints", operations, out);
         }
     }
-    let env = expression_environment(params, false, true);
+    let env = expression_environment(params, true);
     validate_match_conditions(&spec["matchConditions"], "spec.matchConditions", &env, out);
 }
 
@@ -103,7 +117,10 @@ fn check_mutable(resources: &Value, field: &str, operations: &[&str], out: &mut 
     }
 }
 
+/// Checks variables in their order: each may use those before it.
 fn validate_variables(spec: &Value, env: &Env, out: &mut CauseList) {
+    let mut env = env.clone();
+    let mut declared = policy::PolicyVariables::default();
     for (i, variable) in indexed_items(&spec["variables"]) {
         let at = format!("spec.variables[{i}]");
         let name = variable["name"].as_str().unwrap_or("");
@@ -113,14 +130,17 @@ fn validate_variables(spec: &Value, env: &Env, out: &mut CauseList) {
             let why = "must be a valid CEL identifier";
             out.push(StatusCause::invalid(format!("{at}.name"), &variable["name"], why));
         }
-        validate_expression(variable, "expression", &at, None, env, out);
+        env = declared.declare_in(env);
+        validate_expression(variable, "expression", &at, None, &env, out);
+        declared.add(&env, variable);
     }
 }
 
 pub(in crate::write) fn validate_mutating_policy(spec: &Value, out: &mut CauseList) {
     validate_policy_spec(spec, Some(MUTABLE), out);
-    let env = expression_environment(!spec["paramKind"].is_null(), true, true);
+    let env = expression_environment(!spec["paramKind"].is_null(), true);
     validate_variables(spec, &env, out);
+    let env = policy::declare_variables(env, spec);
     if is_empty(&spec["mutations"]) {
         out.push(StatusCause::required("spec.mutations", "mutations must contain at least one item"));
     }
@@ -174,12 +194,21 @@ pub(in crate::write) fn validate_mutating_binding(spec: &Value, out: &mut CauseL
 }
 
 /// Returns the environment of expressions in a policy or webhook.
-pub(in crate::write) fn expression_environment(params: bool, composed: bool, authorizer: bool) -> Env {
+pub(in crate::write) fn expression_environment(params: bool, authorizer: bool) -> Env {
     let mut names = vec!["object", "oldObject", "request", "namespaceObject"];
     names.extend(params.then_some("params"));
-    names.extend(composed.then_some("variables"));
     names.extend(authorizer.then_some("authorizer"));
     policy::policy_environment(&names)
+}
+
+/// Refuses an expression whose type is known only when it runs, where one is asked for.
+fn check_known_type(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), GoError> {
+    match (ty, env.compile(text)) {
+        (Some(ty), Ok(program)) if program.ty().is_dyn() => {
+            Err(format!("must evaluate to {ty} but got {}", program.ty()).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn validate_expression(
@@ -194,7 +223,7 @@ fn validate_expression(
     let text = item[member].as_str().unwrap_or("");
     if text.trim().is_empty() {
         out.push(StatusCause::required(at, &format!("{member} is not specified")));
-    } else if let Err(why) = check_compiles(env, text, ty) {
+    } else if let Err(why) = check_compiles(env, text, ty).and_then(|()| check_known_type(env, text, ty)) {
         out.push(StatusCause::invalid(at, &item[member], &why));
     }
 }
@@ -214,7 +243,9 @@ pub(in crate::write) fn validate_match_conditions(
         let text = condition["expression"].as_str().unwrap_or("").trim();
         if text.is_empty() {
             out.push(StatusCause::required(format!("{at}.expression"), ""));
-        } else if let Err(why) = check_compiles(env, text, Some(&Type::Bool)) {
+        } else if let Err(why) = check_compiles(env, text, Some(&Type::Bool))
+            .and_then(|()| check_known_type(env, text, Some(&Type::Bool)))
+        {
             out.push(StatusCause::invalid(format!("{at}.expression"), &json!(text), &why));
         }
         let at = format!("{at}.name");

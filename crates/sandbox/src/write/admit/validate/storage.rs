@@ -6,8 +6,8 @@ use super::{
     CauseList, add_problems, check_known, check_one_of, indexed_items, is_empty, validate_label_selector,
 };
 use crate::status::StatusCause;
+use crate::write::admit::amounts::nanos_of;
 use crate::write::admit::meta;
-use crate::write::admit::quota::nanos_of;
 
 /// Names of drivers may have capital letters.
 const DRIVER: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::storage::validate_access_modes;
 use super::{CauseList, add_problems, indexed_items, is_empty, names, pod};
 use crate::status::StatusCause;
+use crate::write::admit::amounts::{canonical_text, nanos_of};
 use crate::write::admit::meta;
-use crate::write::admit::quota::{canonical_text, nanos_of};
 
 /// The sources of a persistent volume: the member, and the name refusals of a second source have for it.
 const VOLUMES: &[(&str, &str)] = &[

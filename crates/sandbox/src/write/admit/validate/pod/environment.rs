@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::volume_files::leads_out;
 use super::{each_container, text_member};
 use crate::status::StatusCause;
+use crate::write::admit::amounts::{canonical_text, nanos_of};
 use crate::write::admit::meta;
-use crate::write::admit::quota::{canonical_text, nanos_of};
 use crate::write::admit::validate::config::check_config_key;
 use crate::write::admit::validate::{CauseList, add_problems, indexed_items, is_empty};
 

@@ -44,8 +44,17 @@ fn text_member<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("")
 }
 
+/// Marks a pod that a node runs on its own.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 pub(in crate::write) fn validate_pod(object: &Value, update: bool, out: &mut CauseList) {
     let pod = &object["spec"];
+    if let Some(mirrored) = slipway_manifest::object::annotation(object, MIRROR)
+        && is_empty(&pod["nodeName"])
+    {
+        let why = "must set spec.nodeName if mirror pod annotation is set";
+        out.push(StatusCause::invalid(format!("metadata.annotations[{MIRROR}]"), &mirrored.into(), why));
+    }
     validate_pod_spec(pod, Some(object), "spec", out);
     if is_empty(&pod["serviceAccountName"]) {
         for (i, volume) in indexed_items(&pod["volumes"]) {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::claims::{ClaimNames, validate_claim_uses};
 use super::systems::is_windows;
 use crate::status::StatusCause;
+use crate::write::admit::amounts::{canonical_text, nanos_of};
 use crate::write::admit::meta;
-use crate::write::admit::quota::{canonical_text, nanos_of};
 use crate::write::admit::validate::{CauseList, add_problems, indexed_items};
 
 /// Names without a domain that quotas may use besides those containers may.

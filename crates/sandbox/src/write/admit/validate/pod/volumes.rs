@@ -12,8 +12,8 @@ use super::volume_files::{
     check_descending_path, leads_out, validate_downward_file, validate_file_mode, validate_files,
 };
 use crate::status::StatusCause;
+use crate::write::admit::amounts::nanos_of;
 use crate::write::admit::meta;
-use crate::write::admit::quota::nanos_of;
 use crate::write::admit::validate::{
     CauseList, add_problems, check_one_of, indexed_items, is_empty, names, storage,
 };
