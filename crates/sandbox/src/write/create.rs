@@ -166,6 +166,9 @@ impl Core {
         meta::order_metadata(&mut object, served.custom.is_some());
         admission::check_admin_access(self, kind, &object, &mut causes);
         meta::validate_metadata(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
+        if served.custom.is_none() && rules::needs_finalizer_domains(kind) {
+            meta::validate_finalizer_domains(&object, &mut causes);
+        }
         if kind == ("batch", "Job") {
             // Errors about labels made from the name are reported by the template's check.
             causes.retain(|cause| {

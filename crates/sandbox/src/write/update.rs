@@ -151,6 +151,9 @@ impl Core {
         }
         meta::validate_metadata(&new, served.def.namespaced, rule, &mut causes);
         meta::validate_update(&new, was, &mut causes);
+        if !custom && rules::needs_finalizer_domains(kind) {
+            meta::validate_finalizer_domains(&new, &mut causes);
+        }
         match &served.custom {
             Some(custom) => custom.validate_object(&new, Some(was), part, &mut causes),
             None if part == ObjectPart::Main => {

@@ -317,18 +317,9 @@ pub(crate) fn validate_metadata(
         out.push(StatusCause::too_long("metadata.annotations", 256 * 1024));
     }
     validate_owners(&meta["ownerReferences"], out);
-    for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
-        let text = finalizer.as_str().unwrap_or("");
-        let field = format!("metadata.finalizers[{i}]");
-        let problems = qualified_problems(text);
+    for finalizer in meta["finalizers"].as_array().into_iter().flatten() {
+        let problems = qualified_problems(finalizer.as_str().unwrap_or(""));
         out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.finalizers", finalizer, p)));
-        if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
-            out.push(StatusCause::invalid(
-                &field,
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
-        }
     }
     let has = |name: &str| meta["finalizers"].as_array().is_some_and(|f| f.iter().any(|v| v == name));
     if has("orphan") && has("foregroundDeletion") {
@@ -337,6 +328,22 @@ pub(crate) fn validate_metadata(
             &meta["finalizers"],
             "finalizer orphan and foregroundDeletion cannot be both set",
         ));
+    }
+}
+
+/// Checks that finalizers without a domain are standard ones, which only some kinds ask for: Flux, for one, names the finalizer of
+/// its own kinds `finalizers.fluxcd.io`.
+pub(crate) fn validate_finalizer_domains(object: &Value, out: &mut Vec<StatusCause>) {
+    let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+    for (i, finalizer) in finalizers.enumerate() {
+        let text = finalizer.as_str().unwrap_or("");
+        if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
+            out.push(StatusCause::invalid(
+                &format!("metadata.finalizers[{i}]"),
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
     }
 }
 
