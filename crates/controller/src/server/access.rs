@@ -53,7 +53,12 @@ pub(crate) struct ApiAccess {
 pub(crate) struct ApiCaller {
     pub(crate) name: String,
     allow: Option<Vec<String>>,
+    /// The key bodies must be signed with, where there is one.
+    hmac_key: Option<SecretString>,
 }
+
+/// Who sent a request, or why nobody who may.
+pub(crate) type IdentifiedCaller = Result<ApiCaller, Refusal>;
 
 impl ApiCaller {
     pub(crate) fn may_use(&self, namespace: &str, pipeline: &str) -> bool {
@@ -74,33 +79,9 @@ impl ApiCaller {
         let message = format!("the token `{}` is not for {namespace}/{pipeline}", self.name);
         Err(Refusal::new(http::StatusCode::FORBIDDEN, "forbidden", message))
     }
-}
 
-impl ApiAccess {
-    pub(crate) fn new(cluster: Cluster, namespace: String, redactor: Redactor) -> Self {
-        Self { cluster, namespace, redactor, read: Mutex::default() }
-    }
-
-    /// Tells whether a request has a token that somebody may use for something.
-    pub(crate) async fn knows_token(&self, headers: &HeaderMap, now: Timestamp) -> bool {
-        headers.contains_key(AUTHORIZATION) && self.identify(headers, now).await.is_ok()
-    }
-
-    /// Checks the token of a request.
-    pub(crate) async fn identify(&self, headers: &HeaderMap, now: Timestamp) -> Result<ApiCaller, Refusal> {
-        let rules = self.rules(now).await?;
-        identify(&rules, headers)
-    }
-
-    /// Checks the token, the signature and the time of a request with a body.
-    pub(crate) async fn admit(
-        &self,
-        headers: &HeaderMap,
-        body: &[u8],
-        now: Timestamp,
-    ) -> Result<ApiCaller, Refusal> {
-        let rules = self.rules(now).await?;
-        let caller = identify(&rules, headers)?;
+    /// Checks the signature and the time of a request with a body.
+    pub(crate) fn check_body(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<(), Refusal> {
         if let Some(sent) = header(headers, "x-kardinal-timestamp") {
             let sent: Option<Timestamp> = sent
                 .parse()
@@ -112,7 +93,7 @@ impl ApiAccess {
                 return Err(Refusal::unauthorized(message));
             }
         }
-        if let Some(key) = &rules.hmac_key {
+        if let Some(key) = &self.hmac_key {
             let signature = header(headers, "x-kardinal-signature").ok_or_else(|| {
                 Refusal::unauthorized("the request is not signed: X-Kardinal-Signature is missing")
             })?;
@@ -120,7 +101,24 @@ impl ApiAccess {
                 return Err(Refusal::unauthorized("X-Kardinal-Signature is not that of the body"));
             }
         }
-        Ok(caller)
+        Ok(())
+    }
+}
+
+impl ApiAccess {
+    pub(crate) fn new(cluster: Cluster, namespace: String, redactor: Redactor) -> Self {
+        Self { cluster, namespace, redactor, read: Mutex::default() }
+    }
+
+    /// Checks the token of a request.
+    pub(crate) async fn identify(&self, headers: &HeaderMap, now: Timestamp) -> IdentifiedCaller {
+        let shown = header(headers, AUTHORIZATION.as_str())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .filter(|token| !token.is_empty())
+            .ok_or_else(|| Refusal::unauthorized("no bearer token"))?;
+        find_caller(&*self.rules(now).await?, shown)
     }
 
     async fn rules(&self, now: Timestamp) -> Result<Arc<AccessRules>, Refusal> {
@@ -229,17 +227,11 @@ pub fn tokens_schema() -> Value {
     })
 }
 
-fn identify(rules: &AccessRules, headers: &HeaderMap) -> Result<ApiCaller, Refusal> {
+fn find_caller(rules: &AccessRules, shown: &str) -> IdentifiedCaller {
     if rules.tokens.is_empty() {
         let message = format!("the API takes no requests: Secret {API_SECRET} has no token");
         return Err(Refusal::unavailable(message));
     }
-    let shown = header(headers, AUTHORIZATION.as_str())
-        .and_then(|value| value.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim())
-        .filter(|token| !token.is_empty())
-        .ok_or_else(|| Refusal::unauthorized("no bearer token"))?;
     let hash: [u8; 32] = Sha256::digest(shown).into();
     // Every token is compared, each in constant time: the answer takes equally long whichever fits.
     let mut found = None;
@@ -249,7 +241,7 @@ fn identify(rules: &AccessRules, headers: &HeaderMap) -> Result<ApiCaller, Refus
         }
     }
     let token = found.ok_or_else(|| Refusal::unauthorized("the bearer token is not known"))?;
-    Ok(ApiCaller { name: token.name.clone(), allow: token.allow.clone() })
+    Ok(ApiCaller { name: token.name.clone(), allow: token.allow.clone(), hmac_key: rules.hmac_key.clone() })
 }
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -6,6 +6,7 @@ use slipway_promotion::gate::{PushError, store_answer};
 use slipway_promotion::kinds::{self, PolicyGateSpec};
 
 use super::ApiServer;
+use super::access::ApiCaller;
 use super::bundles::unreadable;
 use super::form::is_name;
 use super::reply::{FieldProblem, Refusal, Reply, json_reply};
@@ -14,13 +15,14 @@ impl ApiServer {
     /// Keeps an answer on the gate of a bundle.
     pub(super) async fn take_approval(
         &self,
+        caller: &ApiCaller,
         headers: &HeaderMap,
         body: &[u8],
         namespace: &str,
         name: &str,
     ) -> Result<Reply, Refusal> {
         let now = self.clock.now();
-        let caller = self.access.admit(headers, body, now).await?;
+        caller.check_body(headers, body, now)?;
         let absent = || {
             let message = format!("there is no gate {namespace}/{name}");
             Refusal::new(StatusCode::NOT_FOUND, "not-found", message)

@@ -10,6 +10,7 @@ use slipway_promotion::kinds::{
     self, Bundle, BundlePhase, BundleSpec, KindError, Metadata, Pipeline, PipelineSpec, StepState, labels,
 };
 
+use super::access::ApiCaller;
 use super::form::{BundleRequest, is_name, parse_request};
 use super::reply::{FieldProblem, Refusal, Reply, json_reply};
 use super::{ApiServer, QueryValues};
@@ -27,9 +28,14 @@ const REQUESTED_BY: &str = "kardinal.io/requested-by";
 
 impl ApiServer {
     /// Creates a bundle, or answers with the one this request has made before.
-    pub(super) async fn create_bundle(&self, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Refusal> {
+    pub(super) async fn create_bundle(
+        &self,
+        caller: &ApiCaller,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Reply, Refusal> {
         let now = self.clock.now();
-        let caller = self.access.admit(headers, body, now).await?;
+        caller.check_body(headers, body, now)?;
         let is_json =
             headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
                 kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
@@ -90,24 +96,22 @@ impl ApiServer {
     /// Shows a bundle.
     pub(super) async fn show_bundle(
         &self,
-        headers: &HeaderMap,
+        caller: &ApiCaller,
         namespace: &str,
         name: &str,
     ) -> Result<Reply, Refusal> {
-        let caller = self.access.identify(headers, self.clock.now()).await?;
-        let bundle = self.visible_bundle(&caller, namespace, name).await?;
+        let bundle = self.visible_bundle(caller, namespace, name).await?;
         Ok(json_reply(StatusCode::OK, &details(&bundle)))
     }
 
     /// Waits until a bundle is verified in an environment, or altogether, or cannot become so.
     pub(super) async fn wait_for_bundle(
         &self,
-        headers: &HeaderMap,
+        caller: &ApiCaller,
         namespace: &str,
         name: &str,
         query: &QueryValues,
     ) -> Result<Reply, Refusal> {
-        let caller = self.access.identify(headers, self.clock.now()).await?;
         let limit = match query.get("timeout") {
             None => LONGEST_WAIT,
             Some(text) => slipway_go::time::Duration::parse_unsigned(text).ok_or_else(|| {
@@ -122,7 +126,7 @@ impl ApiServer {
         let mut changes = self.changes.subscribe();
         loop {
             changes.mark_unchanged();
-            let bundle = self.visible_bundle(&caller, namespace, name).await?;
+            let bundle = self.visible_bundle(caller, namespace, name).await?;
             let outcome = outcome_of(&bundle, environment);
             let is_over = tokio::time::Instant::now() >= end || self.stop.is_cancelled();
             if outcome != "waiting" || is_over {
@@ -151,7 +155,7 @@ impl ApiServer {
 
     async fn visible_bundle(
         &self,
-        caller: &super::access::ApiCaller,
+        caller: &ApiCaller,
         namespace: &str,
         name: &str,
     ) -> Result<Bundle, Refusal> {

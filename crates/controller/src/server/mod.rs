@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::access::ApiAccess;
+use self::access::{ApiAccess, IdentifiedCaller};
 use self::rate::RateLimit;
 pub(crate) use self::reply::{Refusal, Reply};
 use self::reply::{json_reply, typed_reply};
@@ -165,10 +165,11 @@ impl ApiServer {
             ListenerRole::Probes => self.answer_probe(&parts),
             ListenerRole::Api => {
                 // Builds wait for minutes: connections of strangers make room for others, theirs do not.
-                if self.access.knows_token(request.headers(), self.clock.now()).await {
+                let caller = self.access.identify(request.headers(), self.clock.now()).await;
+                if caller.is_ok() {
                     proof.mark_given();
                 }
-                Box::pin(self.answer_api(&parts, request)).await
+                Box::pin(self.answer_api(&parts, request, caller)).await
             }
         };
         answered.unwrap_or_else(Reply::from)
@@ -193,7 +194,12 @@ impl ApiServer {
         }
     }
 
-    async fn answer_api(&self, parts: &[&str], request: Request<Incoming>) -> Result<Reply, Refusal> {
+    async fn answer_api(
+        &self,
+        parts: &[&str],
+        request: Request<Incoming>,
+        caller: IdentifiedCaller,
+    ) -> Result<Reply, Refusal> {
         let (head, body) = request.into_parts();
         let (method, headers) = (&head.method, &head.headers);
         let query = QueryValues::of(head.uri.query());
@@ -202,24 +208,24 @@ impl ApiServer {
             ["api", "v1", "bundles"] => {
                 only(Method::POST)?;
                 let body = read_body(body, bundles::LARGEST).await?;
-                self.create_bundle(headers, &body).await
+                self.create_bundle(&caller?, headers, &body).await
             }
             ["api", "v1", "bundles", namespace, name] => {
                 only(Method::GET)?;
-                self.show_bundle(headers, namespace, name).await
+                self.show_bundle(&caller?, namespace, name).await
             }
             ["api", "v1", "bundles", namespace, name, "wait"] => {
                 only(Method::GET)?;
-                self.wait_for_bundle(headers, namespace, name, &query).await
+                self.wait_for_bundle(&caller?, namespace, name, &query).await
             }
             ["api", "v1", "approvals", namespace, gate] => {
                 only(Method::POST)?;
                 let body = read_body(body, bundles::LARGEST).await?;
-                self.take_approval(headers, &body, namespace, gate).await
+                self.take_approval(&caller?, headers, &body, namespace, gate).await
             }
             ["api", "v1", "timeline"] => {
                 only(Method::GET)?;
-                self.show_timeline(headers, &query).await
+                self.show_timeline(&caller?, &query).await
             }
             ["webhook", "scm", "health"] => {
                 Ok(json_reply(StatusCode::OK, &serde_json::json!({"status": "ok"})))
@@ -233,7 +239,7 @@ impl ApiServer {
                 only(Method::POST)?;
                 // Registries say many things; all that counts is that they said something.
                 read_body(body, LARGEST_DELIVERY).await?;
-                self.poll_subscription(headers, namespace, name).await
+                self.poll_subscription(&caller?, namespace, name).await
             }
             ["webhooks", provider] => {
                 only(Method::POST)?;

@@ -1,11 +1,12 @@
 //! `/api/v1/timeline`: the audit trail, filtered, a page at a time.
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_promotion::audit::list_events;
 use slipway_promotion::kinds::AuditEvent;
 
+use super::access::ApiCaller;
 use super::bundles::unreadable;
 use super::reply::{FieldProblem, Refusal, Reply, json_reply, typed_reply};
 use super::{ApiServer, QueryValues};
@@ -17,10 +18,9 @@ impl ApiServer {
     /// Shows entries, newest first.
     pub(super) async fn show_timeline(
         &self,
-        headers: &HeaderMap,
+        caller: &ApiCaller,
         query: &QueryValues,
     ) -> Result<Reply, Refusal> {
-        let caller = self.access.identify(headers, self.clock.now()).await?;
         let mut problems = Vec::new();
         let mut time = |field: &str| {
             let text = query.get(field)?;

@@ -8,6 +8,7 @@ use slipway_promotion::kinds::{self, KindSpec as _, SubscriptionSpec, labels};
 use slipway_promotion::step::WebhookDelivery;
 use slipway_scm::{ProviderKind, WebhookHeaders};
 
+use super::access::ApiCaller;
 use super::bundles::unreadable;
 use super::reply::{Refusal, Reply, json_reply};
 use super::{ApiServer, form::is_name};
@@ -61,11 +62,10 @@ impl ApiServer {
     /// Has a subscription look at its registry or repository now.
     pub(super) async fn poll_subscription(
         &self,
-        headers: &HeaderMap,
+        caller: &ApiCaller,
         namespace: &str,
         name: &str,
     ) -> Result<Reply, Refusal> {
-        let caller = self.access.identify(headers, self.clock.now()).await?;
         let absent = || {
             let message = format!("there is no subscription {namespace}/{name}");
             Refusal::new(StatusCode::NOT_FOUND, "not-found", message)

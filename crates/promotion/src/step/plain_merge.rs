@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use slipway_git::{CommitId, LandError, LandOutcome, LandRequest};
 
-use crate::kinds::ApprovalMode;
+use crate::kinds::{ApprovalMode, Bundle, PromotionStep};
 
 use super::actions::commit_request;
 use super::context::{StepContext, TreeUse, outputs};
@@ -34,7 +34,7 @@ pub(super) async fn look(
     if expired && context.pause.is_none() {
         return Err(StepError::failed("MergeTimeout", format!("`{}` was not merged in time", branches.head)));
     }
-    if !is_approved(context) || context.pause.is_some() {
+    if !is_approved(context.step, context.bundle) || context.pause.is_some() {
         let message =
             format!("waiting for `{}` to be merged, or for the bundle to be approved", branches.head);
         return Ok(StepProgressed::Wait { until, message });
@@ -61,10 +61,11 @@ pub(super) async fn look(
     Ok(merged_at(context, &commit, "after approval of the bundle"))
 }
 
-fn is_approved(context: &StepContext<'_>) -> bool {
-    let (bundle, environment) = (context.bundle, context.step.spec.environment.as_str());
+/// Returns true if a person has approved the bundle for the environment of a step, or nobody has to.
+pub(super) fn is_approved(step: &PromotionStep, bundle: &Bundle) -> bool {
+    let environment = step.spec.environment.as_str();
     let says = |label: &str| bundle.metadata.label(label);
-    context.step.spec.approval == ApprovalMode::Auto
+    step.spec.approval == ApprovalMode::Auto
         || says(APPROVED).is_some_and(|value| value == "true" || value == environment)
         || says(APPROVED_FOR) == Some(environment)
 }

@@ -19,6 +19,7 @@ use super::context::StepContext;
 use super::finish::{record_failure, record_verified};
 use super::hold::note_hold;
 use super::outcome::{Dependency, StepError, StepFailure, StepOutput, StepProgressed, StepTrouble};
+use super::plain_merge;
 use super::reconciler::StepShared;
 use super::sequence::{SequenceInputs, default_sequence};
 use super::start::{StartDecision, decide};
@@ -156,15 +157,15 @@ impl StepRun<'_> {
             let StatusWriter { step, status, .. } = &mut self.writer;
             set_step_condition(status, step, "Held", ConditionStatus::False, "Resumed", "", now);
         }
+        let is_awaited = action == Some(StepAction::WaitForMerge) && hold.is_none() && self.is_approved();
         if let Some(reason) = hold.filter(|_| is_held) {
             self.writer.status.reason = Some("Paused".to_owned());
             self.writer.status.message = Some(reason);
             self.writer.write().await?;
             return Ok(Some(Requeue::after(now, PENDING_POLL)));
         }
-        if let Some(due) =
-            self.writer.status.next_check_at.filter(|due| *due > now && !is_new && !self.is_nudged)
-        {
+        let has_reason = is_new || self.is_nudged || is_awaited;
+        if let Some(due) = self.writer.status.next_check_at.filter(|due| *due > now && !has_reason) {
             if action == Some(StepAction::WaitForMerge) {
                 self.refresh_gates(index).await?;
             }
@@ -198,6 +199,13 @@ impl StepRun<'_> {
             Err(StepError::Failed(failure)) => self.fail_or_retry(index, failure).await,
             Err(other) => Err(other),
         }
+    }
+
+    /// Returns true if a merge without a pull request waited for an approval that is there now. After trouble the next look
+    /// has its time.
+    fn is_approved(&self) -> bool {
+        let StatusWriter { step, status, .. } = &self.writer;
+        status.pr_number.is_none() && status.reason.is_none() && plain_merge::is_approved(step, self.bundle)
     }
 
     /// Evaluates the condition of an entry.

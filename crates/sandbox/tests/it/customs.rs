@@ -54,6 +54,44 @@ async fn established_means_served() {
     assert_eq!(client.get(WIDGETS).await.body["kind"], "WidgetList");
 }
 
+/// As Flux names them; built-in kinds of most groups refuse such names.
+#[tokio::test]
+async fn finalizers_without_a_domain_are_taken_where_a_server_takes_them() {
+    let (_sandbox, client) = bare();
+    define(&client).await;
+    let mut held = widget(&json!({"size": 3}));
+    held["metadata"]["finalizers"] = json!(["finalizers.example.com"]);
+    assert_eq!(client.post(WIDGETS, &held).await.code, 201);
+    let more = json!({"metadata": {"finalizers": ["finalizers.example.com", "more.example.com"]}});
+    assert_eq!(client.patch(&format!("{WIDGETS}/w"), MERGE, &more).await.code, 200);
+    let metadata = json!({"name": "f", "finalizers": ["finalizers.example.com"]});
+    for (path, version, kind, code) in [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "coordination.k8s.io/v1", "Lease", 201),
+        ("/api/v1/namespaces/default/configmaps", "v1", "ConfigMap", 422),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            422,
+        ),
+    ] {
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+        let answer = client.post(path, &object).await;
+        assert_eq!(answer.code, code, "{kind}: {}", answer.text);
+        let told =
+            answer.text.contains("name is neither a standard finalizer name nor is it fully qualified");
+        assert_eq!(told, code == 422, "{kind}: {}", answer.text);
+    }
+    let bare = json!({"metadata": {"finalizers": ["finalizers.example.com"]}});
+    client
+        .post(
+            "/api/v1/namespaces/default/configmaps",
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}),
+        )
+        .await;
+    assert_eq!(client.patch("/api/v1/namespaces/default/configmaps/c", MERGE, &bare).await.code, 422);
+}
+
 #[tokio::test]
 async fn objects_are_pruned_defaulted_and_validated() {
     let (_sandbox, client) = bare();

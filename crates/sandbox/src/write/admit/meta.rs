@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
+use super::rules;
 use crate::api::resource::ServedResource;
 use crate::status::StatusCause;
 
@@ -271,14 +272,6 @@ pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<Stat
     out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.generateName", &json!(prefix), p)));
 }
 
-/// Returns true if finalizers of a kind must be standard ones or name a domain. Servers of their own are less strict.
-fn names_finalizers_strictly(served: &ServedResource) -> bool {
-    let group = served.def.group.as_str();
-    let own_server =
-        ["apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io"].contains(&group);
-    served.custom.is_none() && !own_server
-}
-
 fn is_odd_finalizer(name: &str) -> bool {
     !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion")
 }
@@ -345,14 +338,14 @@ pub(crate) fn validate_metadata(
         out.push(StatusCause::too_long("metadata.annotations", 256 * 1024));
     }
     validate_owners(&meta["ownerReferences"], out);
+    let needs_domains = served.custom.is_none() && rules::needs_finalizer_domains(served.rule_key());
     for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
         let text = finalizer.as_str().unwrap_or("");
-        let field = format!("metadata.finalizers[{i}]");
         let problems = qualified_problems(text);
         out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.finalizers", finalizer, p)));
-        if names_finalizers_strictly(served) && is_odd_finalizer(text) {
+        if needs_domains && is_odd_finalizer(text) {
             out.push(StatusCause::invalid(
-                &field,
+                &format!("metadata.finalizers[{i}]"),
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
             ));

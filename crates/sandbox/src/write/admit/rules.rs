@@ -110,6 +110,21 @@ const METADATA_APART_FROM_STATUS: &[(&str, &str)] = &[
     ("storagemigration.k8s.io", "StorageVersionMigration"),
 ];
 
+/// Groups whose kinds take finalizers without a domain, as custom resources do: Flux, for one, names that of its kinds
+/// `finalizers.fluxcd.io`.
+const ANY_FINALIZER: &[&str] = &[
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+];
+
+/// Returns true if finalizers of a built-in kind have a domain or are standard ones.
+pub(crate) fn needs_finalizer_domains(kind: (&str, &str)) -> bool {
+    !ANY_FINALIZER.contains(&kind.0)
+}
+
 /// The members of metadata that a write of the status may change.
 pub(crate) fn metadata_with_status(kind: (&str, &str)) -> &'static [&'static str] {
     match kind {
