@@ -339,7 +339,7 @@ pub(crate) fn validate_finalizer_domains(object: &Value, out: &mut Vec<StatusCau
         let text = finalizer.as_str().unwrap_or("");
         if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
             out.push(StatusCause::invalid(
-                &format!("metadata.finalizers[{i}]"),
+                format!("metadata.finalizers[{i}]"),
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
             ));
