@@ -345,7 +345,7 @@ pub(crate) fn validate_metadata(
         out.extend(problems.iter().map(|p| StatusCause::invalid("metadata.finalizers", finalizer, p)));
         if needs_domains && is_odd_finalizer(text) {
             out.push(StatusCause::invalid(
-                &format!("metadata.finalizers[{i}]"),
+                format!("metadata.finalizers[{i}]"),
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
             ));
