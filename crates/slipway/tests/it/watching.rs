@@ -71,6 +71,7 @@ fn measured_time() -> Option<Duration> {
 }
 
 /// Goes on watching until the time has passed, and prints what was written since the start.
+#[expect(clippy::print_stdout, reason = "`cargo xtask bench terminal` reads it")]
 fn measure(running: &mut OnTerminal, size: ScreenSize, started: Instant, time: Duration) {
     running.wait_until("the time has passed", |_| started.elapsed() >= time);
     let (bytes, seconds) = (running.bytes(), started.elapsed().as_secs_f64());
