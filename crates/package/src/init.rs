@@ -71,16 +71,19 @@ pub fn scaffold(name: &str) -> Result<PackageScaffold, Problem> {
 }
 
 /// The package with the schema of its parameters, which their first line names for editors.
-fn with_schema(mut scaffold: PackageScaffold) -> PackageScaffold {
-    let files = scaffold.files.iter().map(|file| (file.path.clone(), file.text.clone()));
+fn with_schema(scaffold: PackageScaffold) -> PackageScaffold {
+    let mut naming = scaffold.clone();
+    let Some(parameters) = naming.files.iter_mut().find(|file| file.path == "parameters.yaml") else {
+        return scaffold;
+    };
+    // First, because the schema holds the hash of the parameters as they stand.
+    parameters.text.insert_str(0, &format!("# yaml-language-server: $schema={EXPORTED_SCHEMA}\n"));
+    let files = naming.files.iter().map(|file| (file.path.clone(), file.text.clone()));
     let package = Package::from_files(PackageFiles::of(files), None, &LoadOptions::default());
     // A package of manifests that contradict each other has none yet; building it says why.
     let Ok((schema, _)) = package.schema() else { return scaffold };
-    if let Some(parameters) = scaffold.files.iter_mut().find(|file| file.path == "parameters.yaml") {
-        parameters.text.insert_str(0, &format!("# yaml-language-server: $schema={EXPORTED_SCHEMA}\n"));
-        scaffold.files.push(OutFile { path: EXPORTED_SCHEMA.to_owned(), text: schema.to_text() });
-    }
-    scaffold
+    naming.files.push(OutFile { path: EXPORTED_SCHEMA.to_owned(), text: schema.to_text() });
+    naming
 }
 
 /// A package of existing manifests (name and text of each file): one file per kind, parameters for what
