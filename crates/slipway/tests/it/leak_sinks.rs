@@ -103,8 +103,10 @@ const SINKS: &[(&str, Guard)] = &[
     ("slipway/src/commands/sandbox/place.rs", NoValues),
     ("slipway/src/commands/sandbox/up.rs", NoValues),
     ("slipway/src/commands/secrets/flags.rs", Scanned),
+    ("slipway/src/commands/words.rs", NoValues), // quotes a word for a shell
     ("slipway/src/files.rs", Scanned),
     ("slipway/src/helm.rs", Meant),
+    ("slipway/src/term/next.rs", NoValues), // the same
     ("slipway/src/term/output.rs", Scanned),
     ("slipway/src/term/progress/live.rs", Scanned),
     ("slipway/src/term/progress/mod.rs", Scanned),
