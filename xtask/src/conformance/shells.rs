@@ -1,5 +1,6 @@
 //! Completions in the real shells, typed by hand: bash, zsh and fish run in tmux, and Tab is pressed.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +48,7 @@ const CASES: &[(&str, &str)] = &[
     ("slipway chart show values rep", "slipway chart show values repo/webshop"),
     ("slipway pipeline show --sandbox pay", "slipway pipeline show --sandbox payments"),
     ("slipway rollback demo --sandbox ", "slipway rollback demo --sandbox 1"),
-    ("slipway lint exam", "slipway lint examples"),
+    ("slipway lint exam", "slipway lint examples/"),
 ];
 
 pub fn run() -> Result<()> {
@@ -77,6 +78,8 @@ pub fn run() -> Result<()> {
 struct Furnished {
     home: PathBuf,
     path: String,
+    /// The number of the terminal server in use: one that was told to end may still hold its socket.
+    server: Cell<usize>,
 }
 
 impl Furnished {
@@ -86,7 +89,7 @@ impl Furnished {
         fs::create_dir_all(home.join("bin"))?;
         fs::copy(slipway, home.join("bin/slipway"))?;
         let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap_or_default());
-        let place = Self { home, path };
+        let place = Self { home, path, server: Cell::new(0) };
         for (name, text) in [
             (
                 ".kube/config",
@@ -149,13 +152,14 @@ impl Furnished {
     }
 
     fn tmux(&self, words: &[&str]) -> Result<String> {
-        let socket = self.home.join("tmux").display().to_string();
+        let socket = self.home.join(format!("tmux-{}", self.server.get())).display().to_string();
         shell::output(self.command("tmux").args(["-S", &socket, "-f", "/dev/null"]).args(words))
     }
 
     /// The last line of a shell in which a line was begun and Tab was pressed.
     fn complete(&self, real: &RealShell, typed: &str) -> Result<String> {
         let start = [&["new-session", "-d", "-s", "shell", "-x", "120", "-y", "30"], real.start].concat();
+        self.server.set(self.server.get() + 1);
         self.tmux(&start)?;
         let completed = self.complete_in_session(real, typed);
         let ended = self.tmux(&["kill-server"]);
