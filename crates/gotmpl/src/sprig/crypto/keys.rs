@@ -107,8 +107,8 @@ pub(super) fn generate_pem(ctx: &mut FuncContext<'_>, kind: &[u8]) -> FuncResult
     Ok(key.to_pem().into())
 }
 
-/// A new RSA key. Its primes are looked for here, two at a time, which is several times faster than the library; the library
-/// checks the key.
+/// A new RSA key. Its primes are looked for here, two at a time, which takes half of the library's time; the library checks
+/// the key.
 pub(super) fn generate_rsa(ctx: &FuncContext<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
     rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(|| generation_error("RSA"))
 }
