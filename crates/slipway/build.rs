@@ -24,9 +24,8 @@ fn main() {
     }
 }
 
-/// Takes the functions that unwind a panic from the compiler's archive. As a shared library they cost every start some
-/// twentieth of its time: another file to map, and instructions that ask the processor what it is, which are slow on
-/// virtual machines.
+/// Takes the functions that unwind a panic from the compiler's archive. As a shared library they cost every start the mapping
+/// of another file and instructions that ask the processor what it is, which are slow on virtual machines.
 fn link_unwinder_statically() {
     let Some(directory) = std::env::var_os("OUT_DIR") else { return };
     // The standard library asks for `gcc_s`; this directory is searched first, and linkers read scripts in place of libraries.

@@ -45,7 +45,7 @@ pub trait TemplateHost {
         rand::Rng::fill_bytes(&mut rand::rng(), bytes);
     }
 
-    /// Returns true if [`TemplateHost::fill_random`] repeats itself: then keys are made from it alone, which is slower.
+    /// Returns true if [`TemplateHost::fill_random`] repeats itself: then keys and signatures are made from it alone.
     fn is_seeded(&self) -> bool {
         false
     }

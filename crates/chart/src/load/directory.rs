@@ -16,6 +16,9 @@ const DEEPEST: usize = 128;
 /// Fewer files are read before another thread has started.
 const WORTH_A_THREAD: usize = 64;
 
+/// Files found before they are read.
+const MOST_FOUND: usize = 4096;
+
 /// Reads every file of the chart, in lexical order per directory, following symbolic links.
 pub(super) fn read_directory(
     root: &Path,
@@ -27,11 +30,12 @@ pub(super) fn read_directory(
         Err(_) => IgnoreRules::parse(""),
     }
     .map_err(|error| error.to_string())?;
-    let mut walk = Walk { ignore, notices, found: Vec::new() };
+    let total = AtomicU64::new(0);
+    let mut walk = Walk { ignore, limits, notices, found: Vec::new(), files: Vec::new(), total };
     // What was found before an error may have one of its own, which comes first.
     let walked = walk.walk_directory(root, "", 0);
-    let files = read_files(walk.found, limits)?;
-    walked.map(|()| files)
+    walk.read_found()?;
+    walked.map(|()| walk.files)
 }
 
 /// A file that belongs to the chart.
@@ -43,8 +47,13 @@ struct FoundFile {
 
 struct Walk<'w> {
     ignore: IgnoreRules,
+    limits: &'w LoadLimits,
     notices: &'w mut Notices,
+    /// Files that are still to be read.
     found: Vec<FoundFile>,
+    files: Vec<ChartFile>,
+    /// Bytes of all files.
+    total: AtomicU64,
 }
 
 impl Walk<'_> {
@@ -101,14 +110,24 @@ impl Walk<'_> {
             .into());
         }
         self.found.push(FoundFile { path, name: relative });
+        // Links can make a few files look like millions: their bytes are counted before the walk goes on for long.
+        if self.found.len() < MOST_FOUND { Ok(()) } else { self.read_found() }
+    }
+
+    fn read_found(&mut self) -> Result<(), GoError> {
+        let found = std::mem::take(&mut self.found);
+        self.files.extend(read_files(found, self.limits, &self.total)?);
         Ok(())
     }
 }
 
 /// Reads the files, many of them by two threads. The error is that of the first file that has one.
-fn read_files(found: Vec<FoundFile>, limits: &LoadLimits) -> Result<Vec<ChartFile>, GoError> {
-    let total = AtomicU64::new(0);
-    let read = |file: FoundFile| read_found_file(file, limits, &total);
+fn read_files(
+    found: Vec<FoundFile>,
+    limits: &LoadLimits,
+    total: &AtomicU64,
+) -> Result<Vec<ChartFile>, GoError> {
+    let read = |file: FoundFile| read_found_file(file, limits, total);
     if found.len() < WORTH_A_THREAD {
         return found.into_iter().map(read).collect();
     }

@@ -187,3 +187,30 @@ fn a_dangling_link_is_named_as_go_walks_to_it() {
         assert_eq!(error.to_string(), expected);
     }
 }
+
+/// Twenty directories that each link to the next one twice: a million paths to one file.
+#[cfg(unix)]
+#[test]
+fn links_that_multiply_files_end_at_the_limit_of_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let chart = root.path().join("chart");
+    std::fs::create_dir(&chart).unwrap();
+    std::fs::write(chart.join("Chart.yaml"), ABOUT).unwrap();
+    for level in 0..20 {
+        let directory = root.path().join(format!("level-{level}"));
+        std::fs::create_dir(&directory).unwrap();
+        if level == 0 {
+            std::fs::write(directory.join("file"), [b'x'; 64]).unwrap();
+        } else {
+            for link in ["a", "b"] {
+                let next = root.path().join(format!("level-{}", level - 1));
+                std::os::unix::fs::symlink(next, directory.join(link)).unwrap();
+            }
+        }
+    }
+    std::os::unix::fs::symlink(root.path().join("level-19"), chart.join("files")).unwrap();
+    let mut options = LoadOptions::default();
+    options.limits.directory = 1000;
+    let error = Chart::load(chart.as_path(), &options).unwrap_err();
+    assert_eq!(error.to_string(), "chart is larger than the maximum size 1000");
+}
