@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "process",
     "http",
     "journal",
+    "primes",
     "gotmpl",
     "cel", // kernel
     "chart",

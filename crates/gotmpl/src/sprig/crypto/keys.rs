@@ -11,9 +11,9 @@ use sha2::Digest as _;
 
 use super::super::random;
 use super::der;
-use super::primes::{self, PrimeSeed};
 use crate::func::{FuncContext, FuncError, FuncResult};
 use slipway_go::GoError;
+use slipway_primes::{DsaParameters, PrimeSeed};
 
 pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
@@ -117,11 +117,16 @@ fn rsa_from_der(der: Vec<u8>) -> Option<PrivateKey> {
     RsaKeyPair::from_der(&der).ok().map(|pair| PrivateKey::Rsa { pair, der })
 }
 
+/// A seed drawn from the host, so that a seeded host gives the same keys again.
+fn prime_seed(ctx: &FuncContext<'_>) -> PrimeSeed {
+    PrimeSeed(random::random_array(ctx))
+}
+
 fn rsa_from_primes(ctx: &FuncContext<'_>, bits: u64) -> Vec<u8> {
     let one = BigUint::from(1_u8);
     let exponent = BigUint::from(65_537_u32);
     loop {
-        let (p, q) = primes::prime_pair(bits, [PrimeSeed::draw_seed(ctx), PrimeSeed::draw_seed(ctx)]);
+        let (p, q) = slipway_primes::prime_pair(bits, [prime_seed(ctx), prime_seed(ctx)]);
         let (p, q) = if p > q { (p, q) } else { (q, p) };
         let (less_p, less_q) = (&p - &one, &q - &one);
         let (Some(d), Some(inverse)) = (exponent.modinv(&(&less_p * &less_q)), q.modinv(&p)) else {
@@ -217,7 +222,7 @@ fn ed25519_from_seed(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
 }
 
 fn dsa_pem(ctx: &FuncContext<'_>) -> Vec<u8> {
-    let (p, q, g) = primes::dsa_parameters(PrimeSeed::draw_seed(ctx));
+    let DsaParameters { p, q, g } = slipway_primes::dsa_parameters(prime_seed(ctx));
     let one = BigUint::from(1_u8);
     let x = BigUint::from_bytes_be(&random::random_bytes(ctx, 40)) % (&q - &one) + &one;
     let y = g.modpow(&x, &p);

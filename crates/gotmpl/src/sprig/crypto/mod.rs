@@ -6,11 +6,8 @@ mod cipher;
 mod der;
 #[cfg(feature = "crypto")]
 mod keys;
-mod montgomery;
 #[cfg(feature = "crypto")]
 mod password;
-#[cfg(feature = "crypto")]
-mod primes;
 #[cfg(feature = "crypto")]
 mod x509;
 

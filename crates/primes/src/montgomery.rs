@@ -3,10 +3,10 @@
 use num_bigint::BigUint;
 
 /// A number of `N` digits of 64 bits, lowest first.
-pub(super) type Digits<const N: usize> = [u64; N];
+pub(crate) type Digits<const N: usize> = [u64; N];
 
 /// An odd modulus whose highest bit is set. Numbers `x` are represented by `x·2^(64·N)` modulo it.
-pub(super) struct MontgomeryField<const N: usize> {
+pub(crate) struct MontgomeryField<const N: usize> {
     modulus: Digits<N>,
     /// The number that makes the lowest digit of a multiple of the modulus cancel another.
     cancelling: u64,
@@ -16,7 +16,7 @@ pub(super) struct MontgomeryField<const N: usize> {
 
 impl<const N: usize> MontgomeryField<N> {
     /// A field for a modulus; none unless it is odd and its highest bit is set.
-    pub(super) fn new(modulus: Digits<N>) -> Option<Self> {
+    pub(crate) fn new(modulus: Digits<N>) -> Option<Self> {
         if modulus[0] & 1 == 0 || modulus[N - 1] >> 63 == 0 {
             return None;
         }
@@ -30,17 +30,17 @@ impl<const N: usize> MontgomeryField<N> {
         Some(Self { modulus, cancelling: inverse.wrapping_neg(), one })
     }
 
-    pub(super) fn one(&self) -> &Digits<N> {
+    pub(crate) fn one(&self) -> &Digits<N> {
         &self.one
     }
 
     /// The number before one, modulo the modulus.
-    pub(super) fn minus_one(&self) -> Digits<N> {
+    pub(crate) fn minus_one(&self) -> Digits<N> {
         difference(&self.modulus, &self.one).0
     }
 
     /// The product of two numbers.
-    pub(super) fn multiply(&self, a: &Digits<N>, b: &Digits<N>) -> Digits<N> {
+    pub(crate) fn multiply(&self, a: &Digits<N>, b: &Digits<N>) -> Digits<N> {
         let mut sum = [0; N];
         let mut top = 0;
         for factor in a {
@@ -63,7 +63,7 @@ impl<const N: usize> MontgomeryField<N> {
     }
 
     /// Two to the power of a number.
-    pub(super) fn power_of_two(&self, exponent: &Digits<N>) -> Digits<N> {
+    pub(crate) fn power_of_two(&self, exponent: &Digits<N>) -> Digits<N> {
         let mut power = self.one;
         for bit in bits_of(exponent) {
             power = self.multiply(&power, &power);
@@ -75,7 +75,7 @@ impl<const N: usize> MontgomeryField<N> {
     }
 
     /// A number to the power of another.
-    pub(super) fn power(&self, base: &Digits<N>, exponent: &Digits<N>) -> Digits<N> {
+    pub(crate) fn power(&self, base: &Digits<N>, exponent: &Digits<N>) -> Digits<N> {
         let mut power = self.one;
         for bit in bits_of(exponent) {
             power = self.multiply(&power, &power);
@@ -87,7 +87,7 @@ impl<const N: usize> MontgomeryField<N> {
     }
 
     /// The representation of a number.
-    pub(super) fn represent(&self, number: &Digits<N>) -> Digits<N> {
+    pub(crate) fn represent(&self, number: &Digits<N>) -> Digits<N> {
         let shifted = (to_number(number) << (64 * N)) % to_number(&self.modulus);
         let mut digits = [0; N];
         for (digit, found) in digits.iter_mut().zip(shifted.to_u64_digits()) {
@@ -143,7 +143,7 @@ fn bits_of<const N: usize>(number: &Digits<N>) -> impl Iterator<Item = bool> {
     number.iter().rev().flat_map(|digit| (0..64).rev().map(move |bit| digit >> bit & 1 == 1))
 }
 
-pub(super) fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
+pub(crate) fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
     let bytes: Vec<u8> = digits.iter().flat_map(|digit| digit.to_le_bytes()).collect();
     BigUint::from_bytes_le(&bytes)
 }

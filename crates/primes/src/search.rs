@@ -1,15 +1,12 @@
 //! Primes for RSA keys, in half of the time that the library takes, and for DSA keys, which no library makes.
 //!
-//! Each prime has a seed drawn from the host, so that several are looked for at once and a
-//! seeded host still gives the same keys.
+//! Each prime has a seed of its own, so that several are looked for at once and the same seeds still give the same keys.
 
 use num_bigint::BigUint;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::super::random;
-use super::montgomery::{Digits, MontgomeryField, to_number};
-use crate::func::FuncContext;
+use crate::montgomery::{Digits, MontgomeryField, to_number};
 
 /// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
 const SIEVE: u32 = 1 << 15;
@@ -38,14 +35,18 @@ fn small_primes() -> Vec<u32> {
     primes
 }
 
-/// The seed of a prime, drawn from the host.
+/// The seed of a search, as secret as the key it is for.
 #[derive(Clone, Copy)]
-pub(super) struct PrimeSeed([u8; 32]);
+pub struct PrimeSeed(pub [u8; 32]);
 
-impl PrimeSeed {
-    pub(super) fn draw_seed(ctx: &FuncContext<'_>) -> Self {
-        Self(random::random_array(ctx))
-    }
+/// The numbers that the holders of a DSA key may share.
+pub struct DsaParameters {
+    /// The modulus, a prime of 2048 bits.
+    pub p: BigUint,
+    /// A prime of 256 bits that divides `p - 1`.
+    pub q: BigUint,
+    /// A number whose powers modulo `p` repeat after `q`.
+    pub g: BigUint,
 }
 
 /// Remainders of a number by each of the divisors.
@@ -160,7 +161,7 @@ fn find_prime<const N: usize>(seed: PrimeSeed) -> BigUint {
 }
 
 /// Two different primes of half of `bits` each, looked for at the same time.
-pub(super) fn prime_pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint) {
+pub fn prime_pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint) {
     let find = if bits == 4096 { find_prime::<32> } else { find_prime::<16> };
     let [first, second] = seeds;
     std::thread::scope(|scope| {
@@ -172,8 +173,8 @@ pub(super) fn prime_pair(bits: u64, seeds: [PrimeSeed; 2]) -> (BigUint, BigUint)
     })
 }
 
-/// DSA parameters p (2048 bits), q (256 bits) and g.
-pub(super) fn dsa_parameters(seed: PrimeSeed) -> (BigUint, BigUint, BigUint) {
+/// New parameters of DSA keys.
+pub fn dsa_parameters(seed: PrimeSeed) -> DsaParameters {
     const L: usize = 32;
     let random = &mut StdRng::from_seed(seed.0);
     let mut below = [0; 32];
@@ -199,7 +200,7 @@ pub(super) fn dsa_parameters(seed: PrimeSeed) -> (BigUint, BigUint, BigUint) {
                     let exponent = (&p - &one) / &q;
                     let bases = (2_u8..).map(|base| BigUint::from(base).modpow(&exponent, &p));
                     if let Some(g) = bases.into_iter().find(|g| *g > one) {
-                        return (p, q, g);
+                        return DsaParameters { p, q, g };
                     }
                 }
             }
