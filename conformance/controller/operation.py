@@ -4,6 +4,7 @@ Every scenario has a pipeline and a repository of its own. Environments whose he
 """
 
 import base64
+import concurrent.futures
 import hashlib
 import hmac
 import http.server
@@ -89,11 +90,14 @@ def requests_are_answered_by_the_table(crew):
     ]
     for name, status, answer in rows:
         expect(f"F01: {name}", status, answer[0])
-    many = [ask(bundles, fitting) for _ in range(100)]
-    statuses = [answer[0] for answer in many]
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        many = list(pool.map(lambda _: ask(bundles, fitting), range(250)))
     refused = [answer for answer in many if answer[0] == 429]
-    expect("F01: the 101st request within a minute has to wait", [True, {200, 429}], [bool(refused), set(statuses) | {200}])
-    expect("F01: and is told how long", True, bool(refused) and 0 < int(refused[0][2]["Retry-After"]) <= 60)
+    # A place comes free every 0.6 seconds.
+    free = 100 + int((time.monotonic() - began) / 0.6) + 1
+    expect("F01: more than a hundred requests a minute have to wait", [True, [200, 429]], [len(many) - len(refused) <= free, sorted({answer[0] for answer in many})])
+    expect("F01: and are told how long", True, all(0 < int(answer[2]["Retry-After"]) <= 60 for answer in refused))
     other = {"pipeline": "others", "namespace": APPS, "name": "others-1", "artifacts": image("1.1.0")}
     expect("F01: other pipelines have places of their own", 201, ask(bundles, other)[0])
     expect("F01: what was accepted is promoted", ["Verified", "Verified"], [ends_as(name, "Verified") for name in ("limits-1", "others-1")])
@@ -409,7 +413,7 @@ def an_agent_comes_and_goes(crew):
         conditions = object_of("promotionstep", "regional-2-dev").get("status", {}).get("conditions", [])
         return any(one["type"] == "AgentOffline" and one["status"] == "True" for one in conditions)
     missed = bool(wait_for(is_missed))
-    expect("F11: an agent that is away is missed, and nobody takes its work", [True, "Pending"], [missed, state("regional-2", "dev")])
+    expect("F11: an agent that is away is missed, and nobody takes its work", [True, True], [missed, state("regional-2", "dev") in (None, "Pending")])
     code, told = said_by("pipeline", "explain", "regional", "--env", "dev")
     expect("F04: explain tells of the agent", [15, True], [code, "agent offline" in told and "shard eu" in told])
     crew.restart_agent()
@@ -462,13 +466,13 @@ def the_trail_is_one_chain(crew):
     timeline = f"{crew.api}/api/v1/timeline?"
     query = lambda **parts: json.loads(ask(timeline + urllib.parse.urlencode({"namespace": APPS, **parts}), key=None)[1])
     merged = query(pipeline="app", action="PRMerged", actor=USER)
-    expect("F15: merges by who made them", [["app-1", USER], ["app-2", USER]], sorted([one["bundle"], one["actor"]] for one in merged["items"]))
+    expect("F15: merges by who made them", [["app-1", USER], ["app-2", USER]], sorted([one["bundle"], one["actor"]] for one in merged["entries"]))
     expect("F15: nobody else merged", 0, query(pipeline="app", action="PRMerged", actor="mallory")["total"])
-    at = sorted(one["time"] for one in merged["items"])
+    at = sorted(one["time"] for one in merged["entries"])
     within = query(pipeline="app", action="PRMerged", **{"from": at[0], "to": at[1]})
-    expect("F15: merges of a time", ["app-1"], [one["bundle"] for one in within["items"]])
-    actions = {one["action"] for one in query(pipeline="back")["items"]}
-    expect("F15: a rollback is told", set(), {"PromotionStarted", "HealthCheckFailed", "PromotionFailed", "RollbackStarted", "RollbackSucceeded"} - actions)
+    expect("F15: merges of a time", ["app-1"], [one["bundle"] for one in within["entries"]])
+    actions = {one["action"] for one in query(pipeline="back")["entries"]}
+    expect("F15: a rollback is told", [], sorted({"PromotionStarted", "HealthCheckFailed", "PromotionFailed", "RollbackStarted", "RollbackSucceeded"} - actions))
     chains = lambda: {one["pipeline"]: [one["result"], one["faults"]] for one in json.loads(slipway("audit", "verify", "-n", APPS, "-o", "json")[1])}
     found = chains()
     expect("F15: every chain but the forged one is intact", ["nobody"], sorted(name for name, (result, _) in found.items() if result != "intact"))

@@ -456,7 +456,8 @@ fn a_written_graph_gets_the_gates_of_the_org_back() {
             1 => template["metadata"]["labels"] = shape.clone(),
             _ => template["spec"] = shape.clone(),
         }
-        let error = adopt_graph(&input, &authored(json!([gate, step("prod", own.clone(), "prod")]))).unwrap_err();
+        let error =
+            adopt_graph(&input, &authored(json!([gate, step("prod", own.clone(), "prod")]))).unwrap_err();
         assert_eq!(error.reason(), "InvalidGraphTemplate");
         assert!(error.to_string().contains("is not an object"), "{error}");
     }

@@ -179,8 +179,9 @@ async fn a_secret_that_signs_nothing_cuts_no_repository_off() {
                     "environments": [{"name": "dev"}]}}))
             .await;
     }
-    let body = json!({"project": {"path_with_namespace": "org/app"}, "object_attributes": {"iid": 2}}).to_string();
-    let time = world.clock.now().as_second().to_string();
+    let body =
+        json!({"project": {"path_with_namespace": "org/app"}, "object_attributes": {"iid": 2}}).to_string();
+    let time = world.now().as_second().to_string();
     let signed = |key: &str| {
         let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
         mac.update(format!("1.{time}.{body}").as_bytes());
