@@ -19,7 +19,10 @@ use crate::names::{GraphId, Place};
 use crate::queue::{Queue, lock};
 use crate::revision::Revisions;
 use crate::specs::Specs;
-use crate::work_queue::QueueReport;
+use crate::work_queue::{QueueReport, contain_panic};
+
+/// The time after which a Graph whose walk panicked is walked again.
+const AFTER_PANIC: Duration = Duration::from_secs(5 * 60);
 
 /// The kinds Graphs may use.
 #[derive(Clone, Debug, Default)]
@@ -148,8 +151,13 @@ impl GraphController {
             {
                 let engine = engine.clone();
                 tokio::spawn(async move {
-                    let next = engine.reconcile(&graph).await;
-                    engine.note_states(&graph).await;
+                    let walk = async {
+                        let next = engine.reconcile(&graph).await;
+                        engine.note_states(&graph).await;
+                        next
+                    };
+                    let later = || engine.clock.now().checked_add(AFTER_PANIC).ok();
+                    let next = contain_panic(walk).await.unwrap_or_else(later);
                     drop(place);
                     engine.queue.done(&graph, next);
                 });

@@ -34,4 +34,4 @@ pub use definition::{DefinitionFrame, conditions_schema, definitions};
 pub use flip::probe_change;
 pub use names::GraphId;
 pub use scan::{Segment, UnterminatedExpression, scan};
-pub use work_queue::{QueueReport, WORK_BOUNDS, WorkQueue};
+pub use work_queue::{QueueReport, WORK_BOUNDS, WorkQueue, contain_panic};

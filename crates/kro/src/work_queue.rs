@@ -2,14 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does a piece of work; none if it panicked, so that a bug that one object meets ends no more than one look at it.
+pub async fn contain_panic<T>(work: impl Future<Output = T>) -> Option<T> {
+    AssertUnwindSafe(work).catch_unwind().await.ok()
 }
 
 /// The queue of a controller: what is to be looked at, by key.
@@ -185,5 +192,27 @@ impl<K: Clone + Eq + Hash + Ord> QueueState<K> {
             self.due.insert(key.clone(), at);
             self.timers.insert((at, key.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_one_look_and_nothing_else() {
+        let queue = WorkQueue::default();
+        queue.wake(&"odd");
+        let key = queue.take(Timestamp::UNIX_EPOCH).expect("waits");
+        let shapes = serde_json::json!({"metadata": "text"});
+        let looked = contain_panic(async {
+            let mut shapes = shapes.clone();
+            shapes["metadata"]["name"] = "x".into();
+        });
+        assert_eq!(looked.await, None);
+        queue.done(&key, None);
+        queue.wake(&"odd");
+        assert_eq!(queue.take(Timestamp::UNIX_EPOCH), Some("odd"), "it is looked at again");
+        assert_eq!(contain_panic(async { 1 }).await, Some(1));
     }
 }

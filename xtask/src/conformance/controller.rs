@@ -1,4 +1,5 @@
-//! The controller's chart on a real cluster: real Helm installs it beside kro's definitions, and a real Gitea is promoted through.
+//! The controller's chart on a real cluster: real Helm installs it beside kro's definitions, a real Gitea is promoted through, and
+//! everything there is to operate is operated.
 
 use anyhow::Result;
 
@@ -7,7 +8,7 @@ use crate::gitea::{Gitea, USER};
 use crate::real::{Parts, Real};
 use crate::{peers, shell};
 
-/// Installs, enforces, promotes and uninstalls.
+/// Installs, enforces, promotes, operates and uninstalls.
 pub fn run() -> Result<()> {
     let slipway = built()?;
     let gitea = Gitea::start(&peers::cache()?.join("controller-gitea"))?;
@@ -19,8 +20,9 @@ pub fn run() -> Result<()> {
         real.kubeconfig(),
         shell::root().join("deploy/chart"),
         peers::kro_definitions()?,
+        peers::docker_registry()?,
     ];
     let variables =
         [("GITEA_ROOT", gitea.root.as_str()), ("GITEA_USER", USER), ("GITEA_TOKEN", &gitea.token)];
-    compare_by_script_with("controller", "controller.py", &programs, None, &variables)
+    compare_by_script_with("controller", "controller/suite.py", &programs, Some("jsonschema"), &variables)
 }

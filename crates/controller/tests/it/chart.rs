@@ -149,6 +149,10 @@ async fn the_chart_installs_and_its_roles_and_policies_hold() {
     assert!(dev.patch(&at, &change, &WriteOptions::default(), None).await.is_err());
     agent.patch(&at, &change, &WriteOptions::default(), None).await.expect("agents annotate steps");
 
+    let template = ObjectRef::core("ConfigMap", Some("default"), "app-graph");
+    controller.get(&template).await.expect("the controller reads Graphs that were written for bundles");
+    assert_eq!(class(agent.get(&template).await), refused, "agents need them not");
+
     create(&controller, audit_event("one")).await.expect("the controller records");
     assert!(create(&platform, audit_event("forged")).await.is_err(), "nobody else records");
     let entry = ObjectRef::of(&audit_event("one"));

@@ -39,6 +39,8 @@ pub(crate) enum KillPart {
     Random,
     /// Merges that are cut off.
     Cuts,
+    /// Versions that are taken back.
+    Rollbacks,
     /// Processes that take over from each other.
     Replicas,
 }
@@ -75,17 +77,17 @@ struct Trial<'a> {
     lives: u32,
 }
 
-/// Plays all of it, or the random kills alone.
+/// Plays all of it, or one part alone.
 pub(crate) async fn run(gitea: &Gitea, part: KillPart) -> Result<(), Failure> {
     let kills = std::env::var("KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     let rig = Rig::prepare().await?;
     rig.create_credentials(gitea).await?;
     let relay = Relay::start(rig.sandbox.service(), &gitea.root).await?;
     let promotion = async {
-        if part != KillPart::Replicas {
+        if !matches!(part, KillPart::Rollbacks | KillPart::Replicas) {
             promote(gitea, &rig, &relay, part, kills).await?;
         }
-        if part == KillPart::All {
+        if matches!(part, KillPart::All | KillPart::Rollbacks) {
             take_back(gitea, &rig, &relay).await?;
         }
         if matches!(part, KillPart::All | KillPart::Replicas) {

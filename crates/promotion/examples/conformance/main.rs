@@ -3,7 +3,7 @@
 //!
 //! A player syncs the repository into the cluster. With `FLUX_SOURCE_CONTROLLER`, `FLUX_KUSTOMIZE_CONTROLLER` and
 //! `FLUX_DEFINITIONS` real Flux does so instead, `RUNS` times with random delay. `PART` plays `walk`, `variants`, one of
-//! the variants, `kills`, or of those the `random` ones, merges that are cut off (`cuts`) or `replicas` alone. `KILLS` says how many
+//! the variants, `kills`, or of those the `random` ones, merges that are cut off (`cuts`), `rollbacks` or `replicas` alone. `KILLS` says how many
 //! kills at random there are, 20 unless told, and `TAKEOVERS` how often the leader is killed, 3 times unless told. Prints a line a case.
 #![allow(clippy::print_stdout)]
 
@@ -64,6 +64,7 @@ async fn main() -> Result<(), Failure> {
             let alone = [
                 ("random", kills::KillPart::Random),
                 ("cuts", kills::KillPart::Cuts),
+                ("rollbacks", kills::KillPart::Rollbacks),
                 ("replicas", kills::KillPart::Replicas),
             ];
             if let Some((_, part)) = alone.into_iter().find(|(name, _)| chosen == *name) {

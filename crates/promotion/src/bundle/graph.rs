@@ -81,7 +81,14 @@ impl BundleReconciler {
     /// Reads the Graph of a ConfigMap: its spec, or the whole object, under `graph.yaml`.
     async fn read_authored(&self, bundle: &Bundle, name: &str) -> Result<AuthoredGraph, ReconcileError> {
         let at = ObjectRef::core("ConfigMap", Some(bundle.namespace()), name);
-        let object = self.cluster.get(&at).await?.unwrap_or_default();
+        let object = match self.cluster.get(&at).await {
+            Ok(object) => object.unwrap_or_default(),
+            Err(error) if error.class == ErrorClass::Forbidden => {
+                let problem = format!("{at} cannot be read: {error}");
+                return Ok(AuthoredGraph { at, spec: Some(Err(problem)) });
+            }
+            Err(error) => return Err(error.into()),
+        };
         let spec = object["data"]["graph.yaml"].as_str().map(|text| {
             let node =
                 slipway_yaml::parse_one(text, "graph.yaml").map_err(|problems| problems.to_string())?;

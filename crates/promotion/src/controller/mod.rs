@@ -15,7 +15,7 @@ use slipway_event::{Clock, Redactor};
 use slipway_git::RepositoryCache;
 use slipway_kro::{
     AllowedKinds, ApiGroup, ControllerError, ControllerOptions, GraphController, NodeState, QueueReport,
-    WorkQueue, WriteScope,
+    WorkQueue, WriteScope, contain_panic,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use tokio::sync::Semaphore;
@@ -162,6 +162,8 @@ enum WorkError {
     Kind(#[from] KindError),
     #[error(transparent)]
     Bundle(#[from] ReconcileError),
+    #[error("looking at it panicked")]
+    Panicked,
 }
 
 impl PromotionController {
@@ -397,7 +399,7 @@ impl Shared {
 
     /// Looks at one object; returns when to look again.
     async fn turn(&self, key: &WorkKey) -> Option<Timestamp> {
-        match self.reconcile(key).await {
+        match contain_panic(self.reconcile(key)).await.unwrap_or(Err(WorkError::Panicked)) {
             Ok(next) => {
                 lock(&self.failures).remove(key);
                 match next {

@@ -76,6 +76,8 @@ impl StepReconciler {
                 Ok(WebhookOutcome::Event(event)) => return Ok(self.nudge_steps(kind, &event, &waiting)),
                 // Another repository of the same kind may have another secret.
                 Err(error @ (WebhookError::BadSignature | WebhookError::Unsigned)) => refusal = error,
+                // Somebody else's that nothing can be signed with must not cut this repository off.
+                Err(WebhookError::NoSecret) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -119,10 +119,14 @@ fn find_problems(
         let id = &node.id;
         let bodies = [&node.template, &node.patch];
         let Some(body) = bodies.into_iter().flatten().next() else { continue };
-        if is_kind::<PolicyGateSpec>(body) && body["metadata"]["labels"][labels::SCOPE] == "org" {
-            problems.push(format!("node `{id}`: gates of the org cannot be written, they are put in"));
+        if !is_kind::<PromotionStepSpec>(body) && !is_kind::<PolicyGateSpec>(body) {
+            continue;
         }
-        if !is_kind::<PromotionStepSpec>(body) {
+        problems.extend(misshapen(body).map(|field| format!("node `{id}`: `{field}` is not an object")));
+        if is_kind::<PolicyGateSpec>(body) {
+            if body["metadata"]["labels"][labels::SCOPE] == "org" {
+                problems.push(format!("node `{id}`: gates of the org cannot be written, they are put in"));
+            }
             continue;
         }
         steps += 1;
@@ -145,6 +149,16 @@ fn find_problems(
         problems.push("no node makes a PromotionStep".to_owned());
     }
     problems
+}
+
+/// The fields something is put into that cannot hold it.
+fn misshapen(body: &Value) -> impl Iterator<Item = &'static str> {
+    let fields = [
+        ("metadata", &body["metadata"]),
+        ("metadata.labels", &body["metadata"]["labels"]),
+        ("spec", &body["spec"]),
+    ];
+    fields.into_iter().filter(|(_, value)| !value.is_null() && !value.is_object()).map(|(field, _)| field)
 }
 
 /// The fields that say where a step writes.

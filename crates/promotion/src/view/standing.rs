@@ -9,6 +9,7 @@ use slipway_kro::NodeState;
 use super::age_text;
 use super::hold::Hold;
 use super::survey::{AgentHeartbeat, PipelineSurvey};
+use crate::agents::AGENT_OFFLINE;
 use crate::bundle::covered_environments;
 use crate::gate::{GateEvaluator, GateLine, check_gate, gate_name, write_gates};
 use crate::kinds::{
@@ -300,10 +301,23 @@ impl PipelineSurvey {
     fn environment_holds(&self, environment: &str, bundle: &Bundle, evaluator: &GateEvaluator) -> Vec<Hold> {
         let mut holds = Vec::new();
         let spec = self.pipeline.spec.environments.iter().find(|known| known.name == environment);
-        if let Some(shard) = spec.and_then(|spec| spec.shard.as_ref())
-            && let Some(AgentHeartbeat::Offline { last_seen }) = self.agents.get(shard)
-        {
-            holds.push(Hold::AgentOffline { shard: shard.clone(), last_seen: *last_seen });
+        if let Some(shard) = spec.and_then(|spec| spec.shard.as_ref()) {
+            match self.agents.get(shard) {
+                Some(AgentHeartbeat::Offline { last_seen }) => {
+                    holds.push(Hold::AgentOffline { shard: shard.clone(), last_seen: *last_seen });
+                }
+                Some(AgentHeartbeat::Online) => {}
+                // Whoever may not read Leases is told what the controller found.
+                Some(AgentHeartbeat::Unknown) | None => {
+                    let missed = self
+                        .steps_of(bundle.name(), environment)
+                        .find_map(|step| find_condition(&step.status.conditions, AGENT_OFFLINE));
+                    holds.extend(missed.map(|missed| Hold::StepWaiting {
+                        reason: AGENT_OFFLINE.to_owned(),
+                        message: missed.message.clone(),
+                    }));
+                }
+            }
         }
         for step in self.steps_of(bundle.name(), environment).filter(|step| !step.state().is_terminal()) {
             holds.extend(step_hold(step));

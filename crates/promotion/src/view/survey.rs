@@ -10,6 +10,7 @@ use slipway_kro::api::GraphStatus;
 use slipway_manifest::{Gvk, ObjectRef};
 
 use super::overview::PipelineOverview;
+use crate::agents::{OFFLINE_AFTER, lease_name};
 use crate::bundle::{GraphEnvironment, compare_age, graph_environments};
 use crate::contract::read_contract_gates;
 use crate::gate::freeze::{ActiveFreeze, active_freeze};
@@ -18,9 +19,6 @@ use crate::kinds::{
     self, Bundle, BundlePhase, BundleSpec, GatePhase, KindError, Pipeline, PipelineSpec, PolicyGate,
     PolicyGateSpec, PromotionStep, PromotionStepSpec, PromotionTemplate, PromotionTemplateSpec, labels,
 };
-
-/// The time after which an agent that says nothing counts as offline.
-const SILENCE: i64 = 60;
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -276,15 +274,17 @@ async fn read_agents(
     };
     let heartbeat = |shard: &str| {
         let Ok(leases) = &leases else { return AgentHeartbeat::Unknown };
-        let name = format!("kardinal-agent-{shard}");
-        let renewed = leases
-            .iter()
-            .filter(|lease| lease["metadata"]["name"] == name.as_str())
-            .filter_map(|lease: &Value| lease["spec"]["renewTime"].as_str()?.parse::<Timestamp>().ok())
-            .max();
-        match renewed {
-            Some(at) if now.duration_since(at).as_secs() <= SILENCE => AgentHeartbeat::Online,
-            last_seen => AgentHeartbeat::Offline { last_seen },
+        let name = lease_name(shard);
+        let heard = |lease: &Value| {
+            let at = lease["spec"]["renewTime"].as_str()?.parse::<Timestamp>().ok()?;
+            // An agent that was told to stop has given its Lease back.
+            let is_held = lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
+            Some((at, is_held))
+        };
+        let own = leases.iter().filter(|lease| lease["metadata"]["name"] == name.as_str());
+        match own.filter_map(heard).max() {
+            Some((at, true)) if now.duration_since(at) <= OFFLINE_AFTER => AgentHeartbeat::Online,
+            last => AgentHeartbeat::Offline { last_seen: last.map(|(at, _)| at) },
         }
     };
     shards.into_iter().map(|shard| (shard.clone(), heartbeat(shard))).collect()

@@ -434,7 +434,7 @@ fn a_written_graph_gets_the_gates_of_the_org_back() {
     assert_eq!(prod["spec"]["requiredGates"].as_array().unwrap().len(), 1);
     let gate = json!({"id": "gate", "template": {"apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate",
         "metadata": {"name": "no-weekend", "labels": {"kardinal.io/scope": "org"}}, "spec": {"expression": "true"}}});
-    let mut elsewhere = step("elsewhere", own, "dev");
+    let mut elsewhere = step("elsewhere", own.clone(), "dev");
     elsewhere["template"]["spec"]["path"] = json!("environments/prod");
     elsewhere["template"]["spec"]["git"] = json!({"url": "https://git.example/other.git"});
     let misplaced = adopt_graph(&input, &authored(json!([elsewhere]))).unwrap_err();
@@ -445,4 +445,20 @@ fn a_written_graph_gets_the_gates_of_the_org_back() {
     assert_eq!(error.reason(), "InvalidGraphTemplate");
     let BuildError::InvalidGraphTemplate { problems } = error else { panic!("problems are told") };
     assert_eq!(problems.len(), 3, "{problems:?}");
+    // Whatever shape a part has that should be an object.
+    let shapes = [json!("text"), json!(["list"]), json!(7), json!(true)];
+    for (index, shape) in (0..3).flat_map(|index| shapes.iter().map(move |shape| (index, shape))) {
+        let mut gate = json!({"id": "odd", "template": {"apiVersion": "kardinal.io/v1alpha1", "kind": "PolicyGate",
+            "metadata": {"name": "odd", "labels": {}}, "spec": {"expression": "true"}}});
+        let template = &mut gate["template"];
+        match index {
+            0 => template["metadata"] = shape.clone(),
+            1 => template["metadata"]["labels"] = shape.clone(),
+            _ => template["spec"] = shape.clone(),
+        }
+        let error =
+            adopt_graph(&input, &authored(json!([gate, step("prod", own.clone(), "prod")]))).unwrap_err();
+        assert_eq!(error.reason(), "InvalidGraphTemplate");
+        assert!(error.to_string().contains("is not an object"), "{error}");
+    }
 }

@@ -162,3 +162,42 @@ async fn a_delivery_is_judged_the_same_when_no_step_waits() {
         assert!(answered.unwrap_or_default().is_empty(), "{id}");
     }
 }
+
+/// Whoever makes a pipeline for the repository of others, with a secret that nothing can be signed with, stops nobody's webhooks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_signs_nothing_cuts_no_repository_off() {
+    let mut world = World::new().await;
+    world.options.webhook_secret = None;
+    world.restart();
+    world.secret("hostile", &[("token", crate::forge::TOKEN), ("webhookSecret", "whsec_!")]).await;
+    world.secret("ours", &[("token", crate::forge::TOKEN), ("webhookSecret", "its-own")]).await;
+    for (name, secret) in [("a", "hostile"), ("b", "ours")] {
+        world
+            .create(json!({"apiVersion": "kardinal.io/v1alpha1", "kind": "Pipeline",
+                "metadata": {"name": name, "namespace": world.namespace},
+                "spec": {"git": {"url": world.forge.url(), "provider": "gitlab", "secretRef": {"name": secret}},
+                    "environments": [{"name": "dev"}]}}))
+            .await;
+    }
+    let body =
+        json!({"project": {"path_with_namespace": "org/app"}, "object_attributes": {"iid": 2}}).to_string();
+    let time = world.now().as_second().to_string();
+    let signed = |key: &str| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
+        mac.update(format!("1.{time}.{body}").as_bytes());
+        format!("v1,{}", data_encoding::BASE64.encode(&mac.finalize().into_bytes()))
+    };
+    for (key, expected) in [("its-own", None), ("guessed", Some(401)), ("", Some(401))] {
+        let headers: WebhookHeaders = [
+            ("X-Gitlab-Event", "Merge Request Hook".to_owned()),
+            ("webhook-id", "1".to_owned()),
+            ("webhook-timestamp", time.clone()),
+            ("webhook-signature", signed(key)),
+        ]
+        .into_iter()
+        .collect();
+        let delivery = WebhookDelivery { provider: None, headers: &headers, body: body.as_bytes() };
+        let answered = world.reconciler().receive_webhook(delivery).await;
+        assert_eq!(answered.as_ref().err().map(DeliveryError::status), expected, "`{key}`: {answered:?}");
+    }
+}

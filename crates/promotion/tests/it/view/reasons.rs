@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::ObjectPatch;
+use slipway_manifest::ObjectRef;
 use slipway_promotion::kinds::{BundleSpec, KindSpec as _, StepState};
-use slipway_promotion::view::{EnvironmentOverview, PipelineOverview, StandingVerdict, promotion_history};
+use slipway_promotion::view::{
+    AgentHeartbeat, EnvironmentOverview, PipelineOverview, StandingVerdict, promotion_history,
+};
 
 use super::survey;
 use crate::promotion::world::{NAMESPACE, POLICY, World};
@@ -143,13 +146,32 @@ async fn missing_secrets_offline_agents_and_pauses_are_named() {
     let text = explained(&world, "dev").await;
     assert!(text.contains("missing Secret: Secret default/lost does not exist"), "{text}");
     assert!(text.contains("agent offline: shard eu was never heard of"), "{text}");
-    let lease = |renewed: String| {
-        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "kardinal-agent-eu", "namespace": "default"}, "spec": {"renewTime": renewed}})
-    };
-    world.create(lease(world.now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string())).await;
+    let renewed = world.now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "kardinal-agent-eu", "namespace": "default"},
+        "spec": {"renewTime": renewed, "holderIdentity": "agent-1"}});
+    world.create(lease.clone()).await;
     let text = explained(&world, "dev").await;
     assert!(!text.contains("agent offline"), "{text}");
+    // Told to stop, it gives its Lease back: nobody has to wait for a minute to be told.
+    let given_back = ObjectPatch::Merge(json!({"spec": {"holderIdentity": ""}}));
+    let (at, options) = (ObjectRef::of(&lease), slipway_cluster::WriteOptions::for_manager("test"));
+    world.cluster.patch(&at, &given_back, &options, None).await.expect("is patched");
+    let text = explained(&world, "dev").await;
+    assert!(text.contains("agent offline: shard eu, last heard of at "), "{text}");
+    // The controller's word where Leases cannot be read.
+    let mut surveyed = survey(&world).await;
+    surveyed.agents.insert("eu".to_owned(), AgentHeartbeat::Unknown);
+    let told = surveyed.environment_standing("dev", surveyed.find_bundle("app-1")).to_string();
+    assert!(!told.contains("AgentOffline"), "{told}");
+    let clock = std::sync::Arc::new(slipway_event::ManualClock::at(world.now()));
+    let monitor =
+        slipway_promotion::agents::AgentMonitor::new(world.cluster.clone(), clock, "default".to_owned());
+    monitor.look().await.expect("looks");
+    let mut surveyed = survey(&world).await;
+    surveyed.agents.insert("eu".to_owned(), AgentHeartbeat::Unknown);
+    let told = surveyed.environment_standing("dev", surveyed.find_bundle("app-1")).to_string();
+    assert!(told.contains("step waits: AgentOffline: the agent of shard eu"), "{told}");
     let surveyed = survey(&world).await;
     slipway_promotion::act::pause_pipeline(&world.cluster, &surveyed.pipeline, Some("incident"), Some("bob"))
         .await
