@@ -30,7 +30,7 @@ mod values;
 mod version;
 
 pub use create::{create, create_from};
-pub use error::{ChartError, LogNotice, Notices};
+pub use error::{ChartError, ChartFault, LogNotice, Notices};
 pub use load::{
     Chart, ChartFile, ChartInput, CrdFile, IgnoreError, IgnoreRules, LoadLimits, LoadOptions, unpack,
 };

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::calls::RequestVerb;
 use crate::connect::describe_login_error;
 use crate::error::{ApiStatus, ConnectionFault, Error, ErrorClass};
-use crate::rights::AccessNeed;
+use crate::rights::{self, AccessNeed};
 use crate::{Cluster, last_error};
 
 const USER_AGENT_NAME: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
@@ -407,7 +407,9 @@ impl Cluster {
             ErrorClass::Unauthorized => self.1.login.as_ref().map(|login| login.refusal_hint()),
             ErrorClass::Forbidden => {
                 let told = error.status.as_ref().map_or("", |status| &status.message);
-                AccessNeed::find(told, &call.path).map(|need| need.to_string())
+                AccessNeed::find(told, &call.path)
+                    .map(|need| need.to_string())
+                    .or_else(|| rights::path_hint(told))
             }
             _ => None,
         };
@@ -460,7 +462,12 @@ fn transport_error(call: &ApiCall, error: &kube::Error) -> Error {
                     ErrorClass::Transport
                 }
             };
-            Error { fault, ..call.call_error(class, error_chain(error)) }
+            let why = match fault {
+                Some(ConnectionFault::Refused) => "connection refused: nothing listens there".to_owned(),
+                Some(ConnectionFault::NotKubernetes) => "it does not speak TLS".to_owned(),
+                Some(ConnectionFault::Untrusted) | None => connection_reason(error),
+            };
+            Error { fault, ..call.call_error(class, why) }
         }
         other => call.call_error(ErrorClass::Other, error_chain(other)),
     }
@@ -476,6 +483,17 @@ fn find_auth_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&
         current = error.source();
     }
     None
+}
+
+/// The reason that a connection failed, without the layers of libraries above it.
+fn connection_reason(error: &(dyn std::error::Error + 'static)) -> String {
+    const LAYERS: &[&str] = &["client error (Connect)", "client error (SendRequest)", "tcp connect error"];
+    let chain = error_chain(error);
+    let mut rest = chain.strip_prefix("ServiceError: ").unwrap_or(&chain);
+    while let Some(inner) = LAYERS.iter().find_map(|layer| rest.strip_prefix(layer)?.strip_prefix(": ")) {
+        rest = inner;
+    }
+    rest.to_owned()
 }
 
 /// The chain of causes in one line, without repetition.

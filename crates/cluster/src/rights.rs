@@ -101,6 +101,17 @@ impl AccessNeed {
     }
 }
 
+/// Says which rule would allow a path that a refusal is about: `User "jo" cannot get path "/version"`.
+pub(crate) fn path_hint(refusal: &str) -> Option<String> {
+    let (_, rest) = refusal.split_once(" cannot ")?;
+    let (verb, path) = rest.split_once(" path \"")?;
+    let (path, _) = path.split_once('"')?;
+    Some(format!(
+        "a ClusterRole with the rule `{{nonResourceURLs: [{path}], verbs: [{verb}]}}` and a ClusterRoleBinding would allow it; \
+         clusters have one for everybody, `system:public-info-viewer`"
+    ))
+}
+
 impl fmt::Display for AccessNeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, group, resource, namespace } = self;
@@ -176,6 +187,13 @@ mod tests {
         ] {
             assert_eq!(AccessNeed::find(refusal, path), None, "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_refused_path_names_the_rule_too() {
+        let hint = path_hint("User \"jo\" cannot get path \"/version\"").unwrap_or_default();
+        assert!(hint.contains("{nonResourceURLs: [/version], verbs: [get]}"), "{hint}");
+        assert_eq!(path_hint("User \"jo\" cannot list resource \"pods\""), None);
     }
 
     #[test]

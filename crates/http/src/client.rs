@@ -286,10 +286,17 @@ fn forbidden_address(error: &reqwest::Error) -> Option<IpAddr> {
 
 /// The error with its causes, without credentials.
 fn describe_error(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = match error.url() {
+        Some(url) if error.is_connect() => format!("cannot reach {url}"),
+        _ => error.to_string(),
+    };
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
+        let said = inner.to_string();
+        // Layers of libraries above the reason.
+        if !matches!(said.as_str(), "client error (Connect)" | "tcp connect error") {
+            text.push_str(&format!(": {said}"));
+        }
         cause = inner.source();
     }
     without_credentials(&text).into_owned()

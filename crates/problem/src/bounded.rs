@@ -121,6 +121,8 @@ pub fn read_hint(error: &io::Error) -> &'static str {
         io::ErrorKind::InvalidInput => "write what a pipe or device gives to a file first",
         io::ErrorKind::TimedOut => "name an ordinary file, or a pipe whose writer is running",
         io::ErrorKind::InvalidData => "expected a text file; is this a binary or compressed one?",
+        io::ErrorKind::ReadOnlyFilesystem => "name a place that may be written",
+        io::ErrorKind::NotADirectory => "a part of the path is a file, not a directory",
         _ => "is it a readable file?",
     }
 }

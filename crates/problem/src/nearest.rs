@@ -14,6 +14,10 @@ pub fn nearest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
         }
         let letters: Vec<char> = candidate.chars().flat_map(char::to_lowercase).collect();
         let allowed = (wanted.len().max(letters.len()) / 3).max(1);
+        // A name of one letter that is another letter has nothing in common with it.
+        if wanted.len().min(letters.len()) <= 1 && !wanted.iter().any(|letter| letters.contains(letter)) {
+            continue;
+        }
         if wanted.len().abs_diff(letters.len()) > allowed {
             continue;
         }
@@ -56,12 +60,19 @@ mod tests {
             ("namespcae", Some("namespace")),
             ("bd", Some("db")),
             ("webb", Some("web")),
+            ("w", None),
             ("zzz", None),
             ("", None),
             ("image", None),
         ] {
             assert_eq!(nearest_name(typed, known), expected, "{typed}");
         }
+    }
+
+    #[test]
+    fn one_letter_is_not_close_to_another() {
+        assert_eq!(nearest_name("b", ["a", "c"]), None);
+        assert_eq!(nearest_name("B", ["a", "b"]), Some("b"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl ReleasePlan {
     }
 
     /// Returns true if the namespace is created before anything else, and is no object of the release itself.
-    fn has_namespace_view(&self) -> bool {
+    pub(crate) fn has_namespace_view(&self) -> bool {
         let is_own = |planned: &PlannedObject| {
             is_namespace(&planned.resource.gvk) && planned.resource.id.name == *self.namespace
         };

@@ -103,17 +103,23 @@ fn own_kubeconfig(home: PathBuf) -> PathBuf {
 
 /// The cluster, if it answers. Later a server may be away for a while; one that never answers is
 /// reported at once.
-pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
+pub async fn reached(cluster: Cluster, connection: &Connection) -> anyhow::Result<Cluster> {
     let (patience, answer) = (Duration::from_secs(2), Duration::from_secs(20));
     let hasty = RetryPolicy { attempts: 3, patience, answer, ..RetryPolicy::default() };
     let version = cluster.clone().with_retry(hasty).server_version().await;
-    version.map_err(|error| unreachable_problem(&error, server))?;
+    version.map_err(|error| unreachable_problem(&error, connection))?;
     Ok(cluster)
 }
 
 /// Says why a cluster does not answer, and what to do.
-fn unreachable_problem(error: &slipway_cluster::Error, server: &str) -> Problem {
-    let why = &error.message;
+fn unreachable_problem(error: &slipway_cluster::Error, connection: &Connection) -> Problem {
+    let (why, server) = (&error.message, &connection.server);
+    let running = match &connection.context {
+        Some(context) => format!(
+            "is the cluster of context `{context}` running, and reachable from here? --context chooses another, --sandbox needs none"
+        ),
+        None => "is it running, and reachable from here? --sandbox needs no cluster".to_owned(),
+    };
     let (message, hint) = match (error.class, error.fault) {
         (ErrorClass::Unauthorized, _) => (
             format!("the cluster at {server} does not accept the credentials: {why}"),
@@ -127,10 +133,13 @@ fn unreachable_problem(error: &slipway_cluster::Error, server: &str) -> Problem 
             format!("the certificate of the cluster at {server} is not trusted: {why}"),
             "name its authority with --kube-ca-file, or in the kubeconfig as `certificate-authority-data`",
         ),
-        (_, Some(ConnectionFault::Refused) | None) => (
-            format!("cannot reach the cluster at {server}: {why}"),
-            "check --kubeconfig and --context; --sandbox needs no cluster",
+        (ErrorClass::Forbidden, _) => (
+            format!("the cluster at {server} does not tell you its version: {why}"),
+            "ask who administers it for the right to read /version",
         ),
+        (_, Some(ConnectionFault::Refused) | None) => {
+            (format!("cannot reach the cluster at {server}: {why}"), running.as_str())
+        }
     };
     Problem::error(message).hint(error.hint.as_deref().unwrap_or(hint))
 }

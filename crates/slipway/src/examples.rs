@@ -312,6 +312,7 @@ const EXAMPLES: &[Examples] = &[
             "controller install -n kardinal-system --dry-run",
         ],
     ),
+    ("controller uninstall", &["controller uninstall -n kardinal-system"]),
     (
         "controller",
         &[
@@ -355,12 +356,39 @@ pub fn tree_with_examples() -> Command {
     let mut root = Cli::command();
     root.build();
     add_examples(&mut root, "");
-    root
+    with_plain_arguments(root)
+}
+
+/// Arguments stand under their own heading: that of a group of flags before them would hold for them as well.
+fn with_plain_arguments(command: Command) -> Command {
+    let command = command.mut_args(|arg| match arg.is_positional() {
+        true => arg.help_heading(None::<&'static str>),
+        false => arg,
+    });
+    command.mut_subcommands(with_plain_arguments)
+}
+
+/// The widest line of an example; help pages are wrapped at 100 columns.
+const WIDEST: usize = 96;
+
+/// A line of a shell, broken before a flag where it is long, so that it can be pasted.
+fn shell_line(line: &str) -> String {
+    let mut lines = vec![format!("  slipway {line}")];
+    while let Some(last) = lines.last_mut().filter(|last| last.chars().count() > WIDEST) {
+        let fits = |at: &usize| last[..*at].chars().count() < WIDEST - 1;
+        let flags: Vec<usize> = last.match_indices(" -").map(|(at, _)| at).filter(|at| *at > 8).collect();
+        let Some(at) = flags.into_iter().rfind(fits) else { break };
+        let rest = format!("     {}", &last[at..]);
+        last.truncate(at);
+        last.push_str(" \\");
+        lines.push(rest);
+    }
+    lines.join("\n")
 }
 
 fn add_examples(command: &mut Command, name: &str) {
     if let Some((_, lines)) = EXAMPLES.iter().find(|(known, _)| *known == name) {
-        let lines: Vec<String> = lines.iter().map(|line| format!("  slipway {line}")).collect();
+        let lines: Vec<String> = lines.iter().map(|line| shell_line(line)).collect();
         let examples = format!("Examples:\n{}", lines.join("\n"));
         let below = |text: Option<&StyledStr>| match text {
             Some(text) => format!("{text}\n\n{examples}"),
@@ -409,6 +437,35 @@ mod tests {
             }
         }
         words.into_iter()
+    }
+
+    #[test]
+    fn examples_are_not_wrapped() {
+        for (_, lines) in EXAMPLES {
+            for line in lines.iter().map(|line| shell_line(line)) {
+                assert!(line.lines().all(|line| line.chars().count() <= WIDEST), "{line}");
+                assert!(line.lines().rev().skip(1).all(|line| line.ends_with(" \\")), "{line}");
+            }
+        }
+    }
+
+    /// A heading of flags that come before holds for what follows, and an argument without a text says nothing.
+    #[test]
+    fn arguments_stand_in_their_place_and_say_what_they_are() {
+        fn look(command: &Command, path: &str, wrong: &mut Vec<String>) {
+            for arg in command.get_positionals().filter(|arg| !arg.is_hide_set()) {
+                if arg.get_help_heading().is_some() || arg.get_help().is_none() {
+                    wrong.push(format!("{path} {}", arg.get_id()));
+                }
+            }
+            for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+                look(child, &format!("{path} {}", child.get_name()), wrong);
+            }
+        }
+        let mut wrong = Vec::new();
+        look(&tree_with_examples(), "slipway", &mut wrong);
+        wrong.retain(|place| !place.ends_with("subcommand"));
+        assert_eq!(wrong, Vec::<String>::new());
     }
 
     #[test]

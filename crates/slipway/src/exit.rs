@@ -200,6 +200,7 @@ impl Exit {
             | ChartError::Manifest(_) => Some(Self::Invalid),
             ChartError::Secret(_) => Some(Self::SecretMissing),
             ChartError::Publish(_)
+            | ChartError::UnknownRepository(_)
             | ChartError::Denied(_)
             | ChartError::UnknownVersion(_)
             | ChartError::Interrupted(_) => None,

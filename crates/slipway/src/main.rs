@@ -87,6 +87,8 @@ fn usage(mut error: clap::Error, line: &[OsString]) -> Exit {
     if hint.is_some() {
         // What sounds alike is not what is meant.
         error.remove(ContextKind::SuggestedSubcommand);
+    } else {
+        other_tools::keep_nearest(&mut error);
     }
     // The line of a suggestion that was taken away leaves a gap.
     let text = error.render().ansi().to_string().replace("\n\n\n", "\n\n");

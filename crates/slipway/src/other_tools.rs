@@ -103,7 +103,55 @@ const TRANSLATIONS: &[Translation] = &[
     row(&["describe"], "slipway status NAME", ""),
     row(&["rollout"], "slipway rollback NAME", "`slipway status NAME` shows how it stands"),
     row(&["wait"], "slipway apply NAME SOURCE", "it waits until everything is ready"),
+    row(&["events"], "slipway status NAME --show-resources", "it tells why objects are not ready"),
+    row(
+        &["scale"],
+        "slipway apply NAME SOURCE --set KEY=VALUE",
+        "what a source says is changed by its values",
+    ),
+    row(
+        &["patch"],
+        "slipway apply NAME SOURCE --set KEY=VALUE",
+        "what a source says is changed by its values",
+    ),
+    row(&["set"], "slipway apply NAME SOURCE --set KEY=VALUE", "what a source says is changed by its values"),
+    row(&["exec"], "slipway logs NAME", "for a shell in a pod use `kubectl exec`"),
+    row(&["port-forward"], "slipway status NAME", "for a port of a pod use `kubectl port-forward`"),
+    row(&["top"], "slipway status NAME", "for what pods consume use `kubectl top`"),
+    row(&["cluster-info"], "slipway config --connect", ""),
+    row(&["completion"], "slipway completions SHELL", ""),
+    row(
+        &["kubectl"],
+        "slipway sandbox kubeconfig",
+        "kubectl itself works with it: `KUBECONFIG=FILE kubectl get pods`",
+    ),
+    row(&["helm"], "slipway apply NAME CHART", "write commands without `helm`"),
+    row(&["helmfile"], "slipway stack apply", "a stack holds many releases"),
+    row(
+        &["init"],
+        "slipway chart create NAME",
+        "of a package: `slipway package init NAME`; of a pipeline: `slipway pipeline init`",
+    ),
+    row(&["charts"], "slipway stack apply", "a stack holds many releases"),
+    row(&["app"], "slipway list", ""),
+    row(&["up"], "slipway sandbox up", "a release: `slipway apply NAME SOURCE`"),
+    row(&["down"], "slipway sandbox down", "a release: `slipway delete NAME`"),
 ];
+
+/// Keeps of the commands that sound alike the one that is nearest, if it is near.
+pub fn keep_nearest(error: &mut clap::Error) {
+    let suggested = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) if names.len() > 1 => names.clone(),
+        _ => return,
+    };
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let near =
+        slipway_problem::nearest_name(unknown, suggested.iter().map(String::as_str)).map(str::to_owned);
+    error.remove(ContextKind::SuggestedSubcommand);
+    if let Some(near) = near {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::String(near));
+    }
+}
 
 /// Returns a hint where a command line failed on a command of another tool.
 pub fn translation_hint(error: &clap::Error, line: &[OsString]) -> Option<String> {
@@ -166,6 +214,8 @@ mod tests {
             ("slipway build overlays/prod", "slipway kustomize build DIR"),
             ("slipway apply -f web.yaml", "slipway apply NAME FILE|DIR"),
             ("slipway get pods", "slipway status NAME --show-resources"),
+            ("slipway exec -it web -- sh", "kubectl exec"),
+            ("slipway helm upgrade web ./chart", "without `helm`"),
         ];
         for (line, expected) in cases {
             let said = hint(line).unwrap_or_default();

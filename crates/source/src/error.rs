@@ -63,9 +63,8 @@ impl LoadError {
             Self::Problems(problems) => problems,
             Self::NoKey(problem) => problem.into(),
             Self::Resolve(error) => error.problems(),
-            error @ (Self::Chart(_) | Self::Fetch(_) | Self::Digest { .. }) => {
-                Problem::error(error.to_string()).into()
-            }
+            Self::Chart(error) => error.to_problems().into_iter().collect(),
+            error @ (Self::Fetch(_) | Self::Digest { .. }) => Problem::error(error.to_string()).into(),
             Self::Decrypt { file, source } => Problem::error(format!("decrypt {file}: {source}")).into(),
         }
     }

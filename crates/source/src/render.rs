@@ -91,7 +91,7 @@ impl LoadedSource {
         let SourceContent::Chart(chart) = &*self.content else { return Ok(Vec::new()) };
         let files = chart.enabled_crds(self.values.used_values());
         let mut reader = DocumentReader::default();
-        reader.read_definitions(&files.map_err(|error| Problem::error(error.to_string()))?);
+        reader.read_definitions(&files.map_err(chart_problems)?);
         reader.finish()
     }
 
@@ -198,9 +198,8 @@ impl LoadedSource {
         };
         let host = SourceHost { lookup: context.cluster, machine, secret_files: loaded.secret_files() };
         let mut notices = self.notices.clone();
-        let rendered = self
-            .render_templates(loaded, values, &options, &host, &mut notices)
-            .map_err(|error| Problem::error(error.to_string()))?;
+        let rendered =
+            self.render_templates(loaded, values, &options, &host, &mut notices).map_err(chart_problems)?;
         let files = loaded.template_files();
         let mut reader = DocumentReader::default();
         if !context.skip_crds {
@@ -308,6 +307,10 @@ fn without_secrets(problems: Problems) -> Problems {
 }
 
 /// Refuses renders with different objects: what is deployed must not depend on a secret.
+fn chart_problems(error: slipway_chart::ChartError) -> Problems {
+    error.to_problems().into_iter().collect()
+}
+
 fn check_objects(masked: &[Document], others: &[Document]) -> Result<(), Problems> {
     let objects =
         |documents: &[Document]| documents.iter().map(|document| document.object.clone()).collect::<Vec<_>>();

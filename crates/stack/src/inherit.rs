@@ -304,13 +304,18 @@ fn resolve(
     }
     let message = format!("{own}: need \"{}\" does not exist in this stack", need.value);
     let problem = Problem::error(message).code("ST020").at(need.at.clone());
-    let near = schema::near(name, by_name.keys().copied());
+    let others: Vec<&str> = by_name.keys().copied().filter(|other| *other != own.name).collect();
+    let near = schema::near(name, others.iter().copied());
     Err(if !near.is_empty() {
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
         problem.hint(format!("did you mean {}?", near.join(" or ")))
     } else if tree.incomplete {
         problem.hint("some files could not be read; they may declare it")
     } else {
-        problem
+        problem.hint(match others.len() {
+            0 => "there is no other release in this stack".to_owned(),
+            1..=8 => format!("there are `{}`", others.join("`, `")),
+            many => format!("`slipway stack plan` lists the {many} others"),
+        })
     })
 }

@@ -74,7 +74,14 @@ impl UnitError {
     }
 
     pub(crate) fn database(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
-        move |source| Self::Database { doing, source }
+        move |source| match source.sqlite_error_code() {
+            // The database says it twice, with a number.
+            Some(rusqlite::ErrorCode::DiskFull) => {
+                let problem = Problem::error(format!("cannot {doing}: no space left on device"));
+                Self::Problems(problem.hint("make room on the disk, or name another place").into())
+            }
+            _ => Self::Database { doing, source },
+        }
     }
 
     pub(crate) fn not_a_unit(path: &Path, why: impl Into<String>) -> Self {

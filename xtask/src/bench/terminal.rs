@@ -15,7 +15,8 @@ const LATEST: f64 = 15.0;
 
 pub fn run(effort: Effort) -> Result<Vec<Value>> {
     let seconds = if effort == Effort::Short { "5" } else { "60" };
-    let mut test = shell::cargo(&["test", "--quiet", "--workspace", "--locked", "--test", "it", "--"]);
+    let mut test =
+        shell::cargo(&["test", "--quiet", "--package", "slipway", "--locked", "--test", "it", "--"]);
     test.args(["--exact", TEST, "--nocapture"]).env("SLIPWAY_WATCH_SECONDS", seconds);
     let printed = shell::output(&mut test)?;
     // The test's own lines stand between those of the program that runs it.

@@ -74,9 +74,9 @@ pub fn create_from(starter: &Chart, name: &str) -> Result<Vec<ChartFile>, ChartE
 fn check_name(name: &str) -> Result<(), ChartError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() || name.len() > LONGEST_NAME {
-        return Err(ChartError::Unusable(format!(
-            "chart name must be between 1 and {LONGEST_NAME} characters"
-        )));
+        return Err(ChartError::Unusable(
+            format!("chart name must be between 1 and {LONGEST_NAME} characters").into(),
+        ));
     }
     if !name.bytes().all(allowed) {
         return Err(ChartError::Unusable(

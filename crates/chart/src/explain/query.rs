@@ -20,7 +20,8 @@ impl FieldQuery {
             Some((object, field)) if !object.contains(['[', '"']) => (object, field),
             _ => ("", text),
         };
-        let bad = || ChartError::Values(format!("{text:?} names no field: write OBJECT:spec.replicas"));
+        let bad =
+            || ChartError::Values(format!("{text:?} names no field: write OBJECT:spec.replicas").into());
         let mut parts = Vec::new();
         let mut rest = field.trim_start_matches('.');
         while !rest.is_empty() {

@@ -15,10 +15,11 @@ pub(crate) use directory::go_io;
 
 use self::archive::ArchiveError;
 use crate::codec;
-use crate::error::{ChartError, LogNotice, Notices};
+use crate::error::{ChartError, ChartFault, LogNotice, Notices};
 use crate::metadata::{ChartLock, ChartMetadata};
 use slipway_go::GoError;
 use slipway_go::filepath;
+use slipway_problem::Location;
 
 /// One file of a chart, named by its slash path inside the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,16 +113,14 @@ impl Chart {
         options: &LoadOptions,
         notices: &mut Notices,
     ) -> Result<Self, ChartError> {
-        let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
+        let mut loader = Loader::new(options, notices);
         match source.into() {
             ChartInput::Path(path) => {
-                let mut chart = loader.load_path(&path).map_err(|error| ChartError::Load(error.into()))?;
+                let mut chart = loader.load_path(&path).map_err(ChartError::Load)?;
                 chart.source = path.display().to_string();
                 Ok(chart)
             }
-            ChartInput::Archive(bytes) => {
-                loader.load_archive(bytes, 0).map_err(|error| ChartError::Load(error.into()))
-            }
+            ChartInput::Archive(bytes) => loader.load_archive(bytes, 0).map_err(ChartError::Load),
         }
     }
 
@@ -131,8 +130,7 @@ impl Chart {
         options: &LoadOptions,
         notices: &mut Notices,
     ) -> Result<Self, ChartError> {
-        let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
-        loader.load_files(files, 0).map_err(|error| ChartError::Load(error.into()))
+        Loader::new(options, notices).load_files(files, 0).map_err(ChartError::Load)
     }
 
     /// Its name.
@@ -188,12 +186,37 @@ struct Loader<'l> {
     limits: &'l LoadLimits,
     notices: &'l mut Notices,
     unpacked: u64,
+    /// The path of the chart being read, for messages; ends with a slash or is empty.
+    prefix: String,
 }
 
-impl Loader<'_> {
-    fn load_path(&mut self, path: &Path) -> Result<Chart, GoError> {
-        let metadata = std::fs::metadata(path).map_err(|error| go_io("stat", path, &error))?;
+impl<'l> Loader<'l> {
+    fn new(options: &'l LoadOptions, notices: &'l mut Notices) -> Self {
+        Self { limits: &options.limits, notices, unpacked: 0, prefix: String::new() }
+    }
+
+    /// Says that a file of the chart cannot be read, and where it breaks off if it is no YAML.
+    fn unreadable(&self, file: &ChartFile, error: &GoError) -> ChartFault {
+        let name = format!("{}{}", self.prefix, file.name);
+        let fault = ChartFault::new(format!("cannot load {}: {error}", file.name));
+        let text = String::from_utf8_lossy(&file.data);
+        let found = slipway_yaml::from_str_helm(&text).err().map(|error| error.to_problem(&name, &text));
+        let fault = match found.as_ref().and_then(|problem| problem.hint.as_deref()) {
+            Some(hint) => fault.hint(hint),
+            None => fault.hint(format!("correct {}; `slipway lint CHART` checks everything else", file.name)),
+        };
+        let place = found.and_then(|problem| problem.at).unwrap_or_else(|| Location::file(name));
+        // A line of values may hold a password.
+        if file.name == "values.yaml" { fault.at(place) } else { fault.in_text(place, &text) }
+    }
+
+    fn load_path(&mut self, path: &Path) -> Result<Chart, ChartFault> {
+        let shown = path.display().to_string();
+        let metadata = std::fs::metadata(path).map_err(|error| {
+            ChartFault::from(go_io("stat", path, &error)).hint(slipway_problem::read_hint(&error))
+        })?;
         if metadata.is_dir() {
+            self.prefix = format!("{}/", shown.trim_end_matches('/'));
             let files = directory::read_directory(path, self.limits, self.notices)?;
             return self.load_files(files, 0);
         }
@@ -216,7 +239,8 @@ impl Loader<'_> {
                     content_type(&bytes)
                 )
             };
-            return Err(text.into());
+            return Err(ChartFault::new(text)
+                .hint("a chart is a directory with a Chart.yaml, or such a directory packed as .tgz"));
         }
         let files = match archive::read_archive(&bytes, self.limits) {
             Err(ArchiveError::Header) => {
@@ -224,18 +248,19 @@ impl Loader<'_> {
                 let text = "does not appear to be a valid chart file (details: gzip: invalid header)";
                 return Err(format!("file '{file}' {text}").into());
             }
-            read => read?,
+            read => read.map_err(GoError::from)?,
         };
+        self.prefix = format!("{shown}/");
         self.load_unpacked(files, 0)
     }
 
-    fn load_archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, GoError> {
-        let files = archive::read_archive(bytes, self.limits)?;
+    fn load_archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, ChartFault> {
+        let files = archive::read_archive(bytes, self.limits).map_err(GoError::from)?;
         self.load_unpacked(files, depth)
     }
 
     /// Loads the files of an archive, whose sizes count against the limit of all archives.
-    fn load_unpacked(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, GoError> {
+    fn load_unpacked(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, ChartFault> {
         self.unpacked += files.iter().map(|file| file.data.len() as u64).sum::<u64>();
         if self.unpacked > self.limits.nested_archives {
             return Err(format!(
@@ -247,7 +272,7 @@ impl Loader<'_> {
         self.load_files(files, depth)
     }
 
-    fn load_files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, GoError> {
+    fn load_files(&mut self, files: Vec<ChartFile>, depth: usize) -> Result<Chart, ChartFault> {
         if depth > self.limits.depth {
             return Err(format!("charts are nested more than {} deep", self.limits.depth).into());
         }
@@ -255,7 +280,7 @@ impl Loader<'_> {
         let mut described = false;
         for file in files.iter().filter(|file| file.name == "Chart.yaml") {
             let read = codec::read_document(&file.data).and_then(|value| chart.metadata.read_fields(&value));
-            read.map_err(|error| format!("cannot load Chart.yaml: {error}"))?;
+            read.map_err(|error| self.unreadable(file, &error))?;
             if chart.metadata.api_version.is_empty() {
                 chart.metadata.api_version = "v1".into();
             }
@@ -268,11 +293,11 @@ impl Loader<'_> {
                 "Chart.lock" => {
                     let lock =
                         codec::read_document(&file.data).and_then(|value| ChartLock::from_value(&value));
-                    chart.lock = Some(lock.map_err(|error| format!("cannot load Chart.lock: {error}"))?);
+                    chart.lock = Some(lock.map_err(|error| self.unreadable(file, &error))?);
                 }
                 "values.yaml" => {
-                    chart.values = codec::read_values(&file.data)
-                        .map_err(|error| format!("cannot load values.yaml: {error}"))?;
+                    chart.values =
+                        codec::read_values(&file.data).map_err(|error| self.unreadable(file, &error))?;
                 }
                 "values.schema.json" => chart.schema = Some(file.data.clone()),
                 "requirements.yaml" => {
@@ -284,7 +309,7 @@ impl Loader<'_> {
                     }
                     let read =
                         codec::read_document(&file.data).and_then(|value| chart.metadata.read_fields(&value));
-                    read.map_err(|error| format!("cannot load requirements.yaml: {error}"))?;
+                    read.map_err(|error| self.unreadable(file, &error))?;
                     if is_v1 {
                         chart.files.push(file.clone());
                     }
@@ -292,8 +317,7 @@ impl Loader<'_> {
                 "requirements.lock" => {
                     let lock =
                         codec::read_document(&file.data).and_then(|value| ChartLock::from_value(&value));
-                    chart.lock =
-                        Some(lock.map_err(|error| format!("cannot load requirements.lock: {error}"))?);
+                    chart.lock = Some(lock.map_err(|error| self.unreadable(file, &error))?);
                     if chart.metadata.api_version == "v1" {
                         chart.files.push(file.clone());
                     }
@@ -312,9 +336,14 @@ impl Loader<'_> {
             }
         }
         if !described {
-            return Err("Chart.yaml file is missing".into());
+            return Err(ChartFault::new("Chart.yaml file is missing")
+                .hint("a chart is a directory with a Chart.yaml; `slipway chart create NAME` starts one"));
         }
-        chart.metadata.validate().map_err(|error| error.to_string())?;
+        chart.metadata.validate().map_err(|error| {
+            ChartFault::new(error.to_string())
+                .at(Location::file(format!("{}Chart.yaml", self.prefix)))
+                .hint("a chart has at least `apiVersion: v2`, `name: web` and `version: 1.0.0`")
+        })?;
         subcharts.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, files) in subcharts {
             if name.starts_with(['_', '.']) {
@@ -333,7 +362,9 @@ impl Loader<'_> {
         files: Vec<ChartFile>,
         depth: usize,
         parent: &str,
-    ) -> Result<Chart, GoError> {
+    ) -> Result<Chart, ChartFault> {
+        let outer = self.prefix.clone();
+        self.prefix = format!("{outer}charts/{name}/");
         let loaded = if filepath::ext(name) == ".tgz" {
             let file = &files[0];
             if file.name != name {
@@ -351,7 +382,8 @@ impl Loader<'_> {
             });
             self.load_files(inside.collect(), depth)
         };
-        loaded.map_err(|error| GoError::new(format!("error unpacking subchart {name} in {parent}: {error}")))
+        self.prefix = outer;
+        loaded.map_err(|fault| fault.within(&format!("error unpacking subchart {name} in {parent}")))
     }
 }
 

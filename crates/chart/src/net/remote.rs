@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::error::ChartError;
+use crate::error::{ChartError, ChartFault};
 use crate::load::go_io;
 use crate::repo::{IndexEntry, RepositoryEntry, RepositoryIndex};
 use slipway_event::without_credentials;
@@ -289,7 +289,8 @@ impl RemoteCharts {
         };
         let repositories = self.home.read_repositories()?;
         let Some(repository) = repositories.get(repo) else {
-            return publish_error(format!("repo {repo} not found"));
+            let known = repositories.repositories.iter().map(|entry| entry.name.as_str());
+            return Err(ChartError::UnknownRepository(unknown_repository(repo, chart, known)));
         };
         let index = self.home.cached_index(repo).map_err(|error| {
             ChartError::Publish(format!("no cached repo found. (try 'helm repo update'): {error}"))
@@ -528,4 +529,47 @@ pub fn run_blocking<T: Send>(
         });
         worker.join().unwrap_or_else(|_| Err(failed("the download stopped unexpectedly".into())))
     })
+}
+
+/// Says what `repo/chart` may have been meant to be: a path, or a chart of another repository.
+fn unknown_repository<'r>(repo: &str, chart: &str, known: impl Iterator<Item = &'r str>) -> ChartFault {
+    let fault = ChartFault::new(format!("repo {repo} not found"));
+    if Path::new(repo).is_dir() {
+        let asked = format!("`{repo}/{chart}` is no path here");
+        let path = Path::new(repo).join(chart);
+        let directory = path.ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new(repo));
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        return match near_chart(directory, &name) {
+            Some(near) => fault.hint(format!("{asked}; did you mean `{}`?", near.display())),
+            None => fault.hint(format!("{asked}, and `{repo}` no repository that was added")),
+        };
+    }
+    match slipway_problem::nearest_name(repo, known) {
+        Some(near) => fault.hint(format!("did you mean `{near}/{chart}`?")),
+        None => fault.hint(format!(
+            "`slipway repo add {repo} URL` adds it, `slipway repo list` shows those there are; the path of a chart here begins with `./`"
+        )),
+    }
+}
+
+/// The chart, kustomization or package below a directory, or below one in it, that a name may mean.
+fn near_chart(directory: &Path, name: &str) -> Option<PathBuf> {
+    const MOST: usize = 200;
+    let inside = |directory: &Path| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).take(MOST).collect::<Vec<PathBuf>>()
+    };
+    let near = inside(directory);
+    let mut charts: Vec<PathBuf> =
+        near.iter().flat_map(|path| inside(path)).chain(near.iter().cloned()).collect();
+    let kinds = ["Chart.yaml", "kustomization.yaml", "parameters.yaml"];
+    charts.retain(|path| kinds.iter().any(|kind| path.join(kind).is_file()));
+    charts.sort();
+    let name_of = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let names: Vec<String> = charts.iter().filter_map(name_of).collect();
+    let meant = match names.iter().any(|found| found == name) {
+        true => name,
+        false => slipway_problem::nearest_name(name, names.iter().map(String::as_str))?,
+    };
+    charts.iter().find(|path| name_of(path).as_deref() == Some(meant)).cloned()
 }

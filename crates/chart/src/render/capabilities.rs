@@ -10,7 +10,7 @@ use slipway_gotmpl::{
     GoValue, ListKind, ObjectJson,
 };
 
-use crate::error::ChartError;
+use crate::error::{ChartError, ChartFault};
 
 /// The versions a chart is rendered for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,10 @@ pub struct KubeVersion {
 impl KubeVersion {
     /// Reads a version loosely written: `1.20`, `v1.20.3-gke.1+b`.
     pub fn parse(text: &str) -> Result<Self, ChartError> {
-        let version = Version::parse(text)
-            .map_err(|error| ChartError::Values(format!("invalid kube version '{text}': {error}")))?;
+        let version = Version::parse(text).map_err(|error| {
+            let fault = ChartFault::new(format!("invalid kube version '{text}': {error}"));
+            ChartError::Values(fault.hint("write a version such as 1.31 or v1.31.2"))
+        })?;
         Ok(Self {
             version: format!("v{version}"),
             major: version.major.to_string(),

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::codec;
 use crate::decode::StructFields;
-use crate::error::{ChartError, LogNotice, Notices};
+use crate::error::{ChartError, ChartFault, LogNotice, Notices};
 use slipway_go::GoError;
+use slipway_problem::Location;
 
 /// One document a template produced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +99,10 @@ pub(super) fn sort_manifests(
     let mut hooks = Vec::new();
     for (path, content) in files {
         let mut read = |piece: Vec<u8>| {
-            read_piece(&path, piece, &mut manifests, &mut hooks, notices)
-                .map_err(|error| ChartError::Manifest(format!("YAML parse error on {path}: {error}")))
+            read_piece(&path, piece, &mut manifests, &mut hooks, notices).map_err(|error| {
+                let fault = ChartFault::new(format!("YAML parse error on {path}: {error}"));
+                ChartError::Manifest(fault.at(Location::file(path.as_str())))
+            })
         };
         match split_documents(&content).as_slice() {
             // Mostly a file is one document, which need not be copied then.

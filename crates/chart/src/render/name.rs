@@ -35,9 +35,10 @@ fn render_named(
     let mut functions = FuncMap::builtins();
     functions.extend(&slipway_gotmpl::sprig::functions());
     let mut set = TemplateSet::new(functions, &limits);
-    set.parse_file(name, template).map_err(|error| ChartError::Unusable(error.to_string()))?;
+    set.parse_file(name, template).map_err(|error| ChartError::Unusable(error.to_string().into()))?;
     let mut renderer = TemplateRenderer::new(&set, &limits, host);
-    let text =
-        renderer.execute_template(name, data).map_err(|error| ChartError::Unusable(error.to_string()))?;
+    let text = renderer
+        .execute_template(name, data)
+        .map_err(|error| ChartError::Unusable(error.to_string().into()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use slipway_gotmpl::RenderLimits;
 
 use super::capabilities::Capabilities;
-use crate::error::ChartError;
+use crate::error::{ChartError, ChartFault};
 use crate::values::SchemaSource;
 
 /// Options of a rendering. The defaults are those of `helm template`.
@@ -89,8 +89,8 @@ pub fn check_release_name(name: &str) -> Result<(), ChartError> {
     if name.len() <= LONGEST_NAME && name.split('.').all(part) {
         return Ok(());
     }
-    Err(ChartError::Unusable(format!(
+    Err(ChartError::Unusable(ChartFault::new(format!(
         "release name {}: invalid release name, must match regex ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than {LONGEST_NAME}",
         crate::values::go_quote(name)
-    )))
+    )).hint("write lower-case letters, digits and dashes, such as `web-1`")))
 }

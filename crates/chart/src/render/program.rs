@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use slipway_gotmpl::{
-    FuncMap, GoMap, GoString, GoValue, MapKind, NoHost, RenderLimits, TemplateHost, TemplateRenderer,
-    TemplateSet, TextSegment, remove_no_value,
+    FuncMap, GoMap, GoString, GoValue, MapKind, NoHost, ParseError, RenderLimits, TemplateHost,
+    TemplateRenderer, TemplateSet, TextSegment, remove_no_value,
 };
+use slipway_problem::Location;
 
 use super::chart_object::ChartObject;
 use super::files::FilesObject;
 use super::manifests;
 use super::options::{RenderOptions, check_release_name};
 use super::rendered::RenderedChart;
-use crate::error::{ChartError, LogNotice, Notices};
+use crate::error::{ChartError, ChartFault, LogNotice, Notices};
 use crate::load::{Chart, CrdFile};
 use crate::values::{self, ChartNode, SchemaSource, coalesce};
 use crate::version;
@@ -138,8 +139,11 @@ impl ChartProgram {
         let wanted = &chart.metadata.kube_version;
         let given = &options.capabilities.kube_version.version;
         if !wanted.is_empty() && !version::is_satisfied(wanted, given) {
-            return Err(ChartError::Template(format!(
+            let fault = ChartFault::new(format!(
                 "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {given}"
+            ));
+            return Err(ChartError::Template(fault.hint(
+                "use another version of the chart; --kube-version says what a cluster runs that is not asked",
             )));
         }
         Ok(PreparedRender { tree, values })
@@ -173,6 +177,7 @@ impl ChartProgram {
 
         let mut renderer = TemplateRenderer::new(&set, &options.limits, host);
         let mut output = TemplateOutput { files: Vec::with_capacity(templates.len()), segments: Vec::new() };
+        let mut faults = TemplateFaults::default();
         for template in templates.iter().filter(|template| !template.is_partial()) {
             let scope = &scopes.maps[template.scope];
             let about: GoMap = [
@@ -190,12 +195,28 @@ impl ChartProgram {
                     text
                 }),
             };
-            let text = result.map_err(|error| ChartError::Template(error.helm_text(&template.path)))?;
+            let text = match result {
+                Ok(text) => text,
+                Err(error) => {
+                    let text = error.helm_text(&template.path);
+                    faults.push(template_fault(text, error.innermost_place(), &templates));
+                    // What a limit stopped would be stopped again, for as long.
+                    if error.is_limit() || faults.is_full() {
+                        break;
+                    }
+                    // A template that failed leaves its includes behind.
+                    renderer = TemplateRenderer::new(&set, &options.limits, host);
+                    continue;
+                }
+            };
+            if !faults.is_empty() {
+                continue;
+            }
             // A trace counts bytes of the text as it was written.
             let text = if trace == TraceMode::No { remove_no_value(text) } else { text };
             output.files.push((template.path.clone(), text));
         }
-        Ok(output)
+        faults.into_result(output)
     }
 
     fn parse_templates(
@@ -213,12 +234,98 @@ impl ChartProgram {
         let mut set = TemplateSet::new(FuncMap::helm(&slipway_gotmpl::sprig::functions()), limits);
         let files: Vec<(&str, Arc<[u8]>)> =
             templates.iter().map(|template| (&*template.path, Arc::clone(template.text))).collect();
-        set.parse_all(&files)
-            .map_err(|(at, error)| ChartError::Template(error.helm_text(&templates[at].path)))?;
+        set.parse_all(&files).map_err(|(at, error)| self.parse_faults(templates, at, &error, limits))?;
         let set = Arc::new(set);
         *parsed = Some((paths().cloned().collect(), Arc::clone(&set)));
         Ok(set)
     }
+
+    /// The first template that does not parse, and the others.
+    fn parse_faults(
+        &self,
+        templates: &[ChartTemplate<'_>],
+        first: usize,
+        error: &ParseError,
+        limits: &RenderLimits,
+    ) -> ChartError {
+        let fault = |template: &ChartTemplate<'_>, error: &ParseError| {
+            let place = Some((template.path.as_str(), error.line(), None));
+            template_fault(error.helm_text(&template.path), place, templates)
+        };
+        let mut faults = TemplateFaults::default();
+        faults.push(fault(&templates[first], error));
+        for template in templates.iter().skip(first + 1) {
+            let functions = FuncMap::helm(&slipway_gotmpl::sprig::functions());
+            if let Err(error) = TemplateSet::new(functions, limits).parse_file(&template.path, template.text)
+            {
+                faults.push(fault(template, &error));
+            }
+            if faults.is_full() {
+                break;
+            }
+        }
+        // Once is enough.
+        if let Some(last) = faults.0.pop() {
+            faults.0.push(
+                last.hint("correct it there; no template of a chart is rendered before all can be read"),
+            );
+        }
+        faults.into_result(()).err().unwrap_or_else(|| ChartError::Template(error.to_string().into()))
+    }
+}
+
+/// What is wrong with the templates of a chart. Helm tells the first; the rest is told after it, each place once.
+#[derive(Default)]
+struct TemplateFaults(Vec<ChartFault>);
+
+impl TemplateFaults {
+    /// More than this many are told after these have been mended.
+    const MOST: usize = 20;
+
+    fn push(&mut self, fault: ChartFault) {
+        let is_known = |known: &ChartFault| fault.place().is_some() && known.place() == fault.place();
+        if !self.0.iter().any(is_known) {
+            self.0.push(fault);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= Self::MOST
+    }
+
+    fn into_result<T>(self, output: T) -> Result<T, ChartError> {
+        let mut faults = self.0.into_iter();
+        let Some(mut first) = faults.next() else { return Ok(output) };
+        faults.for_each(|other| first.push(other));
+        Err(ChartError::Template(first))
+    }
+}
+
+/// Adds the line of the template that failed. Templates belong to the chart and are shown as they stand.
+fn template_fault(
+    text: String,
+    place: Option<(&str, usize, Option<usize>)>,
+    templates: &[ChartTemplate<'_>],
+) -> ChartFault {
+    let fault = ChartFault::new(text);
+    let found = place.and_then(|(path, line, bytes)| {
+        let template = templates.iter().find(|template| template.path == path)?;
+        Some((path, line, bytes, String::from_utf8_lossy(template.text)))
+    });
+    let Some((path, line, bytes, text)) = found else { return fault };
+    let number = |value: usize| u32::try_from(value).unwrap_or_default();
+    // Go counts the bytes before the place, we count characters from 1.
+    let column = bytes.and_then(|bytes| {
+        let before = text.lines().nth(line.checked_sub(1)?)?.get(..bytes)?;
+        Some(number(before.chars().count() + 1))
+    });
+    // What is never closed is noticed after the last line.
+    let line = line.min(text.lines().count().max(1));
+    fault.in_text(Location::new(path, number(line), column.unwrap_or_default()), &text)
 }
 
 /// The charts that take part and the values they get.
@@ -259,7 +366,10 @@ pub(crate) fn enabled_crds(node: &ChartNode<'_>, path: &str) -> Vec<CrdFile> {
 fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), ChartError> {
     let metadata = &chart.metadata;
     if !matches!(metadata.chart_type.as_str(), "" | "application") {
-        return Err(ChartError::Unusable(format!("{} charts are not installable", metadata.chart_type)));
+        let fault = ChartFault::new(format!("{} charts are not installable", metadata.chart_type));
+        return Err(ChartError::Unusable(fault.hint(
+            "it only defines templates: name it under `dependencies` in the Chart.yaml of an application",
+        )));
     }
     if metadata.deprecated {
         notices.push(LogNotice("WARNING: This chart is deprecated".into()));
@@ -273,10 +383,10 @@ fn check_usable(chart: &Chart, notices: &mut Notices) -> Result<(), ChartError> 
     if missing.is_empty() {
         return Ok(());
     }
-    Err(ChartError::Unusable(format!(
+    Err(ChartError::Unusable(ChartFault::new(format!(
         "An error occurred while checking for chart dependencies. You may need to run `helm dependency build` to fetch missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
         missing.join(", ")
-    )))
+    )).hint("`slipway chart deps build CHART` brings them")))
 }
 
 /// The data each chart's templates see.

@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 
 use super::manifests::{RenderedHook, RenderedManifest, split_documents, trim_space};
 use super::options::RenderOptions;
-use crate::error::ChartError;
+use crate::error::{ChartError, ChartFault};
 use crate::load::CrdFile;
 use slipway_go::filepath;
 
@@ -68,7 +68,10 @@ impl RenderedChart {
         filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>,
     ) -> Result<(), ChartError> {
         let text = filter(self.manifest_text(options)).map_err(|error| {
-            ChartError::Manifest(format!("error while running post render on files: {error}"))
+            let fault = ChartFault::new(format!("error while running post render on files: {error}"));
+            ChartError::Manifest(fault.hint(
+                "a post-renderer is a program on the PATH, or its path; it reads objects and prints objects",
+            ))
         })?;
         self.post_rendered = Some(text);
         Ok(())
@@ -132,9 +135,24 @@ impl RenderedChart {
                 }
             }
             if missing {
-                return Err(ChartError::Unusable(format!("could not find template {pattern} in chart")));
+                return Err(ChartError::Unusable(unknown_template(pattern, &pieces)));
             }
         }
         Ok(shown)
+    }
+}
+
+/// Says which templates gave something, where the asked one did not.
+fn unknown_template(pattern: &str, pieces: &[(&[u8], &str)]) -> ChartFault {
+    const MOST: usize = 8;
+    let fault = ChartFault::new(format!("could not find template {pattern} in chart"));
+    let mut paths: Vec<&str> = pieces.iter().map(|(_, path)| *path).collect();
+    paths.dedup();
+    let shown: Vec<String> = paths.iter().take(MOST).map(|path| format!("`{path}`")).collect();
+    let more = if paths.len() > MOST { " and more" } else { "" };
+    match slipway_problem::nearest_name(pattern, paths.iter().copied()) {
+        Some(nearest) => fault.hint(format!("did you mean `{nearest}`?")),
+        None if paths.is_empty() => fault.hint("no template gave anything with these values"),
+        None => fault.hint(format!("these gave something: {}{more}", shown.join(", "))),
     }
 }

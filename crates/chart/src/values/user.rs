@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::strvals::{self, ValueSyntax};
 use crate::codec;
-use crate::error::ChartError;
+use crate::error::{ChartError, ChartFault};
 use crate::load::go_io;
 use slipway_go::GoError;
+use slipway_problem::Location;
 
 /// The values the user gave, by kind of flag; within a kind in the order given.
 ///
@@ -35,8 +36,8 @@ pub struct UserValues {
 impl UserValues {
     /// Adds a values file by path.
     pub fn read_file(&mut self, path: &Path) -> Result<(), ChartError> {
-        let content = slipway_problem::read_file(path)
-            .map_err(|error| ChartError::Values(go_io("open", path, &error)))?;
+        let content =
+            slipway_problem::read_file(path).map_err(|error| ChartError::Values(unreadable(path, &error)))?;
         self.files.push((path.display().to_string(), content));
         Ok(())
     }
@@ -66,8 +67,10 @@ impl UserValues {
         let mut base = self.base.clone();
         merge_files(&mut base, &self.files)?;
         for text in &self.set_json {
-            self.parse_flag("--set-json", text, &mut base)
-                .map_err(|_| ChartError::Values(format!("failed parsing --set-json data {text}")))?;
+            self.parse_flag("--set-json", text, &mut base).map_err(|_| {
+                let fault = ChartFault::new(format!("failed parsing --set-json data {text}"));
+                ChartError::Values(fault.hint(flag_hint("--set-json")))
+            })?;
         }
         for (flag, texts) in [
             ("--set", &self.set),
@@ -76,8 +79,10 @@ impl UserValues {
             ("--set-literal", &self.set_literal),
         ] {
             for text in texts {
-                self.parse_flag(flag, text, &mut base)
-                    .map_err(|error| ChartError::Values(format!("failed parsing {flag} data: {error}")))?;
+                self.parse_flag(flag, text, &mut base).map_err(|error| {
+                    let fault = ChartFault::new(format!("failed parsing {flag} data: {error}"));
+                    ChartError::Values(fault.hint(flag_hint(flag)))
+                })?;
             }
         }
         merge_files(&mut base, &self.overlays)?;
@@ -123,10 +128,51 @@ pub fn is_address(path: &str) -> bool {
 fn merge_files(base: &mut Map<String, Value>, files: &[(String, Vec<u8>)]) -> Result<(), ChartError> {
     for (name, content) in files {
         let values = codec::read_values(content)
-            .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
+            .map_err(|error| ChartError::Values(no_values(name, content, &error)))?;
         merge_tables(base, values);
     }
     Ok(())
+}
+
+/// Says that a values file cannot be read.
+fn unreadable(path: &Path, error: &std::io::Error) -> ChartFault {
+    ChartFault::from(go_io("open", path, error)).hint(slipway_problem::read_hint(error))
+}
+
+/// Says where a values file stops being one. No line is shown: it may hold a password.
+fn no_values(name: &str, content: &[u8], error: &GoError) -> ChartFault {
+    let fault = ChartFault::new(format!("failed to parse {name}: {error}"));
+    let text = String::from_utf8_lossy(content);
+    let found = match slipway_yaml::from_str_helm(&text) {
+        Ok(_) => {
+            return fault
+                .at(Location::file(name))
+                .hint("a values file is a map of keys, such as `replicas: 2`; this is something else");
+        }
+        Err(error) => error.to_problem(name, &text),
+    };
+    let has_tabs = text.lines().any(|line| line.trim_start_matches(' ').starts_with('\t'));
+    let fault = match found.hint {
+        _ if has_tabs => fault.hint("indent with spaces; YAML takes no tabs there"),
+        Some(hint) => fault.hint(hint),
+        None => fault.hint("correct the file from there on"),
+    };
+    fault.at(found.at.unwrap_or_else(|| Location::file(name)))
+}
+
+/// How the value of a flag is written.
+fn flag_hint(flag: &str) -> &'static str {
+    match flag {
+        "--set-json" => "write KEY=JSON in quotes, such as --set-json 'ports=[80, 443]'",
+        "--set-file" => "write KEY=PATH; paths start at the current directory",
+        "--set-string" => {
+            "write KEY=TEXT, such as --set-string tag=1.20; a backslash goes before a comma in it"
+        }
+        "--set-literal" => "write KEY=TEXT; everything after the sign counts as it stands",
+        _ => {
+            "write KEY=VALUE, such as --set image.tag=1.2,ports[0]=80; a backslash goes before a comma or dot of its own"
+        }
+    }
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.

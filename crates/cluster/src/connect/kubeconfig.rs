@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError, NamedCluster};
 use secrecy::ExposeSecret;
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, describe_io, nearest_name};
@@ -23,6 +23,16 @@ impl JoinedKubeconfig {
     /// Its files, for messages.
     fn shown_files(&self) -> String {
         self.files.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The name of the cluster that a choice of context and cluster leads to.
+    fn chosen_cluster<'a>(&'a self, choice: &'a KubeConfigOptions) -> Option<&'a str> {
+        let context = choice.context.as_ref().or(self.config.current_context.as_ref());
+        let of_context = || {
+            let named = self.config.contexts.iter().find(|named| Some(&named.name) == context)?;
+            Some(named.context.as_ref()?.cluster.as_str())
+        };
+        choice.cluster.as_deref().or_else(of_context)
     }
 
     /// The login that a choice of context and user leads to.
@@ -228,8 +238,13 @@ fn names_hint(what: &str, asked: &str, mut known: Vec<&str>) -> String {
 }
 
 /// Says why the context of a kubeconfig cannot be used.
-pub(super) fn wrong_context(joined: &JoinedKubeconfig, error: &KubeconfigError) -> Problem {
+pub(super) fn wrong_context(
+    joined: &JoinedKubeconfig,
+    choice: &KubeConfigOptions,
+    error: &KubeconfigError,
+) -> Problem {
     let files = joined.shown_files();
+    let cluster = joined.chosen_cluster(choice).unwrap_or("of the context");
     let contexts = || joined.config.contexts.iter().map(|context| context.name.as_str()).collect();
     match error {
         KubeconfigError::CurrentContextNotSet => {
@@ -256,9 +271,35 @@ pub(super) fn wrong_context(joined: &JoinedKubeconfig, error: &KubeconfigError) 
             Problem::error(format!("the cluster of the context has no `server` in {files}"))
                 .hint("write its address there, or give one with --kube-apiserver")
         }
+        KubeconfigError::ParseClusterUrl(_) => {
+            Problem::error(format!("the `server` of cluster `{cluster}` in {files} is no address"))
+                .hint("write one such as https://10.0.0.1:6443, or give it with --kube-apiserver")
+        }
+        KubeconfigError::LoadCertificateAuthority(LoadDataError::ReadFile(why, file)) => {
+            let (file, why) = (file.display(), describe_io(why));
+            Problem::error(format!("cannot read the certificate authority {file}: {why}"))
+                .hint(format!("cluster `{cluster}` in {files} names it; --kube-ca-file takes another file"))
+        }
         _ => {
             let problem = unusable(error, Location::file(""));
             Problem { at: None, ..problem }
         }
     }
+}
+
+/// Says which file of a login cannot be read, if that is what an error is about.
+pub(super) fn unreadable_login(error: &kube::Error, login: Option<&LoginOrigin>) -> Option<Problem> {
+    let kube::Error::InferKubeconfig(error) = error else { return None };
+    let (what, field, LoadDataError::ReadFile(why, file)) = (match error {
+        KubeconfigError::LoadClientCertificate(why) => ("client certificate", "client-certificate", why),
+        KubeconfigError::LoadClientKey(why) => ("client key", "client-key", why),
+        _ => return None,
+    }) else {
+        return None;
+    };
+    let problem = Problem::error(format!("cannot read the {what} {}: {}", file.display(), describe_io(why)));
+    Some(match login {
+        Some(login) => problem.hint(format!("`{field}` of {login} names it: correct the path")),
+        None => problem.hint("correct the path"),
+    })
 }

@@ -130,10 +130,18 @@ pub async fn connect(options: &ConnectOptions, redactor: &Redactor) -> Result<Co
 }
 
 fn open_client(config: Config, server: &str, login: Option<&LoginOrigin>) -> Result<kube::Client, Problem> {
-    transport::open_client(config).map_err(|error| match (&error, login) {
-        (TransportError::Client(kube::Error::Auth(why)), Some(login)) => login.login_problem(server, why),
-        _ => Problem::error(format!("cannot connect to {server}: {}", error_chain(&error)))
-            .hint("check the certificates and files that the kubeconfig names"),
+    transport::open_client(config).map_err(|error| {
+        let unreadable = || match &error {
+            TransportError::Client(error) => kubeconfig::unreadable_login(error, login),
+            _ => None,
+        };
+        if let (TransportError::Client(kube::Error::Auth(why)), Some(login)) = (&error, login) {
+            return login.login_problem(server, why);
+        }
+        unreadable().unwrap_or_else(|| {
+            Problem::error(format!("cannot connect to {server}: {}", error_chain(&error)))
+                .hint("check the certificates and files that the kubeconfig names")
+        })
     })
 }
 
@@ -164,7 +172,7 @@ async fn read_config(options: &ConnectOptions, redactor: &Redactor) -> Result<Re
             context = context.or(joined.config.current_context.clone());
             Config::from_custom_kubeconfig(joined.config.clone(), &choice)
                 .await
-                .map_err(|error| kubeconfig::wrong_context(&joined, &error))?
+                .map_err(|error| kubeconfig::wrong_context(&joined, &choice, &error))?
         }
         None if options.cluster.is_some() || options.user.is_some() => {
             let problem = Problem::error("there is no kubeconfig to take the cluster or the user from");

@@ -43,6 +43,19 @@ impl ExecError {
         self.limit
     }
 
+    /// The innermost template that failed, with its line, counted from 1, and the bytes before the place in that line.
+    pub fn innermost_place(&self) -> Option<(&str, usize, Option<usize>)> {
+        if !self.located {
+            return None;
+        }
+        // Every template adds its own place before what its inner one said.
+        let (head, _) = self.text.rsplit_once(": executing \"")?;
+        let (_, place) = head.rsplit_once("template: ")?;
+        let (rest, bytes) = place.rsplit_once(':')?;
+        let (name, line) = rest.rsplit_once(':')?;
+        Some((name, line.parse().ok()?, bytes.parse().ok()))
+    }
+
     /// Helm's wording: what `fail` and `required` said, at the outermost place; else the whole text.
     pub fn helm_text(&self, file: &str) -> String {
         if self.panicked {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions};
 use slipway_cluster::{ApplyOptions, Cluster, DeleteOptions};
-use slipway_event::Events;
+use slipway_event::{Event, Events, ObjectState};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
 use tokio_util::sync::CancellationToken;
@@ -98,7 +98,7 @@ async fn run_locked(
     }
     let (earlier, before) = (plan.requests, cluster.call_counts());
     if plan.creates_namespace {
-        create_namespace(cluster, &plan).await.map_err(late("its namespace was created"))?;
+        create_namespace(cluster, &plan, events).await.map_err(late("its namespace was created"))?;
     }
     let (deploy_type, namespace) = (plan.deploy_type, plan.namespace.clone());
     let held = take_lock(cluster, &plan, options, events, cancel).await?;
@@ -164,9 +164,14 @@ fn namespace_at(name: &str) -> ObjectRef {
     ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name)
 }
 
-async fn create_namespace(cluster: &Cluster, plan: &ReleasePlan) -> Result<(), Failure> {
+async fn create_namespace(cluster: &Cluster, plan: &ReleasePlan, events: &Events) -> Result<(), Failure> {
     let at = namespace_at(&plan.namespace);
     cluster.apply(&at, &plan.namespace_manifest(), &ApplyOptions::new(MANAGER)).await?;
+    // One that the release has itself is told of when its turn comes.
+    if plan.has_namespace_view() {
+        let state = ObjectState::Created;
+        events.send(Event::Object { node: None, object: at, state, message: None, replicas: None });
+    }
     Ok(())
 }
 

@@ -111,7 +111,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 /// What the cluster says of itself.
 async fn connected(session: &Session) -> anyhow::Result<[Row; 3]> {
     let cluster = session.connect().await?;
-    let version = connect::reached(cluster.cluster, &cluster.server).await?.server_version().await?;
+    let version = connect::reached(cluster.cluster.clone(), &cluster).await?.server_version().await?;
     let from = if session.settings.sandbox { "sandbox" } else { "kubeconfig" };
     let row = |setting, value| Row { setting, value, from: from.to_owned() };
     Ok([

@@ -164,15 +164,15 @@ impl FileFlags {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Chart source")]
 pub struct TlsFlags {
-    /// Certificates to trust
+    /// Certificates of authorities to trust
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
 
-    /// Certificate to show
+    /// Client certificate for the repository or registry
     #[arg(long, value_name = "FILE")]
     pub cert_file: Option<PathBuf>,
 
-    /// Key of the certificate to show
+    /// Key of the client certificate
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
@@ -377,7 +377,7 @@ impl ValueFlags {
         for file in &self.values {
             if file == "-" {
                 let content =
-                    files::read_stdin().map_err(|problem| ChartError::Values(problem.to_string()))?;
+                    files::read_stdin().map_err(|problem| ChartError::Values(problem.to_string().into()))?;
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
                 let name = without_credentials(file).into_owned();
@@ -387,8 +387,9 @@ impl ValueFlags {
             }
         }
         for address in values.addresses() {
-            let content = run_blocking(access.remote().get(&address))
-                .map_err(|error| ChartError::Values(format!("failed parsing --set-file data: {error}")))?;
+            let content = run_blocking(access.remote().get(&address)).map_err(|error| {
+                ChartError::Values(format!("failed parsing --set-file data: {error}").into())
+            })?;
             values.downloads.push((address, content));
         }
         Ok(values)

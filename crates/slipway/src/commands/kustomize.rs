@@ -39,6 +39,7 @@ enum Edit {
 enum Set {
     /// Set what images become: `NAME=NEWNAME:TAG`, `NAME:TAG`, `NAME@DIGEST`
     Image {
+        /// What an image becomes; repeat for more
         #[arg(required = true, value_name = "IMAGE")]
         images: Vec<String>,
         #[command(flatten)]
@@ -46,6 +47,7 @@ enum Set {
     },
     /// Set the namespace of every object
     Namespace {
+        /// The namespace
         name: String,
         #[command(flatten)]
         target: Target,
@@ -56,6 +58,7 @@ enum Set {
 enum Add {
     /// Add files or directories to the resources
     Resource {
+        /// Files or directories, from the directory of the kustomization on
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
         #[command(flatten)]

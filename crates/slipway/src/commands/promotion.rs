@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use slipway_cluster::connect::Connection;
 use slipway_cluster::{Cluster, ErrorClass};
 use slipway_problem::{Location, Problem, Problems, nearest_name};
 use slipway_promotion::files::PromotionFiles;
@@ -42,9 +41,9 @@ pub struct Place {
 
 /// Connects to the cluster.
 pub async fn connect(session: &Session) -> anyhow::Result<Place> {
-    let Connection { cluster, namespace, server, .. } = session.connect().await?;
-    let cluster = crate::connect::reached(cluster, &server).await?;
-    Ok(Place { cluster, namespace })
+    let connection = session.connect().await?;
+    let cluster = crate::connect::reached(connection.cluster.clone(), &connection).await?;
+    Ok(Place { cluster, namespace: connection.namespace })
 }
 
 /// Reads everything about a pipeline.

@@ -45,12 +45,14 @@ enum Command {
     /// Forget repositories
     #[command(visible_alias = "rm")]
     Remove {
+        /// Names of repositories
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
     /// Fetch the indexes of all repositories, or of those named
     #[command(visible_alias = "up")]
     Update {
+        /// Names of repositories; all of them unless given
         #[arg(value_name = "NAME")]
         names: Vec<String>,
         /// Fail if an index cannot be fetched
@@ -61,10 +63,11 @@ enum Command {
     },
     /// Write index.yaml for a directory of packed charts
     Index {
+        /// Directory with the packed charts
         #[arg(value_name = "DIR")]
         directory: PathBuf,
         /// Address the charts will be at
-        #[arg(long, value_name = "URL", default_value = "")]
+        #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
         url: String,
         /// Index whose charts are kept
         #[arg(long, value_name = "FILE")]
@@ -94,7 +97,9 @@ impl IndexLimit {
 
 #[derive(Debug, clap::Args)]
 struct Add {
+    /// Name of your choice, which comes before the charts: `NAME/CHART`
     name: String,
+    /// Address of the directory that has the index.yaml
     url: String,
     /// Replace a repository of that name
     #[arg(long)]

@@ -24,7 +24,7 @@ impl Live {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let cluster = runtime.block_on(async {
             let connection = session.connect().await?;
-            crate::connect::reached(connection.cluster, &connection.server).await
+            crate::connect::reached(connection.cluster.clone(), &connection).await
         })?;
         Ok(Self { runtime, cluster })
     }

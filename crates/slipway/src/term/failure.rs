@@ -104,7 +104,7 @@ impl FailureObject {
                 |problem| problem.message.clone(),
             ),
             line: position.map(|at| at.line),
-            column: position.map(|at| at.column),
+            column: position.map(|at| at.column).filter(|column| *column > 0),
             file: at.map(|at| at.file.to_string()),
             hint: match first {
                 Some(first) => first.hint,

@@ -43,6 +43,9 @@ pub fn problems_of(failure: &anyhow::Error) -> Vec<Problem> {
     let refused =
         matches!(failure.downcast_ref(), Some(Failure::Refused(_))) || failure.is::<PolicyRefusal>();
     let mut problems = raw_problems_of(failure);
+    if problems.is_empty() {
+        problems = chart_problems_of(failure);
+    }
     for problem in &mut problems {
         problem.message = without_numbers(&problem.message);
         if problem.hint.is_none() && problem.is_error() {
@@ -81,6 +84,20 @@ pub fn without_numbers(text: &str) -> String {
         }
     }
     clean
+}
+
+/// The problems of a chart that have a place, told with what was being done.
+fn chart_problems_of(failure: &anyhow::Error) -> Vec<Problem> {
+    let error: Option<&ChartError> = failure.chain().find_map(|cause| cause.downcast_ref());
+    let mut problems = error.map(ChartError::to_problems).unwrap_or_default();
+    // One without a place is a chain of causes.
+    if problems.len() == 1 && problems[0].at.is_none() {
+        return Vec::new();
+    }
+    if let Some(first) = problems.first_mut() {
+        first.message = chain(failure.as_ref());
+    }
+    problems
 }
 
 fn raw_problems_of(failure: &anyhow::Error) -> Vec<Problem> {
@@ -138,8 +155,8 @@ fn hint_of(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(request) = refused_request(cause) {
         return request.hint.as_deref().map(str::to_owned);
     }
-    if let Some(error) = cause.downcast_ref() {
-        return chart_hint(error).map(str::to_owned);
+    if let Some(error) = cause.downcast_ref::<ChartError>() {
+        return error.to_problems().pop().and_then(|problem| problem.hint);
     }
     match cause.downcast_ref() {
         Some(UnitError::NotAUnit { .. }) => {
@@ -167,35 +184,6 @@ fn hint_of(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
             "make room on the disk, or name another place".to_owned()
         }
         _ => read_hint(error).to_owned(),
-    })
-}
-
-/// What to do about a chart that cannot be used. The texts of the errors are Helm's.
-fn chart_hint(error: &ChartError) -> Option<&'static str> {
-    Some(match error {
-        ChartError::Load(_) => {
-            "check the path and the chart's files; `slipway lint CHART` says what is wrong with them"
-        }
-        ChartError::Values(_) => "check what --values, --set and the flags beside them say",
-        ChartError::Unusable(_) => {
-            "`slipway chart show chart CHART` shows what the chart needs, `slipway chart deps build CHART` brings dependencies"
-        }
-        ChartError::Schema(_) => "correct the values, or leave the check out with --skip-schema-validation",
-        ChartError::Template(_) => {
-            "look at the line that is named; `slipway chart show values CHART` shows the values that templates read"
-        }
-        ChartError::Manifest(_) => "`slipway render --debug` shows what the templates gave",
-        ChartError::Publish(_) => {
-            "check the address and the name; `slipway repo list` shows the repositories that are known"
-        }
-        ChartError::Denied(_) => {
-            "log in with `slipway chart registry login`, or give --username and --password"
-        }
-        ChartError::UnknownVersion(_) => {
-            "`slipway chart search repo NAME --versions` lists the versions there are"
-        }
-        ChartError::Interrupted(_) => return None,
-        ChartError::Secret(_) => "check the key: $WERF_SECRET_KEY, .werf_secret_key or --secret-key",
     })
 }
 

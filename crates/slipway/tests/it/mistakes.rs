@@ -47,6 +47,19 @@ const FILES: &[(&str, &str)] = &[
     ("required/templates/a.yaml", "a: {{ required \"set host\" .Values.host }}\n"),
     ("include/Chart.yaml", "apiVersion: v2\nname: include\nversion: 1.0.0\n"),
     ("include/templates/a.yaml", "a: {{ include \"nothing\" . }}\n"),
+    ("several/Chart.yaml", "apiVersion: v2\nname: several\nversion: 1.0.0\n"),
+    (
+        "several/templates/_names.tpl",
+        "{{ define \"several.name\" }}\n{{ .Values.naming.short }}\n{{ end }}\n",
+    ),
+    ("several/templates/a.yaml", "a: 1\nb: {{ include \"several.name\" . }}\n"),
+    ("several/templates/b.yaml", "b: {{ required \"set host\" .Values.host }}\n"),
+    ("several/templates/c.yaml", "c: {{ fail \"never\" }}\n"),
+    ("unparsed/Chart.yaml", "apiVersion: v2\nname: unparsed\nversion: 1.0.0\n"),
+    ("unparsed/templates/a.yaml", "a: {{ nope }}\n"),
+    ("unparsed/templates/b.yaml", "b: 1\nc: {{ if }}\n"),
+    ("nested/Chart.yaml", "apiVersion: v2\nname: nested\nversion: 1.0.0\n"),
+    ("nested/charts/inner/Chart.yaml", "apiVersion: v2\nname: inner\nversion: [\n"),
     ("noyaml/Chart.yaml", "apiVersion: v2\nname: noyaml\nversion: 1.0.0\n"),
     ("noyaml/templates/a.yaml", "a: b: c\n"),
     ("nokind/Chart.yaml", "apiVersion: v2\nname: nokind\nversion: 1.0.0\n"),
@@ -260,7 +273,8 @@ const BELONGS_THERE: &[&str] = &[
 fn review(line: &str, ran: &Ran) -> Vec<String> {
     let mut open = Vec::new();
     let mut say = |what: &str| open.push(format!("{line}: {what}:\n{}", ran.err));
-    if matches!(ran.code, None | Some(0 | 101)) {
+    // Those of the table of exit codes that a mistake can end with.
+    if !matches!(ran.code, Some(1 | 10..=16 | 64)) {
         say("it did not fail as a mistake does");
     }
     let errors: Vec<&str> = ran.err.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
@@ -422,6 +436,17 @@ const OTHER_TOOLS: &[&str] = &[
     "describe web",
     "rollout status",
     "promote shop",
+    "exec -it web -- sh",
+    "port-forward web 8080:80",
+    "scale web --replicas 3",
+    "top pods",
+    "events",
+    "helm upgrade web ./web",
+    "helmfile sync",
+    "kubectl get pods",
+    "completion bash",
+    "init",
+    "stauts web",
 ];
 
 const NAMES_AND_SOURCES: &[&str] = &[
@@ -443,6 +468,8 @@ const NAMES_AND_SOURCES: &[&str] = &[
     "render web ./plain",
     "render missing",
     "render web nobody/chart",
+    "render web stacks/web",
+    "render web kust/twic",
     "chart show values missing",
     "chart package missing",
     "chart create web",
@@ -478,6 +505,15 @@ const CHARTS: &[&str] = &[
     "render a ./required",
     "render a ./include",
     "render a ./noyaml",
+    "render a ./several",
+    "render a ./unparsed",
+    "render a ./nested",
+    "render a ./noname --set a=b -f broken.yaml",
+    "apply a ./several --sandbox",
+    "apply a ./noyaml --sandbox",
+    "apply a ./schema --sandbox",
+    "apply a ./web --sandbox -f broken.yaml",
+    "plan a ./needy --sandbox",
     "render a ./web -f missing.yaml",
     "render a ./web -f broken.yaml",
     "render a ./web -f list.yaml",
@@ -646,6 +682,7 @@ fn of_names_and_sources() {
 #[test]
 fn of_charts_and_values() {
     let place = furnished();
+    let _down = Down(&place);
     insta::assert_snapshot!(told(&place, CHARTS));
 }
 
@@ -669,13 +706,13 @@ fn of_stacks_runbooks_and_other_files() {
     insta::assert_snapshot!(told(&place, OTHER_FILES));
 }
 
-/// The bar: 150 mistakes, each another.
+/// The bar is 150 mistakes, each another; those of units and policies come on top.
 #[test]
 fn there_are_many_and_all_differ() {
     let tables = [COMMAND_LINES, OTHER_TOOLS, NAMES_AND_SOURCES, CHARTS, CONNECTIONS, CLUSTER, OTHER_FILES];
     let all: std::collections::BTreeSet<&str> = tables.concat().into_iter().collect();
     assert_eq!(all.len(), tables.concat().len());
-    assert!(all.len() >= 150, "{}", all.len());
+    assert!(all.len() >= 250, "{}", all.len());
 }
 
 /// Programs get the same as an object that keeps to its schema.

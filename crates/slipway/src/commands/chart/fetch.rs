@@ -172,7 +172,7 @@ pub struct SearchRepo {
     #[arg(long)]
     devel: bool,
     /// Version or constraint
-    #[arg(long, value_name = "VERSION", default_value = "")]
+    #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
     version: String,
     /// The keyword is a regular expression
     #[arg(short, long)]
@@ -262,6 +262,7 @@ pub enum Registry {
     Login(LogIn),
     /// Forget a registry's login
     Logout {
+        /// The registry: `HOST` or `HOST:PORT`
         #[arg(value_name = "HOST")]
         host: String,
     },
@@ -269,6 +270,7 @@ pub enum Registry {
 
 #[derive(Debug, clap::Args)]
 pub struct LogIn {
+    /// The registry: `HOST` or `HOST:PORT`
     #[arg(value_name = "HOST")]
     host: String,
     /// User name

@@ -37,6 +37,7 @@ pub struct Args {
 enum Command {
     /// Start a new chart in a directory of its name
     Create {
+        /// Name of the chart and its directory; a path is taken as well
         #[arg(value_name = "NAME")]
         path: PathBuf,
         /// Chart to begin as: an absolute path, or a name under Helm's directory of starters; `<CHARTNAME>` stands for the name
@@ -59,6 +60,7 @@ enum Command {
     Package(Box<Package>),
     /// Check the signature of a packed chart
     Verify {
+        /// The packed chart; its `.prov` lies beside it
         #[arg(value_name = "CHART.tgz")]
         chart: PathBuf,
         /// Public keys to check with [default: ~/.gnupg/pubring.gpg]
@@ -87,6 +89,7 @@ enum Command {
 enum Deps {
     /// List what Chart.yaml asks for and whether charts/ has it
     List {
+        /// The chart's directory
         #[arg(value_name = "CHART", default_value = ".")]
         chart: PathBuf,
     },
@@ -99,6 +102,7 @@ enum Deps {
 /// How dependencies are brought in.
 #[derive(Debug, clap::Args)]
 struct BringIn {
+    /// The chart's directory
     #[arg(value_name = "CHART", default_value = ".")]
     chart: PathBuf,
     /// Use the indexes fetched last
@@ -132,6 +136,7 @@ impl BringIn {
 
 #[derive(Debug, clap::Args)]
 struct Package {
+    /// The chart's directory
     #[arg(value_name = "CHART")]
     chart: PathBuf,
     /// Where to put the archive

@@ -66,6 +66,7 @@ pub enum FileCommand {
     Decrypt(Through),
     /// Decrypt, open in $EDITOR, encrypt; what did not change keeps its ciphertext
     Edit {
+        /// The encrypted file; made when it is not there
         #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]

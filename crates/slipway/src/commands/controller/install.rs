@@ -46,7 +46,6 @@ pub struct InstallArgs {
 
 /// Remove the controller; definitions and everything people created stay
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  slipway controller uninstall -n kardinal-system")]
 pub struct UninstallArgs {
     /// Name of the release
     #[arg(long, value_name = "NAME", default_value = RELEASE)]

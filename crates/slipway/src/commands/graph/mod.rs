@@ -103,8 +103,12 @@ fn select(graph: Graph<Job>, args: &Args) -> anyhow::Result<Graph<Job>> {
         .iter()
         .filter(|name| graph.node(name).is_none())
         .map(|name| {
-            Problem::error(format!("there is no node `{name}` to show"))
-                .did_you_mean(name, graph.ids().map(slipway_graph::Id::as_str))
+            let problem = Problem::error(format!("there is no node `{name}` to show"))
+                .did_you_mean(name, graph.ids().map(slipway_graph::Id::as_str));
+            match problem.hint {
+                Some(_) => problem,
+                None => problem.hint("without --only the graph shows every node"),
+            }
         })
         .collect();
     if !unknown.is_empty() {

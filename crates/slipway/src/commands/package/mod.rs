@@ -66,6 +66,7 @@ enum Command {
     Explain {
         #[command(flatten)]
         selected: Selected,
+        /// The object and its field: `Deployment/web.spec.replicas`
         #[arg(value_name = "FIELD")]
         field: String,
     },

@@ -217,19 +217,19 @@ pub struct DiffFlags {
     #[arg(long, value_name = "N", default_value_t = 3)]
     diff_context_lines: usize,
 
-    /// Changes of owners and of tools' annotations too
+    /// Show changes of field owners and of tools' annotations too
     #[arg(long)]
     show_insignificant_diffs: bool,
 
-    /// Values of secrets too
+    /// Show the values of secrets too
     #[arg(long)]
     pub show_sensitive_diffs: bool,
 
-    /// Whole definitions of kinds
+    /// Show whole custom resource definitions that change
     #[arg(long)]
     show_verbose_crd_diffs: bool,
 
-    /// Whole objects that come and go
+    /// Show whole objects that are created or deleted
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
     show_verbose_diffs: bool,
 }

@@ -8,6 +8,7 @@ use slipway_release::inspect::{self, ReleaseRow};
 use super::flags::StorageFlag;
 use super::text::{moment, moment_in_layout, rows_text};
 use super::{connect, fail};
+use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -16,35 +17,35 @@ use crate::term::table::without_heads;
 /// List releases
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// In all namespaces
+    /// Look in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Only names
+    /// Show names alone
     #[arg(long)]
     short: bool,
 
-    /// Only names a regular expression matches
+    /// Show only names that a regular expression matches
     #[arg(short, long, value_name = "REGEX")]
     filter: Option<String>,
 
-    /// Only releases whose record has these labels: `team=shop`
+    /// Show only releases whose record has these labels: `team=shop`
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "", hide_default_value = true)]
     selector: String,
 
-    /// By when they were last deployed instead of by name
+    /// Sort by the time of the last deployment instead of by name
     #[arg(short, long)]
     date: bool,
 
-    /// The other way round
+    /// Sort the other way round
     #[arg(short, long)]
     reverse: bool,
 
-    /// How many at most; 0 for all
+    /// Show at most this many; 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 256)]
     max: usize,
 
-    /// How many to leave out first
+    /// Leave out this many first
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
 
@@ -52,7 +53,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "LAYOUT")]
     time_format: Option<String>,
 
-    /// Without the line of headings
+    /// Leave out the line of headings
     #[arg(long)]
     no_headers: bool,
 
@@ -70,27 +71,27 @@ pub struct ListArgs {
 /// Which statuses are shown; all unless one is named.
 #[derive(Debug, clap::Args)]
 struct StatusFlags {
-    /// Only deployed ones; more such flags show more
+    /// Show deployed ones; several such flags add up
     #[arg(long)]
     deployed: bool,
 
-    /// Only failed ones
+    /// Show failed ones
     #[arg(long)]
     failed: bool,
 
-    /// Only those under way
+    /// Show those under way
     #[arg(long)]
     pending: bool,
 
-    /// Only superseded ones
+    /// Show superseded ones
     #[arg(long)]
     superseded: bool,
 
-    /// Only uninstalled ones that keep their history
+    /// Show uninstalled ones that keep their history
     #[arg(long)]
     uninstalled: bool,
 
-    /// Only those being uninstalled
+    /// Show those being uninstalled
     #[arg(long)]
     uninstalling: bool,
 }
@@ -115,7 +116,10 @@ impl ListArgs {
     fn choose(&self, mut rows: Vec<ReleaseRow>) -> anyhow::Result<Vec<ReleaseRow>> {
         if let Some(filter) = &self.filter {
             let regex = regex::Regex::new(filter).map_err(|error| {
-                let problem = Problem::error(format!("`{filter}` is not a regular expression: {error}"));
+                // The last line says why; those before draw the place.
+                let drawn = error.to_string();
+                let why = drawn.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let problem = Problem::error(format!("`{filter}` is not a regular expression: {why}"));
                 let problem = problem.hint("write it as Go does: `^web-`, `api|web`");
                 UsageError(problem.at(Location::file("--filter")).into())
             })?;
@@ -144,6 +148,13 @@ pub fn list(args: &ListArgs, session: &Session) -> anyhow::Result<Exit> {
         let mut rows = args.choose(found.map_err(fail)?)?;
         if let Some(layout) = &args.time_format {
             rows.iter_mut().for_each(|row| row.updated = moment_in_layout(&row.updated, layout));
+        }
+        if rows.is_empty() && session.output() == Output::Table && !session.is_quiet() {
+            let place = match scope {
+                StorageScope::Everywhere => "in any namespace".to_owned(),
+                StorageScope::Namespace => format!("in namespace {namespace}; -A looks in all of them"),
+            };
+            say!("no releases {place}");
         }
         if args.short {
             let names: String = rows.iter().map(|row| format!("{}\n", row.name)).collect();

@@ -69,7 +69,7 @@ async fn connect_within(session: &Session, timeout: Option<&RunTimeout>) -> anyh
         Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
         None => cluster.clone(),
     };
-    reached(limited, &connection.server).await?;
+    reached(limited, &connection).await?;
     Ok(connection)
 }
 

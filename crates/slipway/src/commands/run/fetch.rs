@@ -111,11 +111,9 @@ fn fetch_error(remote: &Charts, name: &str, error: &ChartError) -> FetchError {
 
 /// A failure to connect without the layers it passed: whoever tells it names the address anyway.
 fn shorter(error: &str) -> String {
-    let (start, end) = ("error sending request for url (", "client error (Connect): ");
-    match (error.find(start), error.find(end)) {
-        (Some(from), Some(to)) if from < to => format!("{}{}", &error[..from], &error[to + end.len()..]),
-        _ => error.to_owned(),
-    }
+    const START: &str = "cannot reach http";
+    let reason = |(before, rest): (&str, &str)| Some(format!("{before}{}", rest.split_once(": ")?.1));
+    error.split_once(START).and_then(reason).unwrap_or_else(|| error.to_owned())
 }
 
 /// The versions around a wanted one; `versions` has the newest first.

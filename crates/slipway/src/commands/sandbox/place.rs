@@ -138,7 +138,7 @@ impl Place {
                 // Another process may have been quicker; its sandbox is as good.
                 State::Starting if Instant::now() < deadline => {}
                 State::Stopped if child.try_wait()?.is_none() && Instant::now() < deadline => {}
-                State::Stopped | State::Starting => return Err(failed_to_start(log)),
+                State::Stopped | State::Starting => return Err(failed_to_start(log, child.try_wait()?)),
             }
             std::thread::sleep(STEP);
         }
@@ -186,11 +186,12 @@ impl Record {
 }
 
 /// The child has said why; its words are the error.
-fn failed_to_start(log: &Path) -> anyhow::Error {
+fn failed_to_start(log: &Path, ended: Option<std::process::ExitStatus>) -> anyhow::Error {
     let said = fs::read_to_string(log).unwrap_or_default();
     let said = said.trim();
     let said = said.strip_prefix("error: ").unwrap_or(said);
     let problem = match said.split_once("\n  hint: ") {
+        _ if said.is_empty() && ended.is_some() => silent_end(log),
         _ if said.is_empty() => {
             Problem::error(format!("the sandbox did not start within {} s", PATIENCE.as_secs()))
                 .hint("`slipway sandbox up` in another terminal shows what it does")
@@ -199,6 +200,20 @@ fn failed_to_start(log: &Path) -> anyhow::Error {
         None => Problem::error(said).hint(format!("{} has everything it said", log.display())),
     };
     problem.into()
+}
+
+/// Says why a sandbox ended without a word: mostly its words had no room either.
+fn silent_end(log: &Path) -> Problem {
+    let directory = log.parent().unwrap_or(log).display().to_string();
+    match fs::write(log, [b'\n'; 8192]) {
+        Err(error) => Problem::error(format!(
+            "the sandbox did not start: cannot write to {directory}: {}",
+            slipway_problem::describe_io(&error)
+        ))
+        .hint("make room on the disk, or name another directory with $XDG_STATE_HOME"),
+        Ok(()) => Problem::error("the sandbox did not start, and did not say why")
+            .hint("`slipway sandbox up` in another terminal shows what it does"),
+    }
 }
 
 pub fn not_running() -> Problem {

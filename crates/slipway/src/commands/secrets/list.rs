@@ -18,7 +18,7 @@ pub struct Args {
     provider: String,
 
     /// Where to look
-    #[arg(long, value_name = "PATH", default_value = "")]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
 
     /// Directory whose repository's configuration is used

@@ -48,11 +48,11 @@ pub struct PromoteArgs {
     unit: UnitFlags,
 
     /// Environment the unit must be verified in; those before the target in `promotion.order` if not given
-    #[arg(long, value_name = "ENV")]
+    #[arg(long, value_name = "ENV", help_heading = "Evidence")]
     from: Vec<String>,
 
     /// Promote without evidence; the ledger says so
-    #[arg(long)]
+    #[arg(long, help_heading = "Evidence")]
     allow_unverified: bool,
 
     #[command(flatten)]
@@ -70,11 +70,11 @@ struct DeployFlags {
     on_fail: OnFail,
 
     /// Apply although the target runs this unit already
-    #[arg(long)]
+    #[arg(long, help_heading = "Running")]
     force: bool,
 
     /// Carry the whole strategy out on a copy of the namespace first
-    #[arg(long, add = Usual)]
+    #[arg(long, add = Usual, help_heading = "Running")]
     rehearse: bool,
 
     #[command(flatten)]

@@ -40,7 +40,7 @@ pub struct ExportArgs {
     export: ExportFlags,
 
     /// Directory to write to
-    #[arg(long, value_name = "DIR", required_unless_present = "git")]
+    #[arg(long, value_name = "DIR", required_unless_present = "git", help_heading = "Export")]
     to_dir: Option<PathBuf>,
 
     #[command(flatten)]
@@ -77,6 +77,7 @@ struct PublishFlags {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Export")]
 pub struct ExportFlags {
     /// Form of the export
     #[arg(long, value_name = "FORM")]
@@ -95,7 +96,7 @@ pub struct ExportFlags {
     repository: Option<String>,
 
     /// Place of the export inside of the repository
-    #[arg(long, value_name = "PATH", default_value = "")]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
 }
 

@@ -121,7 +121,7 @@ pub async fn connect_environment(
         _ => session.connect().await?,
     };
     let connection = session.with_releases(connection)?;
-    crate::connect::reached(connection.cluster.clone(), &connection.server).await?;
+    crate::connect::reached(connection.cluster.clone(), &connection).await?;
     let uid = cluster_identity(&connection.cluster).await;
     let cluster = connection.context.clone().unwrap_or_else(|| connection.server.clone());
     let target = UnitTarget {

@@ -29,11 +29,11 @@ pub struct PlanArgs {
     planning: PlanningFlags,
 
     /// Write the plan's summary to the ledger
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&'static str>)]
     record: bool,
 
     /// End with 2 if objects would change, with 3 if only a revision would be made
-    #[arg(long, alias = "detailed-exitcode", add = Usual)]
+    #[arg(long, alias = "detailed-exitcode", add = Usual, help_heading = None::<&'static str>)]
     exit_code: bool,
 }
 

@@ -16,7 +16,7 @@ pub struct ReplayArgs {
     unit: UnitFlags,
 
     /// The apply by its name, or by its number from 1; the last one if not given
-    #[arg(long = "apply", value_name = "APPLY")]
+    #[arg(long = "apply", value_name = "APPLY", help_heading = None::<&'static str>)]
     apply: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub struct VerifyArgs {
     verify: VerifyFlags,
 
     /// Check instead that a directory is the export of the unit
-    #[arg(long, value_name = "DIR", requires = "format")]
+    #[arg(long, value_name = "DIR", requires = "format", help_heading = "Export")]
     gitops: Option<PathBuf>,
 
     #[command(flatten)]

@@ -24,11 +24,16 @@ const PLAIN_WIDTH: usize = 160;
 pub fn sink(verbosity: Verbosity, silence: Duration) -> Arc<dyn Sink> {
     if verbosity == Verbosity::Quiet {
         Arc::new(Quiet)
-    } else if std::io::stderr().is_terminal() {
+    } else if std::io::stderr().is_terminal() && !is_dumb() {
         Arc::new(live::Live::new(verbosity))
     } else {
         Arc::new(Plain::new(verbosity, silence))
     }
+}
+
+/// Returns true if the terminal says that it cannot move its cursor: that of an editor, for example.
+fn is_dumb() -> bool {
+    crate::config::variable("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Shows failures, and locks that were taken from others.
