@@ -31,10 +31,12 @@ use slipway_promotion::kinds::{self, Bundle, BundlePhase, BundleSpec, StepState}
 use slipway_sandbox::Sandbox;
 
 use forge::WEBHOOK_SECRET;
-use world::{API_TOKEN, NAMESPACE, OTHER_TOKEN, SYSTEM, World, until};
+use world::{API_TOKEN, NAMESPACE, OTHER_TOKEN, SYSTEM, World};
 
 type Failure = Box<dyn std::error::Error>;
 
+/// The longest anything may take: figures of a busy machine are figures as well.
+const PATIENCE: Duration = Duration::from_secs(1_200);
 /// Pipelines whose bundle waits for a merge, at most.
 const WAITING: usize = 20;
 /// The requests of builds within a second.
@@ -214,6 +216,15 @@ async fn furnish(world: &World, pipelines: usize, reviewed: &[&str]) {
                     "labels": {"kardinal.io/pipeline": pipeline_name(number)}},
                 "spec": {"artifacts": {"images": [{"name": "app", "reference": "ghcr.io/acme/app:1.29.0"}]}}}))
             .await;
+    }
+}
+
+/// Waits until something holds.
+async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "after {} s still not: {what}", PATIENCE.as_secs());
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
