@@ -385,7 +385,7 @@ class Ctx:
         return self.wait('gone ' + path, lambda: self.raw('GET', path).code == 404, timeout)
 
     # -- watch
-    def watch(self, path, q=None, n=None, timeout=4, actions=None, accept=None, sel=None, stop=None, label='watch'):
+    def watch(self, path, q=None, n=None, timeout=4, actions=None, accept=None, sel=None, stop=None, label='watch', keep=None):
         """opens a watch, runs actions() once it is open, collects n events (or until timeout), records them"""
         qq = {'watch': 'true', 'timeoutSeconds': str(int(timeout * SLOW) + 5)}
         qq.update(q or {})
@@ -435,7 +435,7 @@ class Ctx:
             if t:
                 t.join()
             conn.close()
-        self.rec(label, {'code': code, 'ct': ct, 'events': [sel(e) if sel else e for e in ev]})
+        self.rec(label, {'code': code, 'ct': ct, 'events': [sel(e) if sel else e for e in ev if not keep or keep(e)]})
         self.ended = ended
         return ev
 

@@ -42,6 +42,7 @@ pub fn run() -> Result<()> {
                 "corner_cases.py",
                 "invalid_members.py",
                 "admission_and_lifecycle.py",
+                "requests_in_all_forms.py",
                 "mutations.py",
             ]
             .map(compare)

@@ -16,6 +16,7 @@ use crate::store::ObjectKey;
 /// Answers a review; `None` for kinds that are stored.
 pub(crate) fn answer_review(request: &ResourceRequest, object: &Value) -> Result<Option<Reply>> {
     let mut object = object.clone();
+    check_review(request, &object)?;
     let status = match (request.served.def.group.as_str(), request.served.def.kind.as_str()) {
         ("authentication.k8s.io", "SelfSubjectReview") => json!({"userInfo": request.user.user_info()}),
         ("authentication.k8s.io", "TokenReview") => {
@@ -24,33 +25,20 @@ pub(crate) fn answer_review(request: &ResourceRequest, object: &Value) -> Result
             }
             token_review(request, &object)
         }
-        ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review(request, &object),
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => {
+            if object["spec"]["namespace"].as_str().unwrap_or("").is_empty() {
+                return Err(Status::bad_request("no namespace on request"));
+            }
+            rules_review(request, &object)
+        }
         ("authorization.k8s.io", "SelfSubjectAccessReview") => {
-            let spec = access_spec(request, &object)?;
-            decision_status(&decide_access(&request.core, &request.user, &spec.request_attributes()))
+            let access = ReviewedAccess::of(&object["spec"]);
+            access.status(&decide_access(&request.core, &request.user, &access.request_attributes()))
         }
         ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => {
             let user = reviewed_user(&object["spec"]);
-            let spec = access_spec(request, &object)?;
-            let local = request.served.def.kind == "LocalSubjectAccessReview";
-            if local && spec.namespace != request.path.namespace {
-                let why = "must match metadata.namespace";
-                let field = "spec.resourceAttributes.namespace";
-                return Err(Status::invalid(
-                    NamedResource { group: "authorization.k8s.io", what: "" },
-                    "",
-                    vec![StatusCause::invalid(field, &json!(spec.namespace), why)],
-                ));
-            }
-            if user.name.is_empty() && user.groups.is_empty() {
-                let why = "at least one of user or group must be specified";
-                return Err(Status::invalid(
-                    NamedResource { group: "authorization.k8s.io", what: "" },
-                    "",
-                    vec![StatusCause::invalid("spec.user", &json!(""), why)],
-                ));
-            }
-            decision_status(&decide_access(&request.core, &user, &spec.request_attributes()))
+            let access = ReviewedAccess::of(&object["spec"]);
+            access.status(&decide_access(&request.core, &user, &access.request_attributes()))
         }
         ("", "Binding") => {
             let key = ObjectKey::new(
@@ -70,15 +58,6 @@ pub(crate) fn answer_review(request: &ResourceRequest, object: &Value) -> Result
     Ok(Some(Reply::value(201, object)))
 }
 
-fn decision_status(decision: &AccessDecision) -> Value {
-    let mut out = Map::new();
-    out.insert("allowed".into(), decision.allowed.into());
-    if !decision.reason.is_empty() {
-        out.insert("reason".into(), decision.reason.as_str().into());
-    }
-    Value::Object(out)
-}
-
 /// The access a review asks about, owned.
 struct ReviewedAccess {
     verb: String,
@@ -88,9 +67,48 @@ struct ReviewedAccess {
     namespace: String,
     name: String,
     path: String,
+    /// The selectors that could not be read.
+    ignored: Vec<&'static str>,
 }
 
 impl ReviewedAccess {
+    fn of(spec: &Value) -> ReviewedAccess {
+        let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+        let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("").to_owned();
+        let known = |requirement: &Value| {
+            let operator = requirement["operator"].as_str().unwrap_or("");
+            matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist")
+        };
+        let unread = |key: &&str| {
+            let requirements = resource[*key]["requirements"].as_array();
+            requirements.is_some_and(|all| !all.iter().all(known))
+        };
+        ReviewedAccess {
+            verb: if resource.is_null() { text(path, "verb") } else { text(resource, "verb") },
+            group: text(resource, "group"),
+            resource: text(resource, "resource"),
+            subresource: text(resource, "subresource"),
+            namespace: text(resource, "namespace"),
+            name: text(resource, "name"),
+            path: text(path, "path"),
+            ignored: ["fieldSelector", "labelSelector"].into_iter().filter(unread).collect(),
+        }
+    }
+
+    fn status(&self, decision: &AccessDecision) -> Value {
+        let mut out = Map::new();
+        out.insert("allowed".into(), decision.allowed.into());
+        if !decision.reason.is_empty() {
+            out.insert("reason".into(), decision.reason.as_str().into());
+        }
+        if !self.ignored.is_empty() {
+            let say = |key: &&str| format!("spec.resourceAttributes.{key} ignored due to parse error");
+            let all: Vec<String> = self.ignored.iter().map(say).collect();
+            out.insert("evaluationError".into(), all.join("; ").into());
+        }
+        Value::Object(out)
+    }
+
     fn request_attributes(&self) -> RequestAttributes<'_> {
         RequestAttributes {
             verb: &self.verb,
@@ -104,34 +122,66 @@ impl ReviewedAccess {
     }
 }
 
-fn access_spec(request: &ResourceRequest, object: &Value) -> Result<ReviewedAccess> {
+/// Refuses a review of access that asks for too much, for nothing, or is more than a question.
+fn check_review(request: &ResourceRequest, object: &Value) -> Result<()> {
+    let kind = request.served.def.kind.as_str();
+    let (whose, local) = (kind != "SelfSubjectAccessReview", kind == "LocalSubjectAccessReview");
+    if request.served.def.group != "authorization.k8s.io" || kind == "SelfSubjectRulesReview" {
+        return Ok(());
+    }
     let spec = &object["spec"];
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or("").to_owned();
+    let asked_path = if path.is_null() {
+        Value::Null
+    } else {
+        json!({"Path": text(path, "path"), "Verb": text(path, "verb")})
+    };
+    let mut causes = Vec::new();
     if resource.is_null() == path.is_null() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        let shown = if path.is_null() {
-            Value::Null
-        } else {
-            let text = |key: &str| path[key].as_str().unwrap_or("").to_owned();
-            json!({"Path": text("path"), "Verb": text("verb")})
-        };
-        return Err(Status::invalid(
-            NamedResource { group: "authorization.k8s.io", what: "" },
-            "",
-            vec![StatusCause::invalid("spec", &shown, why)],
-        ));
+        causes.push(StatusCause::invalid("spec", &asked_path, why));
     }
-    let _ = request;
-    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("").to_owned();
-    Ok(ReviewedAccess {
-        verb: if resource.is_null() { text(path, "verb") } else { text(resource, "verb") },
-        group: text(resource, "group"),
-        resource: text(resource, "resource"),
-        subresource: text(resource, "subresource"),
-        namespace: text(resource, "namespace"),
-        name: text(resource, "name"),
-        path: text(path, "path"),
-    })
+    let user = reviewed_user(spec);
+    if whose && user.name.is_empty() && user.groups.is_empty() {
+        let why = "at least one of user or group must be specified";
+        causes.push(StatusCause::invalid("spec.user", &json!(""), why));
+    }
+    for key in ["fieldSelector", "labelSelector"] {
+        let selector = &resource[key];
+        let at = format!("spec.resourceAttributes.{key}");
+        let listed = selector["requirements"].as_array().is_some_and(|all| !all.is_empty());
+        match (selector.is_object(), text(selector, "rawSelector").is_empty(), listed) {
+            (true, false, true) => {
+                let why = "may not specified at the same time as requirements";
+                causes.push(StatusCause::invalid(format!("{at}.rawSelector"), &selector["rawSelector"], why));
+            }
+            (true, true, false) => {
+                let why = format!("when {at} is specified, requirements or rawSelector is required");
+                causes.push(StatusCause::required(format!("{at}.requirements"), &why));
+            }
+            _ => {}
+        }
+    }
+    let mut rest = object["metadata"].as_object().cloned().unwrap_or_default();
+    rest.retain(|key, value| !value.is_null() && key != "managedFields" && !(local && key == "namespace"));
+    if !rest.is_empty() {
+        let why = if local { "must be empty except for namespace" } else { "must be empty" };
+        causes.push(StatusCause::invalid("metadata", &object["metadata"], why));
+    }
+    if local && !resource.is_null() && text(resource, "namespace") != request.path.namespace {
+        let why = "must match metadata.namespace";
+        let asked = json!(text(resource, "namespace"));
+        causes.push(StatusCause::invalid("spec.resourceAttributes.namespace", &asked, why));
+    }
+    if local && !path.is_null() {
+        let why = "disallowed on this kind of request";
+        causes.push(StatusCause::invalid("spec.nonResourceAttributes", &asked_path, why));
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(NamedResource { group: "authorization.k8s.io", what: "" }, "", causes))
 }
 
 fn reviewed_user(spec: &Value) -> User {
@@ -200,6 +250,12 @@ pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
             )],
         ));
     }
+    let namespace = crate::write::admit::meta::metadata_text(&parsed, "namespace");
+    if !namespace.is_empty() && namespace != request.path.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
     let asked = parsed["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
     let refuse = |why: &str| {
         Status::invalid(
@@ -217,17 +273,21 @@ pub(crate) fn create_token(request: &ResourceRequest) -> Result<Reply> {
     let bound = &parsed["spec"]["boundObjectRef"];
     let bound = if bound.is_object() {
         let text = |key: &str| bound[key].as_str().unwrap_or("");
-        let table = match (text("apiVersion"), text("kind")) {
-            ("v1", "Pod") => "pods",
-            ("v1", "Secret") => "secrets",
-            ("v1", "Node") => "nodes",
-            (version, kind) => {
-                let (group, version) = slipway_manifest::object::split_api_version(version);
+        let (group, version) = slipway_manifest::object::split_api_version(text("apiVersion"));
+        // Only the group counts; of the version nothing is read.
+        let table = match (group, text("kind")) {
+            ("", "Pod") => "pods",
+            ("", "Secret") => "secrets",
+            ("", "Node") => "nodes",
+            (_, kind) => {
                 return Err(Status::bad_request(format!(
                     "cannot bind token to object of type {group}/{version}, Kind={kind}"
                 )));
             }
         };
+        if text("name").is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let place = if table == "nodes" { "" } else { &request.path.namespace };
         let named = NamedResource { group: "", what: table };
         let found = core

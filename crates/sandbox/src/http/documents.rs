@@ -139,12 +139,15 @@ impl RequestExchange {
 
     /// Says whether the server is alive or ready: a server whose disk refuses writes is alive, not ready.
     pub(super) fn answer_health(&self, refused: Option<crate::store::DurableError>) -> Result<RequestAnswer> {
-        let path = self.path.trim_end_matches('/');
+        let path = &*self.path;
         let Some((kind, check)) = HEALTH.iter().find_map(|kind| Some((*kind, path.strip_prefix(kind)?)))
         else {
             return Ok(RequestAnswer::Reply(unknown_path()));
         };
-        let check = check.strip_prefix('/').unwrap_or(check);
+        if check == "/" {
+            return Ok(RequestAnswer::Reply(unknown_path()));
+        }
+        let check = check.trim_matches('/');
         let (first, last) =
             if kind == "/readyz" { (&READY_CHECKS[..], Some(SHUTDOWN)) } else { (&LIVE_CHECKS[..], None) };
         let checks = || first.iter().chain(&STARTED).copied().chain(last);
@@ -183,9 +186,8 @@ impl RequestExchange {
         Ok(RequestAnswer::Reply(match path {
             "/version" => {
                 let accept = header_text(&self.headers, &ACCEPT);
-                let media = |clause: negotiate::AcceptClause<'_>| {
-                    matches!(clause.media, "application/json" | "application/*" | "*/*")
-                };
+                let media =
+                    |clause: negotiate::AcceptClause<'_>| matches!(clause.media, "application/json" | "*/*");
                 if !accept.trim().is_empty() && !negotiate::accept_clauses(accept).any(media) {
                     // The refusal itself comes in any form.
                     printing.accept = negotiate::negotiate_document(accept).unwrap_or(printing.accept);
@@ -201,14 +203,20 @@ impl RequestExchange {
                     paths.push(format!("/apis/{}", group.name));
                     paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
                 }
+                for kind in HEALTH {
+                    let checks = if kind == "/readyz" { &READY_CHECKS[..] } else { &LIVE_CHECKS };
+                    paths.push(kind.to_owned());
+                    paths.extend(checks.iter().chain(&STARTED).map(|check| format!("{kind}/{check}")));
+                }
                 for path in [
-                    "/healthz",
-                    "/livez",
+                    "/.well-known/openid-configuration",
+                    "/apis/",
                     "/metrics",
                     "/metrics/slis",
                     "/openapi/v2",
                     "/openapi/v3",
-                    "/readyz",
+                    "/openapi/v3/",
+                    "/readyz/shutdown",
                     "/version",
                 ] {
                     paths.push(path.to_owned());

@@ -88,8 +88,12 @@ pub(crate) fn accept_clauses(header: &str) -> impl Iterator<Item = AcceptClause<
     })
 }
 
-/// Picks the first clause the server can satisfy.
-pub(crate) fn negotiate_response(header: &str, origin: TypeOrigin) -> Result<NegotiatedForm> {
+/// Picks the first clause the server can satisfy. Collections can be had as streams as well.
+pub(crate) fn negotiate_response(
+    header: &str,
+    origin: TypeOrigin,
+    collection: bool,
+) -> Result<NegotiatedForm> {
     if header.trim().is_empty() {
         return Ok(NegotiatedForm::JSON);
     }
@@ -124,12 +128,16 @@ pub(crate) fn negotiate_response(header: &str, origin: TypeOrigin) -> Result<Neg
         let listed = clause.param("as") == "PartialObjectMetadataList";
         return Ok(NegotiatedForm { encoding, view, beta, listed, only });
     }
-    Err(if known { unsupported_view() } else { not_acceptable(KNOWN) })
+    Err(match (known, collection && origin == TypeOrigin::BuiltIn) {
+        (true, _) => unsupported_view(),
+        (false, true) => not_acceptable(&format!("{KNOWN}, {STREAMS}")),
+        (false, false) => not_acceptable(KNOWN),
+    })
 }
 
 fn encoding_of(media: &str) -> Option<ResponseEncoding> {
     match media {
-        "application/json" | "application/*" | "*/*" => Some(ResponseEncoding::Json),
+        "application/json" | "*/*" => Some(ResponseEncoding::Json),
         "application/yaml" => Some(ResponseEncoding::Yaml),
         PROTOBUF => Some(ResponseEncoding::Protobuf),
         _ => None,
@@ -162,6 +170,8 @@ pub(crate) fn not_acceptable(produced: &str) -> Box<Status> {
 }
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 

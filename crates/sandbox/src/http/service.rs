@@ -238,7 +238,10 @@ impl RequestExchange {
             }
         };
         let user = auth::impersonate(&self.core, &self.headers, user)?;
-        if matches!(self.method, Method::HEAD | Method::OPTIONS | Method::CONNECT | Method::TRACE) {
+        // Whether it is well, a server says however it is asked.
+        let health = HEALTH.iter().any(|path| self.path.starts_with(path));
+        if !health && matches!(self.method, Method::HEAD | Method::OPTIONS | Method::CONNECT | Method::TRACE)
+        {
             return Err(Status::method_not_allowed());
         }
         if !well_escaped(&self.path) {
@@ -337,7 +340,8 @@ impl RequestExchange {
             };
         };
         let accept_header = header_text(&self.headers, &ACCEPT);
-        printing.accept = negotiate::negotiate_response(accept_header, served.type_origin())?;
+        let listed = self.method == Method::GET && path.name.is_empty();
+        printing.accept = negotiate::negotiate_response(accept_header, served.type_origin(), listed)?;
         let agent = header_text(&self.headers, &USER_AGENT).split('/').next().unwrap_or("").to_owned();
         let request = handlers::ResourceRequest {
             served: served.clone(),

@@ -19,7 +19,7 @@ use crate::write::admit::meta::NameRule;
 use crate::write::admit::policy::WriteAttempt;
 use crate::write::admit::prepare::ObjectPart;
 use crate::write::admit::{
-    admission, gate, immutable, meta, pod_security, policy, prepare, quota, rules, validate,
+    admission, gate, immutable, immutable_pod, meta, pod_security, policy, prepare, quota, rules, validate,
 };
 
 /// A write that keeps losing races gives up after this many tries.
@@ -84,14 +84,14 @@ impl Core {
         if served.def.namespaced {
             fields.insert("namespace".into(), namespace.into());
         }
+        if !uid.is_empty() && uid != *live.object.uid {
+            return Err(refuse(other_uid(served, &live.object, &uid, author.dry_run)));
+        }
         if !version.is_empty()
             && version != "0"
             && parse_revision(&version).map_err(refuse)? != live.object.rev
         {
             return Err(refuse(Status::stale(served.resource_name(), name)));
-        }
-        if !uid.is_empty() && uid != *live.object.uid {
-            return Err(refuse(other_uid(served, &live.object, &uid, author.dry_run)));
         }
         if let Some(custom) = &served.custom {
             custom.apply_defaults(&mut new, !matches!(ownership, FieldOwnership::Update));
@@ -167,25 +167,30 @@ impl Core {
                 strategy.add_warnings(&new, Some(was), &mut warnings);
                 strategy.check_labels(self, &new, Some(was), &mut causes, &mut warnings);
             }
-            None if part == ObjectPart::Status => strategy.validate_status(&new, &mut causes),
+            None if part == ObjectPart::Status => strategy.validate_status(&new, was, &mut causes),
             None if part == ObjectPart::Finalize => strategy.validate(&new, Some(was), &mut causes),
             None if part == ObjectPart::EphemeralContainers => {
-                validate::validate_ephemeral_containers(&new["spec"], &mut causes);
+                strategy.validate(&new, Some(was), &mut causes);
                 for (_, had) in validate::indexed_items(&was["spec"]["ephemeralContainers"]) {
                     let now = validate::indexed_items(&new["spec"]["ephemeralContainers"]);
                     let now = now.map(|(_, container)| container).find(|c| c["name"] == had["name"]);
                     if now != Some(had) {
                         let verb = if now.is_some() { "changed" } else { "removed" };
-                        let why = format!("existing ephemeral containers {} may not be {verb}", had["name"]);
+                        // After what was changed a real server shows how.
+                        let end = if now.is_some() { "" } else { "\n" };
+                        let why =
+                            format!("existing ephemeral containers {} may not be {verb}{end}", had["name"]);
                         causes.push(StatusCause::forbidden("spec.ephemeralContainers", &why));
                     }
                 }
             }
-            None if part == ObjectPart::Resize
-                && admission::qos_class(&new["spec"]) != was["status"]["qosClass"].as_str().unwrap_or("") =>
-            {
-                let why = "Pod QOS Class may not change as a result of resizing";
-                causes.push(StatusCause::invalid("spec", &was["status"]["qosClass"], why));
+            None if part == ObjectPart::Resize => {
+                strategy.validate(&new, Some(was), &mut causes);
+                if admission::qos_class(&new["spec"]) != was["status"]["qosClass"].as_str().unwrap_or("") {
+                    let why = "Pod QOS Class may not change as a result of resizing";
+                    causes.push(StatusCause::invalid("spec", &was["status"]["qosClass"], why));
+                }
+                immutable_pod::check_resize(&new["spec"], &was["spec"], &mut causes);
             }
             None => {}
         }

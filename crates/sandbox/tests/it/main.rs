@@ -21,5 +21,6 @@ mod policies;
 mod protocol;
 mod rules;
 mod steer;
+mod subresources;
 mod watches;
 mod workloads;

@@ -8,6 +8,7 @@ use super::ResourceRequest;
 pub(super) fn delete_collection(request: &ResourceRequest) -> Result<Reply> {
     let options = super::delete::delete_options(request)?;
     let filter = crate::api::select::ObjectFilter::from_query(&request.query, &request.served)?;
+    super::list::check_version(request)?;
     let served = request.storage_resource();
     let namespace = Some(request.path.namespace.as_str()).filter(|n| !n.is_empty());
     let most = request.query.int_value("limit")?.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());

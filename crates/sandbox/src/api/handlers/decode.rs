@@ -223,21 +223,24 @@ fn check_kind(served: &ServedResource, value: &Value, body: &[u8]) -> Result<()>
     }
     let shown_kind = if kind.is_empty() { wanted } else { kind };
     let shown_version = if version.is_empty() { ours } else { version };
-    let known = Schema::built_in().types().type_of_kind(shown_version, shown_kind);
-    let why = match known.and_then(slipway_manifest::TypeRef::as_map) {
-        Some(shape) => {
-            let group = &served.def.group;
-            let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
-            format!("converting ({}) to ({internal}.{wanted}): unknown conversion", shape.name)
-        }
-        None => format!(
-            "no kind {shown_kind:?} is registered for version {shown_version:?} in scheme \"pkg/runtime/scheme.go:111\""
-        ),
-    };
+    let group = &served.def.group;
+    let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+    let why = why_not_converted((shown_version, shown_kind), (internal, wanted));
     Err(Status::bad_request(format!(
         "{shown_kind} in version {:?} cannot be handled as a {wanted}: {why}",
         slipway_manifest::object::split_api_version(shown_version).1
     )))
+}
+
+/// Says why a kind of a version is not the kind of a group that was asked for.
+pub(super) fn why_not_converted((version, kind): (&str, &str), (internal, wanted): (&str, &str)) -> String {
+    let known = Schema::built_in().types().type_of_kind(version, kind);
+    match known.and_then(slipway_manifest::TypeRef::as_map) {
+        Some(shape) => format!("converting ({}) to ({internal}.{wanted}): unknown conversion", shape.name),
+        None => format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ),
+    }
 }
 
 fn missing_kind(wanted: &str, body: &[u8]) -> Box<Status> {
@@ -266,15 +269,20 @@ pub(crate) fn check_identity(request: &ResourceRequest, value: &mut Value, namin
         }
         crate::write::admit::meta::metadata_mut(value).insert("name".into(), path.name.as_str().into());
     }
-    if request.served.def.namespaced {
-        let namespace = crate::write::admit::meta::metadata_text(value, "namespace");
-        if !namespace.is_empty() && namespace != path.namespace {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-    } else {
+    check_namespace(request, value)?;
+    if !request.served.def.namespaced {
         crate::write::admit::meta::metadata_mut(value).shift_remove("namespace");
+    }
+    Ok(())
+}
+
+/// Checks the namespace of a body against the path.
+pub(super) fn check_namespace(request: &ResourceRequest, value: &Value) -> Result<()> {
+    let namespace = crate::write::admit::meta::metadata_text(value, "namespace");
+    if request.served.def.namespaced && !namespace.is_empty() && namespace != request.path.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

@@ -16,7 +16,13 @@ pub(super) fn delete_object(request: &ResourceRequest) -> Result<Reply> {
         None => Vec::new(),
     };
     let warnings = [orphan_warnings(request), admitted].concat();
-    let reply = match request.core.delete_object(&served, &request.object_key(), &options)? {
+    let deleted = request.core.delete_object(&served, &request.object_key(), &options);
+    let deleted = deleted.map_err(|mut status| {
+        // Warnings about the request are sent with a refusal as well.
+        status.warnings.extend(warnings.iter().cloned());
+        status
+    });
+    let reply = match deleted? {
         DeletionOutcome::Gone { uid, rev } => {
             Reply::value(200, deletion_status(request.served.resource_name(), &request.path.name, &uid))
                 .with_revision(rev)

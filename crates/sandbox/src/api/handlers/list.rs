@@ -61,6 +61,18 @@ struct ContinueToken {
     start: ObjectKey,
 }
 
+/// Checks which version of a collection is asked for.
+pub(super) fn check_version(request: &ResourceRequest) -> Result<()> {
+    let query = &request.query;
+    let version = query.get("resourceVersion").unwrap_or("");
+    let token = query.non_empty("continue");
+    check_options(query, query.get("resourceVersionMatch").unwrap_or(""), version, token)?;
+    if !version.is_empty() {
+        parse_version(version)?;
+    }
+    Ok(())
+}
+
 pub(super) fn list_objects(request: &ResourceRequest) -> Result<Reply> {
     let query = &request.query;
     let filter = ObjectFilter::from_query(query, &request.served)?;
@@ -77,6 +89,9 @@ pub(super) fn list_objects(request: &ResourceRequest) -> Result<Reply> {
         return Err(Status::future_version(asked, current));
     }
     let token = token.map(|t| decode_token(t, namespace)).transpose()?;
+    if token.is_some() && !version.is_empty() && version != "0" {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
     // A list from "any" revision comes from the cache, which does not page.
     let limit = if version == "0" && token.is_none() { None } else { limit };
     let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
@@ -154,9 +169,6 @@ fn check_options(
     }
     if !causes.is_empty() {
         return Err(bad_list_option(causes));
-    }
-    if token.is_some() && !version.is_empty() && version != "0" {
-        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod list;
 mod log;
 mod patch;
 mod subresource;
+use decode::check_namespace;
 pub(crate) use decode::{NameSource, check_identity};
 pub(crate) use subresource::check_registered_kind;
 mod update;
@@ -63,8 +64,24 @@ pub(crate) fn handle_request(request: &ResourceRequest, verb: Verb) -> Result<Re
             }
         }
         status.warnings = request.all_warnings(std::mem::take(&mut status.warnings));
+        name_asked_group(request, &mut status);
         status
     })
+}
+
+/// Names the group that was asked where a kind of two groups is stored in the other.
+fn name_asked_group(request: &ResourceRequest, status: &mut Status) {
+    let served = &request.served;
+    let stored = request.storage_resource();
+    let (asked, kept) = (&served.def.group, &stored.def.group);
+    if asked == kept || !kept.is_empty() {
+        return;
+    }
+    let plural = &served.def.plural;
+    status.message = status.message.replace(&format!("{plural} \""), &format!("{plural}.{asked} \""));
+    if let Some(details) = status.details.as_mut().filter(|details| details["kind"] == plural.as_str()) {
+        details["group"] = asked.as_str().into();
+    }
 }
 
 fn dispatch_verb(request: &ResourceRequest, verb: Verb) -> Result<Reply> {

@@ -15,7 +15,7 @@ use crate::write::admit::prepare::ObjectPart;
 use crate::write::convert;
 use crate::write::{FieldOwnership, LiveObject, UpdateProposal, parse_revision};
 
-use super::{NameSource, ResourceRequest, check_identity};
+use super::{NameSource, ResourceRequest, check_identity, check_namespace};
 
 /// More operations than this are refused.
 const MOST_OPERATIONS: usize = 10_000;
@@ -252,7 +252,7 @@ fn check_uid(request: &ResourceRequest, live: &LiveObject, value: &Value) -> Res
     Err(Status::invalid(request.served.kind_name(), &request.path.name, causes))
 }
 
-fn unprocessable_patch() -> Box<Status> {
+pub(super) fn unprocessable_patch() -> Box<Status> {
     let mut status =
         Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
     status.details = Some(json!({}));
@@ -312,13 +312,13 @@ fn apply_configuration(
     }
     // Errors name the object as the configuration does.
     let named = format!("{}/{}", meta::metadata_text(&config, "namespace"), request.path.name);
-    check_identity(request, &mut config, NameSource::Required)?;
     let storage = request.storage_resource();
     let key = request.object_key();
-    if request.core.store.get(&served.table, &key).is_none() {
-        if part != ObjectPart::Main {
-            return Err(Status::not_found(served.resource_name(), &request.path.name));
-        }
+    let absent = request.core.store.get(&served.table, &key).is_none();
+    if absent && part != ObjectPart::Main {
+        return Err(Status::not_found(served.resource_name(), &request.path.name));
+    }
+    if absent {
         let uid = meta::metadata_text(&config, "uid");
         if !uid.is_empty() {
             return Err(Status::conflict(
@@ -329,6 +329,12 @@ fn apply_configuration(
                 ),
             ));
         }
+        check_namespace(request, &config)?;
+    }
+    // What is there has a name already.
+    let naming = if absent { NameSource::Required } else { NameSource::FromPath };
+    check_identity(request, &mut config, naming)?;
+    if absent {
         create_check(request)?;
         let applied = request.core.apply_config(served, None, &config, &author, part, force)?;
         let value = convert_applied(request, applied.object, &named)?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::api::Verb;
 use crate::api::select::LabelFilter;
 use crate::http::negotiate::{PatchForm, patch_form};
+use crate::http::query::FieldValidation;
 use crate::http::respond::Reply;
 use crate::status::{NamedResource, Result, Status, StatusCause};
 use crate::write::admit::meta;
@@ -159,6 +160,14 @@ fn handle_scale(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
     }
     let named = meta::metadata_text(&body, "name");
+    if verb == Verb::Update && named.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.path.name
+        )));
+    }
+    let validation =
+        request.query.field_validation(if verb == Verb::Patch { "PatchOptions" } else { "UpdateOptions" })?;
     if form != Some(PatchForm::Json) && !named.is_empty() && named != request.path.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({named}) does not match the name on the URL ({})",
@@ -171,10 +180,11 @@ fn handle_scale(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
         let asked = match form {
             None => body.clone(),
             Some(PatchForm::Json) => slipway_manifest::patch::json::apply(current, &body)
-                .map_err(|e| Status::new(422, "Invalid", e.to_string()))?,
+                .map_err(|_| super::patch::unprocessable_patch())?,
             Some(_) => slipway_manifest::patch::merge::apply(current, body.clone())
                 .map_err(|e| Status::bad_request(e.to_string()))?,
         };
+        let warnings = unknown_fields(request, form, &asked, validation)?;
         let uid = meta::metadata_text(&asked, "uid");
         if !uid.is_empty() && uid != &*live.object.uid {
             return Err(crate::write::other_uid(&served, &live.object, uid, author.dry_run));
@@ -239,14 +249,43 @@ fn handle_scale(request: &ResourceRequest, verb: Verb) -> Result<Reply> {
                 // Whoever gives the number up leaves none.
                 set_pointer(&mut value, &path, 0.into());
             }
-            return Ok(UpdateProposal { value, ownership: FieldOwnership::Applied, warnings: vec![] });
+            return Ok(UpdateProposal { value, ownership: FieldOwnership::Applied, warnings });
         }
         set_pointer(&mut value, &path, replicas.into());
-        Ok(UpdateProposal { value, ownership: FieldOwnership::Update, warnings: vec![] })
+        Ok(UpdateProposal { value, ownership: FieldOwnership::Update, warnings })
     })?;
     let rev = written.rev();
+    let warnings = written.warnings.clone();
     let shown = scale_of(request, &written.value())?;
-    Ok(request.scale_reply(shown).with_revision(rev))
+    Ok(request.scale_reply(shown).with_revision(rev).with_warnings(warnings))
+}
+
+/// What a scale says that scales do not have: a refusal or warnings, as the client wishes.
+fn unknown_fields(
+    request: &ResourceRequest,
+    form: Option<PatchForm>,
+    scale: &Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>> {
+    let types = slipway_manifest::schema::Schema::built_in().types();
+    let Some(kind) = types.type_of_kind("autoscaling/v1", "Scale") else { return Ok(vec![]) };
+    // What cannot be read at all is told apart.
+    let Ok(decoded) = crate::write::typed::decode_typed(scale.clone(), kind, &[]) else { return Ok(vec![]) };
+    match validation {
+        FieldValidation::Ignore => Ok(vec![]),
+        FieldValidation::Warn => Ok(decoded.strict),
+        FieldValidation::Strict if decoded.strict.is_empty() => Ok(vec![]),
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", decoded.strict.join(", "));
+            if form.is_none() {
+                let why = format!("Scale in version \"v1\" cannot be handled as a Scale: {why}");
+                return Err(Status::bad_request(why));
+            }
+            let shown = String::from_utf8_lossy(&request.body).into_owned();
+            let cause = StatusCause::invalid("patch", &shown.into(), &why);
+            Err(Status::invalid(NamedResource { group: "", what: "" }, "", vec![cause]))
+        }
+    }
 }
 
 fn json_word(value: &Value) -> &'static str {
@@ -308,29 +347,32 @@ fn in_words_of_scale(mut status: Box<Status>, version: &str) -> Box<Status> {
     status
 }
 
-/// Refuses a body of another kind than the subresource takes.
+/// Refuses a body of another kind or version than the subresource takes.
 pub(crate) fn check_registered_kind(body: &Value, kind: &str, version: &str) -> Result<()> {
-    let given = body["kind"].as_str().unwrap_or("");
-    if given.is_empty() || given == kind {
+    let given = body["kind"].as_str().filter(|k| !k.is_empty()).unwrap_or(kind);
+    let written = body["apiVersion"].as_str().filter(|v| !v.is_empty()).unwrap_or(version);
+    if given == kind && written == version {
         return Ok(());
     }
-    let written = body["apiVersion"].as_str().filter(|v| !v.is_empty()).unwrap_or(version);
+    let (group, _) = slipway_manifest::object::split_api_version(version);
+    let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+    let why = super::decode::why_not_converted((written, given), (internal, kind));
     let short = slipway_manifest::object::split_api_version(written).1;
-    Err(Status::bad_request(format!(
-        "{given} in version \"{short}\" cannot be handled as a {kind}: no kind \"{given}\" is registered for version \"{written}\" in scheme \"pkg/runtime/scheme.go:111\""
-    )))
+    Err(Status::bad_request(format!("{given} in version \"{short}\" cannot be handled as a {kind}: {why}")))
 }
 
 fn evict_pod(request: &ResourceRequest) -> Result<Reply> {
     let author = request.write_author("CreateOptions")?;
     let body = request.parse_body()?.value;
-    check_registered_kind(&body, "Eviction", "policy/v1")?;
+    // Clients of older versions send what is the same in both.
+    if body["apiVersion"] != "policy/v1beta1" || body["kind"] != "Eviction" {
+        check_registered_kind(&body, "Eviction", "policy/v1")?;
+    }
     let core = &request.core;
     let key = request.object_key();
     let served = request.storage_resource();
     let live = core.live_object(&served, &key)?;
-    let named = meta::metadata_text(&body, "name");
-    if !named.is_empty() && named != request.path.name {
+    if meta::metadata_text(&body, "name") != request.path.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let options = DeleteOptions::from_request(&body["deleteOptions"], &request.query)?;

@@ -63,8 +63,11 @@ fn replace_by(
         );
     }
     let ends = meta::metadata_text(&value, "deletionTimestamp");
-    let deleting = request.core.store.get(&served.table, &key).is_some_and(|object| object.deleting);
-    if !missing && !ends.is_empty() && !deleting {
+    let live = request.core.store.get(&served.table, &key);
+    let uid = meta::metadata_text(&value, "uid");
+    // Another object is replaced by nothing, whatever else is wrong with it.
+    let same = live.as_ref().is_some_and(|object| uid.is_empty() || uid == &*object.uid);
+    if same && !ends.is_empty() && live.is_some_and(|object| !object.deleting) {
         let cause = StatusCause::invalid("metadata.deletionTimestamp", &ends.into(), "field is immutable");
         return Err(Status::invalid(served.kind_name(), &key.name, vec![cause]));
     }

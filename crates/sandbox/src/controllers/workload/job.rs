@@ -19,6 +19,8 @@ use crate::write::delete::{DeleteOptions, DeletionPropagation};
 
 const TABLE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";
+/// How a job names this controller as the one it is managed by.
+const OWN_MANAGER: &str = "kubernetes.io/job-controller";
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// How often the index of a pod had failed before.
@@ -49,6 +51,10 @@ impl Controller for JobController {
         let Some(job) = cluster.get(TABLE, &item.key.namespace, &item.key.name) else {
             return release_orphans(item, cluster);
         };
+        if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != OWN_MANAGER) {
+            // Another controller's, whose time to live is kept all the same.
+            return if is_over(&job) { delete_expired(&job, cluster) } else { Ok(NextReconcile::Done) };
+        }
         let selector = LabelFilter::of_selector(&job["spec"]["selector"]).unwrap_or_default();
         let pods = owned_children(cluster, "pods", &job, Some(&selector))?;
         if is_deleting(&job) || is_over(&job) {

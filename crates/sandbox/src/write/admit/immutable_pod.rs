@@ -74,6 +74,89 @@ pub(in crate::write) fn check_pod(new: &Value, old: &Value, out: &mut Vec<Status
     }
 }
 
+/// Compares the specs of a pod of which only the processor and the memory of containers may change.
+pub(in crate::write) fn check_resize(new: &Value, old: &Value, out: &mut Vec<StatusCause>) {
+    let before = out.len();
+    for key in ["containers", "initContainers"] {
+        let count = |spec: &Value| spec[key].as_array().map_or(0, Vec::len);
+        if count(new) != count(old) {
+            let why = format!("{key} may not be added or removed on resize");
+            out.push(StatusCause::forbidden(format!("spec.{key}"), &why));
+            continue;
+        }
+        for (i, _) in indexed_items(&old[key]).filter(|(i, was)| new[key][*i]["name"] != was["name"]) {
+            let why = format!("{key} may not be renamed or reordered on resize");
+            out.push(StatusCause::forbidden(format!("spec.{key}[{i}].name"), &why));
+        }
+    }
+    if out.len() > before {
+        return;
+    }
+    for key in ["initContainers", "containers"] {
+        for (i, was) in indexed_items(&old[key]) {
+            for (side, what) in [("requests", "resource requests"), ("limits", "resource limits")] {
+                let now = &new[key][i]["resources"][side];
+                let removed = was["resources"][side]
+                    .as_object()
+                    .is_some_and(|had| had.keys().any(|name| now.get(name).is_none()));
+                if removed {
+                    let at = format!("spec.{key}[{i}].resources.{side}");
+                    out.push(StatusCause::forbidden(at, &format!("{what} cannot be removed")));
+                }
+            }
+        }
+    }
+    // What may change is set to its old value, and the rest is compared.
+    let without = |container: &Value| {
+        let mut container = container.clone();
+        for side in ["requests", "limits"] {
+            if let Some(amounts) = container["resources"][side].as_object_mut() {
+                amounts.retain(|name, _| name != "cpu" && name != "memory");
+                if amounts.is_empty() {
+                    remove_member(&mut container["resources"], side);
+                }
+            }
+        }
+        if container["resources"].as_object().is_none_or(serde_json::Map::is_empty) {
+            remove_member(&mut container, "resources");
+        }
+        container
+    };
+    for (i, was) in indexed_items(&old["containers"]) {
+        if without(&new["containers"][i]) != without(was) {
+            out.push(StatusCause::forbidden("spec", "only cpu and memory resources are mutable"));
+        }
+    }
+    for (i, was) in indexed_items(&old["initContainers"]) {
+        if without(&new["initContainers"][i]) != without(was) {
+            let why = "only cpu and memory resources for init or sidecar containers are mutable";
+            out.push(StatusCause::forbidden(format!("spec.initContainers[{i}]"), why));
+        }
+    }
+    if out.len() > before {
+        return;
+    }
+    let mut rest = new.clone();
+    if without(new)["resources"] != without(old)["resources"] {
+        let why = "only cpu and memory resources are mutable at pod-level";
+        out.push(StatusCause::forbidden("spec", why));
+        return;
+    }
+    for key in ["containers", "initContainers", "volumes", "resources"] {
+        rest[key] = old[key].clone();
+        remove_null(&mut rest, key);
+    }
+    if rest != *old {
+        out.push(StatusCause::forbidden("spec", "only cpu and memory resources are mutable"));
+    }
+}
+
+fn remove_member(value: &mut Value, key: &str) {
+    if let Some(members) = value.as_object_mut() {
+        members.shift_remove(key);
+    }
+}
+
 /// Checks that a deadline is only shortened. Returns true if other fields must be compared.
 fn check_deadline(new: &Value, old: &Value, out: &mut Vec<StatusCause>) -> bool {
     let at = "spec.activeDeadlineSeconds";

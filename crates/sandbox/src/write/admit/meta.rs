@@ -74,6 +74,8 @@ pub(crate) enum NameRule {
     Label,
     /// Anything that is one path segment: RBAC names.
     PathSegment,
+    /// An IP address as it is written at best.
+    Address,
 }
 
 pub(crate) fn name_rule(kind: (&str, &str)) -> NameRule {
@@ -82,6 +84,7 @@ pub(crate) fn name_rule(kind: (&str, &str)) -> NameRule {
         ("rbac.authorization.k8s.io", _)
         | ("policy", "PodDisruptionBudget")
         | ("certificates.k8s.io", "ClusterTrustBundle") => NameRule::PathSegment,
+        ("networking.k8s.io", "IPAddress") => NameRule::Address,
         _ => NameRule::Subdomain,
     }
 }
@@ -152,6 +155,7 @@ fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
         NameRule::Subdomain => subdomain_problems(name),
         NameRule::Label => label_problems(name),
         NameRule::PathSegment => segment_problems(name),
+        NameRule::Address => super::validate::canonical_ip_problem(name).into_iter().collect(),
     }
 }
 

@@ -169,7 +169,7 @@ pub(crate) fn prepare_update(
     }
     match part {
         ObjectPart::Main => {
-            if has_status && !rules::status_on_main(kind) {
+            if has_status {
                 keep_member(new, live, "status");
             }
             if !custom {
@@ -229,14 +229,33 @@ pub(crate) fn prepare_update(
             new["spec"]["ephemeralContainers"] = containers;
         }
         ObjectPart::Resize => {
-            let containers = new["spec"]["containers"].as_array().cloned().unwrap_or_default();
+            let mut asked = new["spec"].take();
             let mut meta = new["metadata"].clone();
             take_members(&mut meta, &live["metadata"], OWN_METADATA);
             *new = live.clone();
             new["metadata"] = meta;
-            for container in new["spec"]["containers"].as_array_mut().into_iter().flatten() {
-                if let Some(asked) = containers.iter().find(|c| c["name"] == container["name"]) {
-                    container["resources"] = asked["resources"].clone();
+            if asked["resources"].is_object() {
+                new["spec"]["resources"] = asked["resources"].take();
+            }
+            for key in ["containers", "initContainers"] {
+                let same = |asked: &Value| {
+                    let names = |list: &Value| -> Vec<Value> {
+                        list.as_array().into_iter().flatten().map(|c| c["name"].clone()).collect()
+                    };
+                    names(&asked[key]) == names(&live["spec"][key])
+                };
+                if !same(&asked) {
+                    // It is refused for the names alone.
+                    new["spec"][key] = asked[key].take();
+                    super::default::remove_null(&mut new["spec"], key);
+                    continue;
+                }
+                let given = asked[key].as_array_mut().into_iter().flatten();
+                for (container, given) in new["spec"][key].as_array_mut().into_iter().flatten().zip(given) {
+                    for part in ["resources", "resizePolicy"] {
+                        container[part] = given[part].take();
+                        super::default::remove_null(container, part);
+                    }
                 }
             }
         }

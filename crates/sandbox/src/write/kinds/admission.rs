@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::KindStrategy;
 use crate::write::admit::default::{self, set_default_if_zero};
-use crate::write::admit::validate::{CauseList, flow, hooks, policies};
+use crate::write::admit::validate::{CauseList, flow, hooks, policies, status};
 
 pub(super) struct ValidatingWebhooks;
 
@@ -88,6 +88,10 @@ impl KindStrategy for FlowSchema {
     fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut CauseList) {
         flow::validate_flow_schema(object, out);
     }
+
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
+        status::validate_condition_types(&object["status"], out);
+    }
 }
 
 pub(super) struct PriorityLevel;
@@ -99,5 +103,9 @@ impl KindStrategy for PriorityLevel {
 
     fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut CauseList) {
         flow::validate_priority_level(object, out);
+    }
+
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
+        status::validate_condition_types(&object["status"], out);
     }
 }

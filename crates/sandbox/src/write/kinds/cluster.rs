@@ -11,7 +11,7 @@ use crate::status::{Result, StatusCause};
 use crate::store::{ObjectKey, StoredObject};
 use crate::write::admit::default::set_default;
 use crate::write::admit::immutable::IMMUTABLE;
-use crate::write::admit::validate::{CauseList, cluster, config, limits, node};
+use crate::write::admit::validate::{CauseList, cluster, config, limits, node, status};
 use crate::write::admit::{admission, default, immutable, pod_security, prepare, warn};
 
 pub(super) struct Namespace;
@@ -47,7 +47,7 @@ impl KindStrategy for Namespace {
         node::validate_namespace(object, old, out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
         node::validate_namespace(object, None, out);
     }
 
@@ -83,6 +83,16 @@ impl KindStrategy for Namespace {
 pub(super) struct Node;
 
 impl KindStrategy for Node {
+    fn set_defaults(&self, _version: &str, object: &mut Value) {
+        let capacity = object["status"]["capacity"].clone();
+        if capacity.is_object() {
+            set_default(&mut object["status"], "allocatable", capacity);
+        }
+        if object["status"].is_null() {
+            default::remove_null(object, "status");
+        }
+    }
+
     fn admit_new(&self, _core: &Core, object: &mut Value) -> Result<()> {
         admission::admit_node(object);
         Ok(())
@@ -99,6 +109,12 @@ impl KindStrategy for Node {
 
     fn validate(&self, object: &Value, old: Option<&Value>, out: &mut CauseList) {
         node::validate_node(object, old, out);
+        status::validate_node(&object["status"], out);
+    }
+
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        node::validate_node(object, Some(old), out);
+        status::validate_node(&object["status"], out);
     }
 
     fn add_warnings(&self, object: &Value, _old: Option<&Value>, out: &mut Vec<String>) {
@@ -147,6 +163,12 @@ pub(super) struct ResourceQuota;
 impl KindStrategy for ResourceQuota {
     fn validate(&self, object: &Value, old: Option<&Value>, out: &mut CauseList) {
         limits::validate_quota(&object["spec"], old, out);
+    }
+
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
+        for side in ["hard", "used"] {
+            limits::validate_quota_amounts(&object["status"][side], &format!("status.{side}"), out);
+        }
     }
 }
 

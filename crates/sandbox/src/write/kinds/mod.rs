@@ -99,7 +99,7 @@ pub(crate) trait KindStrategy: Sync {
     }
 
     /// Validates a status written on its own.
-    fn validate_status(&self, _object: &Value, _out: &mut CauseList) {}
+    fn validate_status(&self, _object: &Value, _old: &Value, _out: &mut CauseList) {}
 
     /// Warns about what is accepted all the same.
     fn add_warnings(&self, _object: &Value, _old: Option<&Value>, _out: &mut Vec<String>) {}

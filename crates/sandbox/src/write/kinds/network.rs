@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::status::{Result, StatusCause};
 use crate::store::{ObjectKey, StoredObject};
 use crate::write::admit::default::set_default;
-use crate::write::admit::validate::{CauseList, cluster, indexed_items, network, service};
+use crate::write::admit::validate::{CauseList, cluster, indexed_items, network, service, status};
 use crate::write::admit::{admission, default, prepare, warn};
 
 pub(super) struct Service;
@@ -34,12 +34,14 @@ impl KindStrategy for Service {
         service::validate_service(object, old, out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
         if object["spec"]["type"] != "LoadBalancer"
             && indexed_items(&object["status"]["loadBalancer"]["ingress"]).next().is_some()
         {
             let why = "may only be used when `spec.type` is 'LoadBalancer'";
             out.push(StatusCause::forbidden("status.loadBalancer.ingress", why));
+        } else {
+            status::validate_balancer(object, old, true, out);
         }
     }
 
@@ -114,8 +116,8 @@ impl KindStrategy for Ingress {
         network::validate_ingress(&object["spec"], out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        network::validate_ingress_status(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::validate_balancer(object, old, false, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {

@@ -44,6 +44,10 @@ impl KindStrategy for Pod {
         validate::pod::validate_pod(object, old.is_some(), out);
     }
 
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        validate::status::validate_pod(object, old, out);
+    }
+
     fn check_immutable(&self, new: &Value, old: &Value, out: &mut CauseList) {
         immutable_pod::check_pod(&new["spec"], &old["spec"], out);
     }

@@ -48,7 +48,7 @@ impl KindStrategy for PersistentVolumeClaim {
         immutable::check_claim(new, old, out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
         for (name, amount) in object["status"]["capacity"].as_object().into_iter().flatten() {
             if amounts::nanos_of(amount).is_some_and(|amount| amount < 0) {
                 let message = format!(

@@ -4,7 +4,9 @@ use serde_json::Value;
 use slipway_manifest::object::set_annotation;
 
 use super::KindStrategy;
-use crate::write::admit::validate::{CauseList, autoscaler, job, validate_counts, workload};
+use crate::write::admit::validate::{
+    CauseList, autoscaler, check_non_negative, indexed_items, job, status, workload,
+};
 use crate::write::admit::{default, immutable, prepare, warn};
 
 /// Warns about the name and the template of a new workload.
@@ -26,8 +28,8 @@ impl KindStrategy for ReplicationController {
         workload::validate_replication_controller(object, out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::CONTROLLER.validate(object, old, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
@@ -54,8 +56,8 @@ impl KindStrategy for Deployment {
         &["spec.selector"]
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::DEPLOYMENT.validate(object, old, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
@@ -78,8 +80,8 @@ impl KindStrategy for ReplicaSet {
         &["spec.selector"]
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::REPLICA_SET.validate(object, old, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
@@ -102,8 +104,8 @@ impl KindStrategy for StatefulSet {
         &["spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy"]
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::STATEFUL_SET.validate(object, old, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
@@ -138,8 +140,8 @@ impl KindStrategy for DaemonSet {
         true
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::DAEMON_SET.validate(object, old, out);
     }
 
     fn add_warnings(&self, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
@@ -178,6 +180,10 @@ impl KindStrategy for Job {
         job::validate_job(object, old.is_none(), out);
     }
 
+    fn validate_status(&self, object: &Value, old: &Value, out: &mut CauseList) {
+        status::validate_job(object, old, out);
+    }
+
     fn check_immutable(&self, new: &Value, old: &Value, out: &mut CauseList) {
         immutable::check_job(new, old, out);
     }
@@ -214,8 +220,12 @@ impl KindStrategy for HorizontalPodAutoscaler {
         autoscaler::validate_autoscaler(&object["spec"], out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
+        for (i, condition) in indexed_items(&object["status"]["conditions"]) {
+            let at = format!("status.conditions[{i}].observedGeneration");
+            check_non_negative(&condition["observedGeneration"], at, out);
+        }
+        status::validate_plain_counts(&object["status"], &["currentReplicas", "desiredReplicas"], out);
     }
 }
 
@@ -226,7 +236,8 @@ impl KindStrategy for PodDisruptionBudget {
         workload::validate_disruption_budget(&object["spec"], out);
     }
 
-    fn validate_status(&self, object: &Value, out: &mut CauseList) {
-        validate_counts(&object["status"], out);
+    fn validate_status(&self, object: &Value, _old: &Value, out: &mut CauseList) {
+        let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+        status::validate_plain_counts(&object["status"], &counts, out);
     }
 }

@@ -47,6 +47,14 @@ pub(in crate::write) fn default_service(object: &mut Value) {
     }
     if spec["type"] == "LoadBalancer" {
         set_default(spec, "allocateLoadBalancerNodePorts", true);
+        if object["status"]["loadBalancer"].is_object() {
+            for entry in items_mut(&mut object["status"]["loadBalancer"]["ingress"]) {
+                if entry["ip"].as_str().is_some_and(|ip| !ip.is_empty()) {
+                    set_default(entry, "ipMode", "VIP");
+                }
+            }
+            remove_null(&mut object["status"]["loadBalancer"], "ingress");
+        }
     }
 }
 

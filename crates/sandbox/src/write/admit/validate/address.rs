@@ -41,6 +41,15 @@ pub(crate) fn ip_problem(text: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns the problem of an address that must be written in the one best way.
+pub(crate) fn canonical_ip_problem(text: &str) -> Option<String> {
+    if let Some(why) = ip_problem(text) {
+        return Some(why.to_owned());
+    }
+    let best = text.parse::<IpAddr>().ok()?.to_string();
+    (best != text).then(|| format!("must be in canonical form ({best:?})"))
+}
+
 /// The address and the length of a range, leniently read.
 pub(crate) fn parse_range(text: &str) -> Option<(IpAddr, u8)> {
     let (ip, bits) = text.split_once('/')?;

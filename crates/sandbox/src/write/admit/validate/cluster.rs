@@ -84,10 +84,7 @@ pub(in crate::write) fn validate_service_cidr(spec: &Value, out: &mut CauseList)
         }
     }
     for (i, cidr) in indexed_items(all) {
-        if cidr.as_str().is_none_or(|cidr| super::address::parse_range(cidr).is_none()) {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            out.push(StatusCause::invalid(format!("{at}[{i}]"), cidr, why));
-        }
+        super::address::check_cidr(cidr.as_str().unwrap_or(""), &format!("{at}[{i}]"), out);
     }
     let family = |i: usize| {
         let cidr = all[i].as_str().filter(|cidr| super::address::parse_range(cidr).is_some());

@@ -56,7 +56,7 @@ pub(crate) fn validate_resource_name(name: &str, at: &str, out: &mut CauseList) 
 }
 
 /// An amount that is not negative, and whole if it counts something.
-fn validate_resource_amount(name: &str, value: &Value, at: &str, out: &mut CauseList) {
+pub(super) fn validate_resource_amount(name: &str, value: &Value, at: &str, out: &mut CauseList) {
     let given = nanos_of(value).unwrap_or(0);
     let mut push = |why: &str| out.push(StatusCause::invalid(at, &json!(canonical_text(value)), why));
     if given < 0 {
@@ -209,16 +209,21 @@ fn scope_fits(scope: &str, name: &str) -> bool {
     }
 }
 
-pub(in crate::write) fn validate_quota(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
-    let hard = meta::sorted_members(&spec["hard"]);
-    for (name, value) in &hard {
-        let at = format!("spec.hard[{name}]");
+/// The names and amounts of what a quota counts.
+pub(in crate::write) fn validate_quota_amounts(amounts: &Value, field: &str, out: &mut CauseList) {
+    for (name, value) in meta::sorted_members(amounts) {
+        let at = format!("{field}[{name}]");
         validate_resource_name(name, &at, out);
         if !name.contains('/') && !is_quota_name(name) {
             out.push(StatusCause::invalid(&at, &json!(name), "must be a standard resource for quota"));
         }
         validate_resource_amount(name, value, &at, out);
     }
+}
+
+pub(in crate::write) fn validate_quota(spec: &Value, old: Option<&Value>, out: &mut CauseList) {
+    let hard = meta::sorted_members(&spec["hard"]);
+    validate_quota_amounts(&spec["hard"], "spec.hard", out);
     let unfit =
         |scope: &str| hard.iter().filter(|(name, _)| is_quota_name(name) && !scope_fits(scope, name)).count();
     let at = "spec.scopes";

@@ -15,6 +15,7 @@ pub(in crate::write) mod node;
 pub(in crate::write) mod pod;
 pub(in crate::write) mod policies;
 pub(in crate::write) mod service;
+pub(in crate::write) mod status;
 pub(in crate::write) mod storage;
 pub(in crate::write) mod volume;
 pub(in crate::write) mod workload;
@@ -24,48 +25,13 @@ use serde_json::{Value, json};
 use super::meta;
 use crate::status::StatusCause;
 
+pub(crate) use address::canonical_ip_problem;
 pub(crate) use config::validate_newer_event;
 pub(crate) use pod::port_name_problems;
 pub(crate) use service::validate_cluster_ips;
 
 /// A list of causes being collected.
 pub(crate) type CauseList = Vec<StatusCause>;
-
-/// Counts are not negative, and no part is more than the whole.
-pub(in crate::write) fn validate_counts(status: &Value, out: &mut CauseList) {
-    for (name, value) in status.as_object().into_iter().flatten() {
-        check_non_negative(value, format!("status.{name}"), out);
-    }
-    let Some(all) = status["replicas"].as_i64() else { return };
-    for part in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        if status[part].as_i64().is_some_and(|n| n > all) {
-            let why = "cannot be greater than status.replicas";
-            out.push(StatusCause::invalid(format!("status.{part}"), &status[part], why));
-        }
-    }
-}
-
-/// Containers added to a pod that runs.
-pub(crate) fn validate_ephemeral_containers(spec: &Value, out: &mut CauseList) {
-    let taken = |name: &Value| {
-        ["containers", "initContainers"]
-            .iter()
-            .any(|key| indexed_items(&spec[*key]).any(|(_, c)| c["name"] == *name))
-    };
-    for (i, container) in indexed_items(&spec["ephemeralContainers"]) {
-        let at = format!("spec.ephemeralContainers[{i}]");
-        if taken(&container["name"]) {
-            out.push(StatusCause::duplicate(format!("{at}.name"), &container["name"]));
-        }
-        let never = ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy"];
-        for key in never.iter().filter(|key| !is_empty(&container[**key])) {
-            out.push(StatusCause::forbidden(
-                format!("{at}.{key}"),
-                "cannot be set for an Ephemeral Container",
-            ));
-        }
-    }
-}
 
 /// A value as Go prints its internal type: every field by its Go name, `null` where it is not set.
 pub(crate) fn go_internal(value: &Value, fields: &[(&str, &str)]) -> Value {

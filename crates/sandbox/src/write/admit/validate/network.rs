@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::address::{BAD_IP, address_bits, check_cidr, parse_range};
+use super::address::{address_bits, check_cidr, parse_range};
 use super::{
     CauseList, add_problems, check_port_number, check_port_or_name, indexed_items, is_empty,
     validate_label_selector,
@@ -154,18 +154,6 @@ pub(in crate::write) fn validate_ingress_class(spec: &Value, out: &mut CauseList
         _ => {}
     }
     out.extend(missing);
-}
-
-pub(in crate::write) fn validate_ingress_status(status: &Value, out: &mut CauseList) {
-    for (i, entry) in indexed_items(&status["loadBalancer"]["ingress"]) {
-        let at = format!("status.loadBalancer.ingress[{i}]");
-        if entry["ip"].as_str().is_some_and(|ip| !ip.is_empty() && ip.parse::<IpAddr>().is_err()) {
-            out.push(StatusCause::invalid(format!("{at}.ip"), &entry["ip"], BAD_IP));
-        }
-        if let Some(name) = entry["hostname"].as_str().filter(|name| !name.is_empty()) {
-            add_problems(meta::subdomain_problems(name), &entry["hostname"], &format!("{at}.hostname"), out);
-        }
-    }
 }
 
 /// A reference to an object of any kind.
