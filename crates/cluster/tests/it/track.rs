@@ -222,8 +222,8 @@ async fn an_earlier_job_of_the_same_name_is_another() {
     let place = at("batch/v1", "Job", "web");
     let vigil = tracker.watch_early(&place).await.unwrap();
     apply(&cluster, &workload("Job", "web", json!({}))).await;
-    let done = json!({"status": {"succeeded": 1, "conditions": [
-        {"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}});
+    let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:01Z",
+        "conditions": [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}});
     let options = WriteOptions::for_manager("controller");
     cluster.patch(&place, &ObjectPatch::Merge(done), &options, Some("status")).await.unwrap();
     cluster.delete(&place, &DeleteOptions::default()).await.unwrap();

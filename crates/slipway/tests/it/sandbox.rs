@@ -180,7 +180,11 @@ fn clusters_are_reached_as_the_settings_say() {
     place.run(&["config", "--connect", "--kubeconfig", "alice"]).ok();
     place.run(&["sandbox", "down"]).ok();
     let ran = place.run(&["config", "--connect", "--kubeconfig", "k"]);
-    assert!(ran.code == Some(1) && ran.err.contains("hint: check --kubeconfig and --context"), "{}", ran.err);
+    assert!(
+        ran.code == Some(1) && ran.err.contains("hint: is the cluster of context `slipway-sandbox` running"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ async fn a_deployment_that_is_healthy_on_the_old_image_proves_nothing() {
     // The new image is asked for, but its controller has not seen it.
     scene.set(deployment("1.29.0", rolled_out(1))).await;
     scene.expect(HealthLevel::Progressing, "Progressing").await;
-    let half = json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2});
+    let half = json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2, "availableReplicas": 2});
     scene.set(deployment("1.29.0", half)).await;
     assert_eq!(scene.see().await, "Progressing Progressing: resource my-app: 1 of 2 replicas updated");
     scene.set(deployment("1.29.0", rolled_out(2))).await;
@@ -32,13 +32,12 @@ async fn a_deployment_that_is_healthy_on_the_old_image_proves_nothing() {
 async fn a_deployment_is_judged_by_replicas_conditions_and_its_past() {
     let mut scene = scene().await;
     scene.expect(HealthLevel::Progressing, "NotFound").await;
-    let late = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1, "conditions": [
+    let late = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "conditions": [
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "too slow",
          "lastUpdateTime": "2099-01-01T00:00:00Z"}]});
-    let quota = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1, "conditions": [
+    let quota = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "conditions": [
         {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"}]});
-    let old_pods =
-        json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 2});
+    let old_pods = json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2});
     for (status, level, reason) in [
         (old_pods, HealthLevel::Progressing, "Progressing"),
         (late, HealthLevel::Failed, "ProgressDeadlineExceeded"),
@@ -88,7 +87,7 @@ async fn every_selected_deployment_must_be_healthy_and_one_must_prove_the_change
     scene.set(named_deployment("web", "ghcr.io/acme/app:1.29.0", rolled_out(2))).await;
     // The worker still runs the old one.
     scene.expect(HealthLevel::Progressing, "StaleImage").await;
-    let half = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1});
+    let half = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
     scene.set(named_deployment("worker", "ghcr.io/acme/app:1.29.0", half)).await;
     assert_eq!(scene.see().await, "Progressing Progressing: resource worker: 1 of 2 replicas updated");
     scene.set(named_deployment("worker", "ghcr.io/acme/app:1.29.0", rolled_out(2))).await;

@@ -555,7 +555,10 @@ impl World {
             if holds().await {
                 return;
             }
-            assert!(self.now() < end, "{most:?} passed and still not: {what}{}", self.show().await);
+            if self.now() >= end {
+                // The controllers of the cluster do not follow this clock: on a busy machine it runs ahead of them.
+                return self.until(&format!("{what} (by the clock of the test after {most:?})"), holds).await;
+            }
             let due = self.controller().next_due().unwrap_or(end).min(end);
             let step = Duration::try_from(due.duration_since(self.now())).unwrap_or_default();
             self.advance(step.clamp(Duration::from_millis(1), Duration::from_secs(30)));

@@ -129,7 +129,7 @@ pub(in crate::write) fn validate_balancer(object: &Value, old: &Value, modes: bo
         let mode = &entry["ipMode"];
         match (modes, mode.is_null(), ip.is_empty()) {
             (true, true, false) => {
-                out.push(StatusCause::required(format!("{at}.ipMode"), "must be specified when `ip` is set"))
+                out.push(StatusCause::required(format!("{at}.ipMode"), "must be specified when `ip` is set"));
             }
             (true, false, true) => out.push(StatusCause::forbidden(
                 format!("{at}.ipMode"),
