@@ -20,23 +20,26 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// What an image is made of.
-struct ImageRequest {
-    binary: PathBuf,
-    base: Option<PathBuf>,
-    out: PathBuf,
-    architecture: String,
-    tag: String,
+pub struct ImageRequest {
+    pub binary: PathBuf,
+    pub base: Option<PathBuf>,
+    pub out: PathBuf,
+    pub architecture: String,
+    pub tag: String,
+}
+
+impl ImageRequest {
+    /// An image of a binary for this machine, with no base.
+    pub fn of(binary: PathBuf, out: PathBuf) -> Self {
+        let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        Self { binary, base: None, out, architecture: architecture.to_owned(), tag: "latest".to_owned() }
+    }
 }
 
 /// Writes an image.
 pub fn run(args: &[&str]) -> Result<()> {
-    let mut request = ImageRequest {
-        binary: shell::root().join("target/release/slipway"),
-        base: None,
-        out: shell::root().join("target/image"),
-        architecture: if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }.to_owned(),
-        tag: "latest".to_owned(),
-    };
+    let target = shell::target();
+    let mut request = ImageRequest::of(target.join("release/slipway"), target.join("image"));
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let Some(value) = words.next() else { bail!("{USAGE}") };
@@ -77,7 +80,8 @@ impl Layout<'_> {
     }
 }
 
-fn write_image(request: &ImageRequest) -> Result<String> {
+/// Writes an image as a layout; gives the digest of its manifest.
+pub fn write_image(request: &ImageRequest) -> Result<String> {
     let binary = fs::read(&request.binary).with_context(|| format!("read {}", request.binary.display()))?;
     let out = Layout(&request.out);
     let (mut layers, mut config) = match &request.base {

@@ -20,6 +20,7 @@ const GITEA: &str = "v1.26.0";
 const GATEWAY_API: &str = "v1.4.0";
 const KRO: &str = "v0.9.4";
 const MDBOOK: &str = "0.4.52";
+const CRANE: &str = "v0.22.1";
 const VAULT: &str = "v1.21.4";
 const VAULT_SDK: &str = "v0.20.0";
 const CONTROLLER_RUNTIME: &str = "v0.25.2";
@@ -65,6 +66,15 @@ pub fn kustomize() -> Result<PathBuf> {
     let program = cache()?.join(format!("kustomize-{KUSTOMIZE}/bin/kustomize"));
     install(&program, |directory| {
         let module = format!("sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE}");
+        shell::run(Command::new("go").args(["install", &module]).env("GOBIN", directory.join("bin")))
+    })
+}
+
+/// Crane, a client of registries that checks images, from its Go module.
+pub fn crane() -> Result<PathBuf> {
+    let program = cache()?.join(format!("crane-{CRANE}/bin/crane"));
+    install(&program, |directory| {
+        let module = format!("github.com/google/go-containerregistry/cmd/crane@{CRANE}");
         shell::run(Command::new("go").args(["install", &module]).env("GOBIN", directory.join("bin")))
     })
 }

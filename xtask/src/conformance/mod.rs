@@ -6,6 +6,7 @@ mod controller;
 mod e2e;
 mod helm;
 mod helm4;
+mod image;
 mod kubectl;
 mod kustomize;
 mod package;
@@ -64,6 +65,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "promotion", run: promotion::run, when: When::Named },
     Suite { name: "promotion-flux", run: promotion::run_with_flux, when: When::Named },
     Suite { name: "controller", run: controller::run, when: When::Named },
+    Suite { name: "image", run: image::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
     Suite { name: "clients", run: clients::run, when: When::Named },
     Suite { name: "e2e", run: e2e::run, when: When::Named },

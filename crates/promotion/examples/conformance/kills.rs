@@ -334,7 +334,7 @@ impl Trial<'_> {
             self.settle(goal).await?;
         }
         drop(process);
-        let record = self.relay.end();
+        let record = self.relay.end().await;
         let _ = std::fs::remove_dir_all(directory);
         Ok(match was_killed {
             true => LifeEnd::Killed(record),
@@ -543,7 +543,7 @@ async fn replicas(gitea: &Gitea, rig: &Rig, relay: &Relay) -> Result<(), Failure
         tokio::time::timeout(PATIENCE, fatal.cancelled()).await?;
         leader = standby;
         let killed_at = Instant::now();
-        relay.end();
+        relay.end().await;
         wait_for_leader(rig, |holder| holder == leader.identity()).await?;
         longest = longest.max(killed_at.elapsed());
         wait_for_end(&rig.cluster, Goal::Verified(&bundle)).await?;

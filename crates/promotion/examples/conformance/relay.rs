@@ -66,6 +66,8 @@ struct State {
     pulls: BTreeMap<u64, String>,
     /// The time the last merge took that nobody cut off.
     merge_time: Option<Duration>,
+    /// Changes Gitea was asked for and has perhaps not made yet.
+    under_way: Vec<JoinHandle<()>>,
 }
 
 /// Two servers in front of the cluster and of Gitea.
@@ -141,8 +143,12 @@ impl Relay {
         lock(&self.state).merge_time
     }
 
-    /// Ends a life whose process is gone.
-    pub(crate) fn end(&self) -> LifeRecord {
+    /// Ends a life whose process is gone, once Gitea has made the changes that were asked for.
+    pub(crate) async fn end(&self) -> LifeRecord {
+        let under_way = std::mem::take(&mut lock(&self.state).under_way);
+        for change in under_way {
+            let _ = change.await;
+        }
         match lock(&self.state).life.take() {
             Some(life) => {
                 life.over.cancel();
@@ -259,7 +265,7 @@ async fn relay_to_cluster(
 
 async fn relay_to_gitea(
     upstream: &str,
-    state: &Mutex<State>,
+    state: &Arc<Mutex<State>>,
     request: Request<Incoming>,
 ) -> Result<Answer, Failure> {
     let path = request.uri().path().to_owned();
@@ -282,30 +288,47 @@ async fn relay_to_gitea(
     }
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let began = Instant::now();
-    let asked = sender.send_request(Request::from_parts(head, Full::new(body)));
-    let answer = match verdict.as_ref().filter(|verdict| verdict.side == Some(Side::During)) {
-        None => asked.await?,
-        Some(verdict) => {
-            let _ = tokio::time::timeout(verdict.delay, asked).await;
-            // The connection goes with its sender, as it does when the process at the other end is gone.
-            drop(sender);
-            return Err(verdict.hold().await);
+    let learner = state.clone();
+    let change = async move {
+        let began = Instant::now();
+        // The connection goes with its sender, as it does when the process at the other end is gone.
+        let answer = sender.send_request(Request::from_parts(head, Full::new(body))).await?;
+        // A push has happened when its report has come to its end.
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await?.to_bytes();
+        if method == Method::POST && path.ends_with("/pulls") {
+            learn_pull(&learner, &body);
         }
+        if path.ends_with("/merge") && head.status.is_success() {
+            lock(&learner).merge_time = Some(began.elapsed());
+        }
+        Ok((head, body))
     };
-    // A push has happened when its report has come to its end.
-    let (head, body) = answer.into_parts();
-    let body = body.collect().await?.to_bytes();
-    if method == Method::POST && path.ends_with("/pulls") {
-        learn_pull(state, &body);
+    if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.side == Some(Side::During)) {
+        let _ = tokio::time::timeout(verdict.delay, change).await;
+        return Err(verdict.hold().await);
     }
-    if path.ends_with("/merge") && head.status.is_success() {
-        lock(state).merge_time = Some(began.elapsed());
-    }
+    let (head, body) = make_whole(state, change).await?;
     match verdict.filter(|verdict| verdict.side == Some(Side::After)) {
         Some(verdict) => Err(verdict.hold().await),
         None => Ok(Response::from_parts(head, Either::Left(Full::new(body)))),
     }
+}
+
+/// Has a change made to its end, also when nobody waits for it any more.
+///
+/// A Gitea that is cut off kills its own `git`, which leaves a lock in the repository when it deletes a branch just then. No branch
+/// is deleted any more until somebody removes the lock by hand.
+async fn make_whole<T: Send + 'static>(
+    state: &Mutex<State>,
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let change = tokio::spawn(async move {
+        let _ = tell.send(change.await);
+    });
+    lock(state).under_way.push(change);
+    told.await?
 }
 
 /// Remembers which environment a new pull request belongs to.

@@ -78,7 +78,7 @@ impl BundleReconciler {
         Ok(Requeue::Done)
     }
 
-    /// Creates the Bundles that take a failed one back.
+    /// Creates the Bundles that take a failed one back, or one that fails.
     pub(super) async fn take_back(
         &self,
         pipeline: &Pipeline,

@@ -15,6 +15,7 @@ mod supersede;
 
 pub(crate) use admission::{covered_environments, decide_skips};
 pub use history::expired_bundles;
+pub(crate) use outcome::condition::ROLLED_BACK;
 pub use progress::{
     BundleProgress, GraphEnvironment, derive_progress, environment_states, graph_environments,
 };

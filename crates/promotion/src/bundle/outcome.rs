@@ -14,7 +14,8 @@ pub(super) mod condition {
     pub(in crate::bundle) const CLEANUP_PENDING: &str = "CleanupPending";
     pub(in crate::bundle) const DEGRADED: &str = "Degraded";
     pub(in crate::bundle) const PIPELINE_MISSING: &str = "PipelineMissing";
-    pub(in crate::bundle) const ROLLED_BACK: &str = "RolledBack";
+    /// False where there is nothing to go back to.
+    pub(crate) const ROLLED_BACK: &str = "RolledBack";
     pub(in crate::bundle) const SNAPSHOT_LOST: &str = "SnapshotLost";
 }
 

@@ -16,7 +16,7 @@ use super::org_gates;
 use super::outcome::{StatusDraft, condition};
 use super::progress::{derive_progress, environment_states, graph_environments};
 use super::record::{EvidenceSources, record_environment};
-use super::supersede::{SupersedeDecision, SupersedeInput, compare_age, decide_supersede};
+use super::supersede::{SupersedeDecision, SupersedeInput, compare_age, decide_supersede, is_taken_back_by};
 use crate::gate::GateEvaluator;
 use crate::kinds::{
     self, Bundle, BundleEnvironmentStatus, BundleMetrics, BundlePhase, BundleSpec, BundleType,
@@ -188,7 +188,10 @@ impl BundleReconciler {
             }
         }
         let next = follow_graph(&graph, &mut draft, now);
-        self.write(bundle, draft).await?;
+        let bundle = self.write(bundle, draft).await?;
+        if states.values().any(|state| *state == StepState::RollingBack) {
+            self.take_back(pipeline, &bundle, siblings, now).await?;
+        }
         Ok(next)
     }
 
@@ -297,7 +300,8 @@ impl BundleReconciler {
         let pending = bundle.status.supersede_pending.as_deref();
         let is_newer = |other: &&Bundle| {
             let runs = other.phase() == BundlePhase::Promoting || pending == Some(other.name());
-            runs && compare_age(bundle, other).is_lt() && other.metadata.uid != bundle.metadata.uid
+            let is_other = other.metadata.uid != bundle.metadata.uid && !is_taken_back_by(bundle, other);
+            runs && is_other && compare_age(bundle, other).is_lt()
         };
         let mut settling = None;
         for newer in siblings.iter().filter(is_newer) {

@@ -55,6 +55,15 @@ pub fn decide_supersede(input: &SupersedeInput<'_>) -> SupersedeDecision {
     }
 }
 
+/// Tells that a Bundle takes back where another one has failed: the other has ended there and goes on elsewhere.
+pub(super) fn is_taken_back_by(failed: &Bundle, other: &Bundle) -> bool {
+    failed.status.environments.values().any(|record| {
+        let has_failed =
+            record.state.is_some_and(|state| state.is_failure() || state == StepState::RollingBack);
+        has_failed && record.rolled_back_by.as_deref() == Some(other.name())
+    })
+}
+
 /// Orders Bundles by age: creation, then rollbacks after what they take back, then the version of the first image, then name.
 ///
 /// Servers keep the time of creation in seconds. A rollback has a lower version than what it takes back, so that the version

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::history::{received_at, record, reverted_commits, rollback_target};
 use crate::kinds::{
-    Bundle, BundleSpec, HealthFailurePolicy, Intent, Metadata, Pipeline, RollbackMode, RollbackScope,
-    StepState, labels,
+    Bundle, BundlePhase, BundleSpec, HealthFailurePolicy, Intent, Metadata, Pipeline, RollbackMode,
+    RollbackScope, StepState, labels,
 };
 
 /// The bundles to create after a failure.
@@ -34,7 +34,7 @@ pub enum RollbackSkip {
     NotReceived,
     /// Another bundle has reached the environment since.
     TakenOver,
-    /// There is a rollback already.
+    /// There is a rollback already, and it is recorded.
     Done,
     /// Nothing was verified there before.
     NoTarget,
@@ -63,6 +63,8 @@ pub fn rollback_name(pipeline: &str, environment: &str, failed: &Bundle) -> Stri
 
 /// Plans the bundles that take a failed one back: for the environment that failed and, unless the pipeline says
 /// otherwise, for those before it that still run it. `bundles` are all of the pipeline.
+///
+/// Of a bundle that goes on elsewhere only what a step waits for is taken back.
 pub fn plan_rollbacks(pipeline: &Pipeline, failed: &Bundle, bundles: &[Bundle]) -> RollbackPlan {
     let mut plan = RollbackPlan::default();
     let note = |plan: &mut RollbackPlan, environment: &str, skip| {
@@ -72,7 +74,7 @@ pub fn plan_rollbacks(pipeline: &Pipeline, failed: &Bundle, bundles: &[Bundle]) 
         .status
         .environments
         .iter()
-        .filter(|(_, record)| record.state.is_some_and(triggers))
+        .filter(|(_, record)| record.state.is_some_and(|state| triggers(failed, state)))
         .map(|(name, _)| name.as_str())
         .collect();
     let mut wanted = false;
@@ -91,7 +93,8 @@ pub fn plan_rollbacks(pipeline: &Pipeline, failed: &Bundle, bundles: &[Bundle]) 
     affected.sort_by_key(|name| declared.get(name).copied().unwrap_or(usize::MAX));
     for environment in affected {
         let has_failed = failures.contains(&environment);
-        let is_in_scope = has_failed || pipeline.spec.rollback.scope == RollbackScope::All;
+        let is_in_scope =
+            has_failed || (!goes_on(failed) && pipeline.spec.rollback.scope == RollbackScope::All);
         let is_noted = plan.notes.iter().any(|known| known.environment == environment);
         if !is_in_scope || is_noted || received_at(failed, environment).is_none() {
             continue;
@@ -105,8 +108,12 @@ pub fn plan_rollbacks(pipeline: &Pipeline, failed: &Bundle, bundles: &[Bundle]) 
 }
 
 /// A failure that may be answered with a rollback. An environment that was aborted by an alarm stays as it is.
-fn triggers(state: StepState) -> bool {
-    matches!(state, StepState::Failed | StepState::RollingBack)
+fn triggers(failed: &Bundle, state: StepState) -> bool {
+    state == StepState::RollingBack || (state == StepState::Failed && !goes_on(failed))
+}
+
+fn goes_on(bundle: &Bundle) -> bool {
+    bundle.phase() == BundlePhase::Promoting
 }
 
 /// Decides whether a failed environment starts a rollback.
@@ -140,14 +147,14 @@ fn plan_environment(
         return Err(RollbackSkip::NotWanted);
     }
     let name = rollback_name(pipeline.name(), environment, failed);
-    let is_done = record(failed, environment).is_some_and(|record| record.rolled_back_by.is_some());
-    if is_done || bundles.iter().any(|known| known.name() == name) {
+    // One that exists and is not recorded is made once more: its name keeps it from being another, and it is recorded then.
+    if record(failed, environment).is_some_and(|record| record.rolled_back_by.is_some()) {
         return Err(RollbackSkip::Done);
     }
     let received = received_at(failed, environment);
-    let is_taken_over = bundles
-        .iter()
-        .any(|other| other.metadata.uid != failed.metadata.uid && received_at(other, environment) > received);
+    let is_other = |other: &&Bundle| other.metadata.uid != failed.metadata.uid && other.name() != name;
+    let is_taken_over =
+        bundles.iter().filter(is_other).any(|other| received_at(other, environment) > received);
     if is_taken_over {
         return Err(RollbackSkip::TakenOver);
     }

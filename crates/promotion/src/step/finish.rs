@@ -152,13 +152,17 @@ impl StepShared {
         let ended = step.metadata.deletion_timestamp.or(step.status.failed_at).or(step.status.verified_at);
         let is_late = ended.is_some_and(|ended| now.duration_since(ended) >= LONGEST_CLEANUP);
         match self.remove_traces(&step).await {
+            Ok(()) => {}
             Err(StepError::Stopped) => return Ok(Requeue::after(now, std::time::Duration::from_secs(1))),
             Err(StepError::Trouble(trouble)) if !is_late && trouble.reason != "CredentialsMissing" => {
                 let pause = now.saturating_add(SignedDuration::from_secs(30)).unwrap_or(now);
                 return Ok(Requeue::At(trouble.retry_at.map_or(pause, |at| at.max(pause))));
             }
             // What cannot be removed must not keep the step, or its namespace, for ever.
-            Err(_) | Ok(()) => {}
+            Err(error) => {
+                let branch = step.status.head_branch.as_deref().unwrap_or_default();
+                tracing::warn!(step = %step.reference(), branch, %error, "the branch and its pull request stay");
+            }
         }
         match kinds::set_finalizer(&self.cluster, &step, labels::FINALIZER, FinalizerPresence::Absent).await {
             Err(error) if error.is_absent() => Ok(Requeue::Done),

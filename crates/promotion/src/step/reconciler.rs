@@ -11,11 +11,12 @@ use slipway_manifest::ObjectRef;
 use slipway_scm::{ConnectOptions, ScmConnections, ScmProvider, WebhookReceiver, WebhookSecret};
 use tokio_util::sync::CancellationToken;
 
+use crate::bundle::ROLLED_BACK;
 use crate::gate::GateEvaluator;
 use crate::health::{HealthCheck, HealthTarget};
 use crate::kinds::{
     self, Bundle, BundlePhase, BundleSpec, ConditionStatus, FinalizerPresence, HealthBaseline,
-    HealthObservation, KindError, PromotionStep, PromotionStepSpec, StepState, labels,
+    HealthObservation, KindError, PromotionStep, PromotionStepSpec, StepState, find_condition, labels,
 };
 use crate::translate::{DefinitionProblem, check_definition};
 use crate::{OutboundClients, OutboundPolicy, PromotionOptions, Requeue};
@@ -317,9 +318,13 @@ impl StepShared {
         let now = self.clock.now();
         let environment = bundle.status.environments.get(&step.spec.environment);
         let is_planned = environment.is_some_and(|environment| environment.rolled_back_by.is_some());
+        // A rollback is not taken back itself, and not everything has something to go back to.
+        let has_no_target = find_condition(&bundle.status.conditions, ROLLED_BACK)
+            .is_some_and(|condition| condition.status == ConditionStatus::False);
+        let is_decided = is_planned || bundle.is_rollback() || has_no_target;
         let failed = step.status.failed_at.unwrap_or(now);
         let end = failed.saturating_add(ROLLBACK_PAUSE).unwrap_or(now);
-        if !is_planned && now < end {
+        if !is_decided && now < end {
             return Ok(Requeue::At(end));
         }
         let mut writer = StatusWriter::new(&self.cluster, step);

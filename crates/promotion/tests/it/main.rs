@@ -40,7 +40,7 @@
 //! | C01 | `promotion::lifecycle::a_newer_bundle_supersedes_one_that_waits` |
 //! | C02 | `promotion::lifecycle::a_pinned_bundle_is_not_superseded` |
 //! | C03 | `promotion::lifecycle::a_bundle_with_a_narrower_target_supersedes_nothing`, `promotion::lifecycle::a_bundle_of_configuration_supersedes_no_version` |
-//! | C04 | `promotion::lifecycle::a_failed_version_is_taken_back`, `promotion::health::a_rollback_that_fails_ends_there` |
+//! | C04 | `promotion::lifecycle::a_failed_version_is_taken_back`, `promotion::lifecycle::what_failed_is_taken_back_while_the_rest_goes_on`, `promotion::health::a_rollback_that_fails_ends_there` |
 //! | C05 | `promotion::health::a_person_takes_production_back`, `rollback::a_person_goes_back_to_the_version_before_or_to_one_they_name` |
 //! | C06 | `promotion::health::an_emergency_rollback_stops_at_an_org_gate`, `promotion::health::an_emergency_rollback_passes_a_pinned_version_that_waits_for_its_merge` |
 //! | C07 | `promotion::lifecycle::a_failed_version_is_taken_back`, `rollback::a_version_that_was_taken_back_does_not_return_unless_it_is_forced` |

@@ -283,8 +283,10 @@ async fn a_failed_version_is_taken_back() {
             .is_some_and(|record| record.rolled_back_by.is_some())
     };
     world.pass(20 * MINUTE, "the second one fails and is taken back", failed).await;
+    let failed_at = world.read_bundle("app-2").await.status.environments["prod"].failed_at.unwrap();
+    assert!(world.now().duration_since(failed_at).as_secs() < 5, "at once");
+    world.until_phase("app-2", BundlePhase::Failed).await;
     let second = world.read_bundle("app-2").await;
-    assert_eq!(second.phase(), BundlePhase::Failed);
     let rollback = second.status.environments["prod"].rolled_back_by.clone().unwrap();
     assert_eq!(world.read_bundle(&rollback).await.spec.version(), "1.29.0");
     world.until_state(&rollback, "prod", StepState::HealthChecking).await;
@@ -298,4 +300,40 @@ async fn a_failed_version_is_taken_back() {
             .is_some_and(|one| one.reason == "HeldAfterRollback")
     };
     world.pass(MINUTE, "the version that was taken back is held", held).await;
+}
+
+/// C04: an environment is taken back at once, also when the version goes on elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_taken_back_while_the_rest_goes_on() {
+    let world = World::new(&["dev", "us", "eu"]).await;
+    let unchecked = json!({"type": "none"});
+    let environments = |health: serde_json::Value, approval: &str| {
+        json!([{"name": "dev", "health": unchecked}, {"name": "us", "dependsOn": ["dev"], "health": health},
+            {"name": "eu", "dependsOn": ["dev"], "approval": approval, "health": unchecked}])
+    };
+    world.pipeline(environments(unchecked.clone(), "auto")).await;
+    world.bundle("app-1", "1.29.0").await;
+    world.until_phase("app-1", BundlePhase::Verified).await;
+    let absent =
+        json!({"type": "resource", "timeout": "5m", "resource": {"name": "absent", "namespace": "default"}});
+    world.pipeline_edit(environments(absent, "pr-review")).await;
+    world.bundle("app-2", "1.30.0").await;
+    world.until_state("app-2", "eu", StepState::WaitingForMerge).await;
+    let has = |environment: &str, version: &str| {
+        let file = world.forge.file("main", &format!("environments/{environment}/kustomization.yaml"));
+        file.is_some_and(|text| text.contains(version))
+    };
+    let restored = async || {
+        let record = world.read_bundle("app-2").await.status.environments["us"].clone();
+        record.rolled_back_by.is_some() && has("us", "1.29.0")
+    };
+    world.pass(20 * MINUTE, "what failed is taken back", restored).await;
+    assert_eq!(world.read_bundle("app-2").await.phase(), BundlePhase::Promoting);
+    assert_eq!(world.state("app-2", "eu").await, Some(StepState::WaitingForMerge));
+    assert!(has("dev", "1.30.0"));
+    // The rest is taken back once nothing goes on any more.
+    world.merge("app-2", "eu").await;
+    world.until_phase("app-2", BundlePhase::Failed).await;
+    let all_restored = async || has("dev", "1.29.0");
+    world.pass(20 * MINUTE, "the rest is taken back", all_restored).await;
 }
