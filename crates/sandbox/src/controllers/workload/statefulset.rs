@@ -221,8 +221,8 @@ impl StatefulSetSync<'_> {
                 cluster.record_event(set, COMPONENT, "Normal", "SuccessfulCreate", &message);
                 Ok(())
             }
-            // The old one is still being deleted.
-            Err(status) if status.code == 409 => Ok(()),
+            // One of a set that went before is still being deleted. Nothing tells this set when it is gone.
+            Err(status) if status.code == 409 => Err(status),
             Err(status) => {
                 let message = format!(
                     "create Pod {called} in StatefulSet {} failed error: {}",

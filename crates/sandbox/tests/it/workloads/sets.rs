@@ -1,5 +1,7 @@
 //! Stateful sets and daemon sets.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
@@ -115,6 +117,22 @@ async fn only_deleted_pods_are_replaced_on_delete() {
     assert_eq!(images(&world.items(PODS).await), ["s-0 nginx:1", "s-1 nginx:1"]);
     world.delete(&format!("{PODS}/s-1")).await;
     assert_eq!(images(&world.items(PODS).await), ["s-0 nginx:1", "s-1 nginx:2"]);
+}
+
+/// The pods of both have the same names.
+#[tokio::test]
+async fn a_set_that_follows_another_waits_for_its_pods_to_be_gone() {
+    let world = World::new();
+    world.create(SETS, set(1, json!({}), json!({}))).await;
+    world.merge(&format!("{PODS}/s-0"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+    world.delete(S).await;
+    let next = world.create(SETS, set(1, json!({}), json!({}))).await;
+    let owner = async || world.items(PODS).await[0]["metadata"]["ownerReferences"][0]["uid"].clone();
+    assert_ne!(owner().await, next["metadata"]["uid"]);
+    world.merge(&format!("{PODS}/s-0"), json!({"metadata": {"finalizers": null}})).await;
+    world.sandbox.advance(Duration::from_secs(61)).await;
+    assert_eq!(owner().await, next["metadata"]["uid"]);
+    assert_eq!(world.get(S).await["status"]["readyReplicas"], 1);
 }
 
 #[tokio::test]
