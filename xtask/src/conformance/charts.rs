@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::helm::message;
 use super::{Tally, built, helm};
 use crate::{charts, peers, shell};
 
@@ -49,10 +50,6 @@ fn recorded(directory: &Path, slipway: &Path, tally: &mut Tally) -> Result<()> {
             let last = text.trim_end().rsplit([' ', '\n']).next().unwrap_or_default().trim_matches('"');
             last == base64(row["output"].as_str().unwrap_or_default().as_bytes())
         } else {
-            let message = |text: &str| {
-                let start = text.to_lowercase().find("error: ").map_or(0, |at| at + "error: ".len());
-                text[start..].trim_end().to_owned()
-            };
             message(&String::from_utf8_lossy(&output.stderr))
                 == message(row["stderr"].as_str().unwrap_or_default())
         };

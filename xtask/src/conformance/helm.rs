@@ -56,16 +56,18 @@ pub(super) fn agree(theirs: &Output, ours: &Output) -> bool {
     if theirs.status.success() {
         return theirs.stdout == ours.stdout;
     }
-    // The words around the message are each program's own: Helm points to its --debug flag, we say what to do. Helm
-    // lists what a schema refuses in random order.
-    let message = |output: &Output| {
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let start = text.to_lowercase().find("error: ").map_or(0, |at| at + "error: ".len());
-        let said = text[start..].split("\n\nUse --debug").next().unwrap_or_default();
-        let said = said.split("\n  hint: ").next().unwrap_or_default().trim_end();
-        let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines
-    };
+    let message = |output: &Output| message(&String::from_utf8_lossy(&output.stderr));
     message(theirs) == message(ours)
+}
+
+/// The lines of Helm's message in what a program said. The words around it are each program's own: Helm points to its --debug
+/// flag, we show the place, say what to do and go on to the next mistake. Helm lists what a schema refuses in random order.
+pub(super) fn message(said: &str) -> Vec<String> {
+    let start = said.to_lowercase().find("error: ").map_or(0, |at| at + "error: ".len());
+    let said = said[start..].split("\n\nUse --debug").next().unwrap_or_default();
+    let is_ours = |line: &&str| ["--> ", "hint: "].iter().any(|mark| line.trim_start().starts_with(mark));
+    let lines = said.lines().take_while(|line| !is_ours(line)).filter(|line| !line.is_empty());
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
